@@ -60,7 +60,6 @@ OF_CI = {
 """What is read from variables that CI services set; of one service, the first one that is set counts."""
 
 OF_OTHERS = {
-    "CUDA_HOME": "with `CUDA_ROOT` and `CUDA_PATH`: where the doctor looks for the header that a build of pycuda needs",
     "CC": "the C compiler that triton compiles with for the backend `torch-cuda` (default: gcc, else clang)",
     "CXX": "the C++ compiler that the backend `torch` compiles with (default: g++)",
     "container": "the kind of container, which a record notes",

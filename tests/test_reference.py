@@ -40,7 +40,7 @@ def test_every_environment_variable_that_is_read_is_in_it() -> None:
     assert all(variables().values())
 
 
-HANDED_ON = {"PYTHONPATH", "CUDA_LAUNCH_BLOCKING", "CUDA_ROOT", "CUDA_PATH"}
+HANDED_ON = {"PYTHONPATH", "CUDA_LAUNCH_BLOCKING"}
 """Given to processes that are started here, or named in the row of another."""
 
 

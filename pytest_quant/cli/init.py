@@ -9,8 +9,8 @@ import click
 
 from pytest_quant.cli.common import say, show, split_names
 from pytest_quant.init.new_files import NewFile, content, write_new
-from pytest_quant.init.project import FORGES, find_project, is_kept_by_git
-from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, InitOptions, find_facts, new_files
+from pytest_quant.init.project import FORGES, is_kept_by_git
+from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, new_files
 from pytest_quant.init.sample_inputs import described
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
@@ -55,7 +55,8 @@ def init(
       pytest-quant init --dry-run
     """  # noqa: D301 - click reads a backspace
     wanted = {"github": github, "gitlab": gitlab}
-    options = InitOptions(
+    facts = find_facts(
+        Path.cwd(),
         model=model,
         forges=tuple(forge for forge in FORGES if wanted[forge]),
         backends=split_names(backend),
@@ -64,7 +65,6 @@ def init(
         python=python,
         install=install,
     )
-    facts = find_facts(find_project(Path.cwd()), Path.cwd(), options)
     files = new_files(facts)
     written = write_new(facts.project.root, files, dry=dry_run)
     show("\n".join(_described(facts)))

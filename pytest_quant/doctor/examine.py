@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import metadata, requires, version
-from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -29,8 +26,6 @@ _NOT_FOR_USERS = ("dev", "example")
 
 ORT_WHEELS = ("onnxruntime", "onnxruntime-directml", "onnxruntime-gpu", "onnxruntime-openvino")
 """Distributions that write the same folder ``onnxruntime``."""
-
-_CUDA_ROOTS = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 
 _AT_ONCE = 4
 """Number of concurrent probes, which mostly wait for the disk; more would overload a small machine."""
@@ -103,7 +98,7 @@ def examine(history: str | None = None) -> Examination:
             "python": fingerprint().context["python"],
             "gpus": ", ".join(f"{card.name} (driver {card.driver})" for card in cards) or "none",
         }
-        problems = (*card_problems, *find_problems(gather_facts(len(cards))))
+        problems = (*card_problems, *problems_here(bool(cards)))
         runner = "" if history is None else runner_line(history)
         return Examination(machine, tuple(backends), find_libraries(), problems, cards, runner)
 
@@ -170,84 +165,46 @@ def compare_libraries(
             wanted.setdefault((requirement.name, str(requirement.specifier)), set()).update(by)
     libraries = []
     for (name, versions), by in sorted(wanted.items()):
-        version = version_of(name)
-        fits = bool(version) and SpecifierSet(versions).contains(version, prereleases=True)
-        libraries.append(Library(name, tuple(sorted(by)), versions, version, fits))
+        installed = version_of(name)
+        fits = bool(installed) and SpecifierSet(versions).contains(installed, prereleases=True)
+        libraries.append(Library(name, tuple(sorted(by)), versions, installed, fits))
     return tuple(libraries)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
-    """Facts from which problems are derived.
-
-    Attributes
-    ----------
-    ort_wheels : installed distributions that contain the module onnxruntime.
-    isa, saturates : the instruction set, and whether its int8 kernels accumulate in 16 bits.
-    gpus : number of NVIDIA devices.
-    tensorrt : its installed version, empty when it is not installed.
-    cuda_memory : ``cuda-bindings`` or ``pycuda`` where one is installed, else empty.
-    nvcc, cuda_header : the compiler, and its ``cuda.h``; ``None`` where there is none.
-    """
-
-    ort_wheels: tuple[str, ...]
-    isa: str
-    saturates: bool
-    gpus: int
-    tensorrt: str
-    cuda_memory: str
-    nvcc: Path | None
-    cuda_header: Path | None
-
-
-def gather_facts(gpus: int, environ: Mapping[str, str] | None = None) -> MachineFacts:
-    """Return the facts of this machine; `gpus` is the number of NVIDIA devices that NVML lists."""
-    compiler = shutil.which("nvcc")
-    nvcc = None if compiler is None else Path(compiler)
-    x86 = platform.machine().lower() in ("x86_64", "amd64")
-    return MachineFacts(
-        ort_wheels=tuple(name for name in ORT_WHEELS if installed_version(name)),
-        isa=isa_tier(),
-        saturates=x86 and not has_vnni(),
-        gpus=gpus,
-        tensorrt=installed_version("tensorrt"),
-        cuda_memory=next(iter(memory_libraries()), ""),
-        nvcc=nvcc,
-        cuda_header=find_cuda_header(nvcc, os.environ if environ is None else environ),
+def problems_here(has_gpu: bool) -> Iterator[Problem]:
+    """Yield the problems of this machine; `has_gpu` says whether NVML lists an NVIDIA device."""
+    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
+    yield from find_problems(
+        [name for name in ORT_WHEELS if installed_version(name)],
+        lacks_cuda_memory=(has_gpu or bool(installed_version("tensorrt"))) and not memory_libraries(),
+        saturating=isa_tier() if is_x86 and not has_vnni() else "",
     )
 
 
-def find_cuda_header(nvcc: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the ``cuda.h`` that a build of pycuda would use: of a root in `environ`, else of `nvcc`'s installation."""
-    roots = [Path(environ[name]) for name in _CUDA_ROOTS if environ.get(name)]
-    if nvcc is not None:
-        roots.append(nvcc.resolve().parents[1])
-    headers = (root / "include" / "cuda.h" for root in roots)
-    return next((header for header in headers if header.is_file()), None)
+def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool, saturating: str) -> Iterator[Problem]:
+    """Yield every problem, the gravest first.
 
-
-def find_problems(facts: MachineFacts) -> Iterator[Problem]:
-    """Yield every problem that `facts` show, the gravest first."""
-    if len(facts.ort_wheels) > 1:
+    Parameters
+    ----------
+    ort_wheels : installed distributions that contain the module onnxruntime.
+    lacks_cuda_memory : there is a GPU or TensorRT, and neither ``cuda-bindings`` nor ``pycuda``.
+    saturating : the instruction set where its int8 kernels accumulate in 16 bits, else empty.
+    """
+    if len(ort_wheels) > 1:
         # The extra installs CUDA and cuDNN too, without which the wheel for GPUs loads no provider.
-        keep = '"pytest-quant[gpu]"' if "onnxruntime-gpu" in facts.ort_wheels else facts.ort_wheels[0]
+        keep = '"pytest-quant[gpu]"' if "onnxruntime-gpu" in ort_wheels else ort_wheels[0]
         yield Problem(
-            f"{' and '.join(facts.ort_wheels)} are both installed and overwrite each other's files",
-            f"pip uninstall -y {' '.join(facts.ort_wheels)} && pip install {keep}",
+            f"{' and '.join(ort_wheels)} are both installed and overwrite each other's files",
+            f"pip uninstall -y {' '.join(ort_wheels)} && pip install {keep}",
         )
-    if (facts.gpus or facts.tensorrt) and not facts.cuda_memory:
-        yield from _no_cuda_memory(facts)
-    if facts.saturates:
+    if lacks_cuda_memory:
         yield Problem(
-            f"this CPU ({facts.isa}) has no VNNI: its int8 kernels saturate with 8-bit weights, so 7 bits are used "
+            "neither cuda-bindings nor pycuda is installed, which the backend trt needs for device memory",
+            "pip install cuda-bindings",
+        )
+    if saturating:
+        yield Problem(
+            f"this CPU ({saturating}) has no VNNI: its int8 kernels saturate with 8-bit weights, so 7 bits are used "
             "here, and accuracy and speed differ from machines that have it",
             "compare records only with those of the same instruction set",
         )
-
-
-def _no_cuda_memory(facts: MachineFacts) -> Iterator[Problem]:
-    """Yield a problem that names what a build of pycuda lacks; cuda-bindings needs no build."""
-    missing = "nvcc is not on the PATH" if facts.nvcc is None else f"no cuda.h beside {facts.nvcc}"
-    can_build = facts.nvcc is not None and facts.cuda_header is not None
-    why = "neither cuda-bindings nor pycuda is installed, which the backend trt needs for device memory"
-    yield Problem(why if can_build else f"{why}, and pycuda cannot be built: {missing}", "pip install cuda-bindings")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +22,7 @@ from pytest_quant.init.project import (
     Project,
     find_forge,
     find_installation,
+    find_project,
     find_python,
     is_in_lfs,
 )
@@ -32,29 +33,6 @@ GITLAB_INCLUDED = ".gitlab/quant.yml"
 """The pipeline where ``.gitlab-ci.yml`` is the user's own, which includes it."""
 
 _PYTHON = re.compile(r"3\.\d{1,2}")
-
-
-@dataclass(frozen=True, slots=True)
-class InitOptions:
-    """What the user says; an empty value is found out.
-
-    Attributes
-    ----------
-    model : a path, or ``module:attribute``.
-    forges : whose workflows are written.
-    backends, gpu_backends : of the jobs.
-    gpu : a job on a GPU runner is written.
-    python : version for CI, ``3.12``.
-    install : commands of bash that install the project, a line each.
-    """
-
-    model: str | None = None
-    forges: tuple[Forge, ...] = ()
-    backends: tuple[str, ...] = ()
-    gpu: bool = False
-    gpu_backends: tuple[str, ...] = ()
-    python: str = ""
-    install: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +66,56 @@ class InitFacts:
         return str(PurePosixPath(self.project.folder) / "gpu")
 
 
-def find_facts(project: Project, here: Path, options: InitOptions) -> InitFacts:
-    """Find out what the user does not say; paths count from `here`.
+def find_facts(
+    here: Path,
+    *,
+    model: str | None,
+    forges: tuple[Forge, ...],
+    backends: Sequence[str],
+    gpu: bool,
+    gpu_backends: Sequence[str],
+    python: str,
+    install: str,
+) -> InitFacts:
+    """Find out what the user does not say.
+
+    Parameters
+    ----------
+    here : a folder of the project, from which paths count.
+    model : a path, or ``module:attribute``; ``None`` for the only ONNX file.
+    forges : whose workflows are written; empty for the one that the project shows.
+    backends, gpu_backends : of the jobs; empty for those that fit.
+    gpu : a job on a GPU runner is written.
+    python : version for CI, ``3.12``; empty for that of the project.
+    install : commands of bash that install the project, a line each; empty for those that its files show.
 
     Raises
     ------
     QuantError : there is no such model or backend, none can run here, or nothing shows the forge.
     """
-    root = project.root
-    if options.python and not _PYTHON.fullmatch(options.python):
-        raise UsageError("that is no version of Python", value=options.python, fix="write --python 3.12")
-    forges = options.forges or (find_forge(project),)
-    model = find_model(root, here, options.model, project.sources)
-    cpu = named(options.backends, model) if options.backends else on_cpu(model)
-    gpu = None
-    if options.gpu_backends:
-        gpu = named(options.gpu_backends, model)
-    elif options.gpu:
-        gpu = on_gpu(model)
+    project = find_project(here)
+    if python and not _PYTHON.fullmatch(python):
+        raise UsageError("that is no version of Python", value=python, fix="write --python 3.12")
+    forges = forges or (find_forge(project),)
+    chosen = find_model(project.root, here, model, project.sources)
+    cpu = named(backends, chosen) if backends else on_cpu(chosen)
+    on_runner = None
+    if gpu_backends:
+        on_runner = named(gpu_backends, chosen)
+    elif gpu:
+        on_runner = on_gpu(chosen)
+    root, pipeline = project.root, project.root / GITLAB_FILE
     return InitFacts(
-        model=model,
+        model=chosen,
         project=project,
         forges=forges,
         cpu=cpu,
-        installation=find_installation(root, cpu.extras, options.install),
-        python=options.python or find_python(root),
-        gpu=gpu,
-        gpu_installation=None if gpu is None else find_installation(root, gpu.extras, options.install, gpu=True),
-        lfs=bool(model.file) and is_in_lfs(root, model.file),
-        included=(root / GITLAB_FILE).exists() and not content(root / GITLAB_FILE).startswith(MARKER.encode()),
+        installation=find_installation(root, cpu.extras, install),
+        python=python or find_python(root),
+        gpu=on_runner,
+        gpu_installation=None if on_runner is None else find_installation(root, on_runner.extras, install, gpu=True),
+        lfs=bool(chosen.file) and is_in_lfs(root, chosen.file),
+        included=pipeline.exists() and not content(pipeline).startswith(MARKER.encode()),
     )
 
 
