@@ -1,9 +1,9 @@
 """The marked tests of a commit, run by pytest with the commit's own files: conftest, marks, ini file and code.
 
 Nothing is timed there and nothing is judged: accuracy is measured, and the engines are described for a `TimingProcess`.
-The plugin is this one on both sides, because it is the instrument and not what is compared; engines come from the user's
-cache, whose keys are their contents. What a run leaves for a comparison with another is a folder of files, on which two
-processes agree, perhaps of two environments: everything but the timed engines is JSON.
+The plugin is this one on both sides, because it is the instrument and not what is compared; engines come from the
+user's cache, whose keys are their contents. What a run leaves for a comparison with another is a folder of files, on
+which two processes agree, perhaps of two environments: everything but the timed engines is JSON.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.cli import main
-from tests.support.forge_server import FakeForge, Reply, serving
+from tests.support.forge_server import FakeForge, serving
 
 SECRET = "Geh3im_Geh3im_Geh3im"  # noqa: S105 - it is looked for in what is printed
 TEXT = "<!-- pytest-quant comment -->\n**PASS: 1 check: 1 PASS**\n"
@@ -124,28 +124,6 @@ def test_the_report_may_come_through_a_pipe(
         monkeypatch.setattr(sys, "stdin", stream)
         assert comment(monkeypatch, capfd, "-")[0] == 0
     assert [one["body"] for one in forge.comments] == [TEXT]
-
-
-def test_a_fork_is_told_what_to_do(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Its token may read the comments, and not write one."""
-    on_github(monkeypatch, forge)
-    forge.scripted = [None, Reply(403, {"message": f"Resource not accessible by integration {SECRET}"})]
-    code, said = comment(monkeypatch, capfd, "quant.md")
-    assert code == 2
-    assert "workflow_run" in said
-    assert "Resource not accessible by integration ***" in said
-
-
-def test_a_server_that_is_busy_is_asked_again(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Before anything is posted."""
-    on_github(monkeypatch, forge)
-    forge.scripted = [Reply(502, "<html><title>Bad Gateway</title>", {"Retry-After": "0"})]
-    code, _ = comment(monkeypatch, capfd, "quant.md")
-    assert (code, len(forge.comments)) == (0, 1)
 
 
 MISSING = {

@@ -69,23 +69,6 @@ def test_the_base_is_the_merge_base(scratch: ScratchRepository) -> None:
     assert done.exit_code == 0
 
 
-def test_the_distance_to_a_base_further_back_is_told(scratch: ScratchRepository) -> None:
-    """The merge base has no records."""
-    _add(scratch, "main~1", [a_pass()])
-    _add(scratch, "topic", [a_pass()])
-    assert "1 first parent below" in _compare().stdout
-
-
-def test_a_failure_that_is_new_is_a_regression(scratch: ScratchRepository) -> None:
-    """Exit 1, with its row before all others."""
-    _add(scratch, "main", [a_pass()])
-    _add(scratch, "topic", [a_record()])
-    done = _compare()
-    assert done.exit_code == 1
-    assert "regression" in done.stdout
-    assert "PASS" in done.stdout
-
-
 def test_a_removed_test_fails_unless_it_was_accepted(scratch: ScratchRepository) -> None:
     """Under --partial it does not, and neither when somebody said that it should be gone."""
     _add(scratch, "main", [a_pass(), a_record(a_check(backend="trt"))])
@@ -106,48 +89,6 @@ def test_without_a_base_strict_exits_with_4(scratch: ScratchRepository) -> None:
     assert "no base: there are no records of" in done.stdout
 
 
-def test_few_launches_are_inconclusive_under_strict(scratch: ScratchRepository) -> None:
-    """One launch a side cannot tell latency: 3."""
-    _add(scratch, "main", [a_pass()])
-    _add(scratch, "topic", [a_pass()])
-    assert _compare("--strict").exit_code == 3
-
-
-def test_a_commit_that_was_amended_or_squashed_has_the_records_of_its_content(scratch: ScratchRepository) -> None:
-    """By the tree of its files, which a new message, a squash and a cherry-pick onto the same files leave as it is."""
-    _add(scratch, "main", [a_pass()])
-    _add(scratch, "topic", [a_record()])
-    before = scratch.git("rev-parse", "topic")
-    scratch.git("commit", "--amend", "-m", "a better message")
-    done = _compare()
-    assert done.exit_code == 1
-    assert f"1 record of 1 run, all of them of the same content as {before[:12]}" in done.stdout
-    scratch.commit("4")
-    _add(scratch, "topic", [a_pass()])
-    scratch.git("checkout", "-b", "squashed", "main")
-    scratch.git("merge", "--squash", "topic")
-    scratch.git("commit", "-m", "both at once")
-    assert _compare().exit_code == 0
-    scratch.git("checkout", "-b", "picked", "main")
-    scratch.git("cherry-pick", before)
-    assert _compare().exit_code == 1
-
-
-def test_a_base_that_was_amended_has_the_records_of_its_content(scratch: ScratchRepository) -> None:
-    """The line of the base names the commit that they are of."""
-    _add(scratch, "main", [a_pass()])
-    _add(scratch, "topic", [a_pass()])
-    old = scratch.git("rev-parse", "main")
-    scratch.git("checkout", "main")
-    scratch.git("commit", "--amend", "-m", "a better message")
-    scratch.git("checkout", "topic")
-    scratch.git("rebase", "--onto", "main", old)
-    done = _compare()
-    fork = scratch.git("rev-parse", "main")
-    assert f"base {fork[:12]}: merge base with main, all of them of the same content as {old[:12]}" in done.stdout
-    assert done.exit_code == 0
-
-
 def test_an_empty_commit_is_compared_with_its_own_runs(scratch: ScratchRepository) -> None:
     """Base and head have one content: each has its own runs, and one without any has those of the other."""
     _add(scratch, "topic", [a_pass()])
@@ -157,24 +98,6 @@ def test_an_empty_commit_is_compared_with_its_own_runs(scratch: ScratchRepositor
     assert "NO REGRESSION" in done.stdout
     _add(scratch, "topic", [a_record()])
     assert _compare("HEAD~1").exit_code == 1
-
-
-def test_a_clone_of_one_commit_is_compared_with_the_parent_that_it_names(
-    scratch: ScratchRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The history has its records; and so it is where the base, or the head too, is given by its full id."""
-    _add(scratch, "main", [a_pass()])
-    _add(scratch, "topic", [a_record()])
-    fork, tip = (scratch.git("rev-parse", name) for name in ("main", "topic"))
-    shallow = tmp_path / "shallow"
-    scratch.git("clone", "--depth=1", "--branch=topic", f"file://{scratch.path}", str(shallow))
-    (scratch.path / ".quant").rename(shallow / ".quant")
-    monkeypatch.chdir(shallow)
-    done = _compare()
-    assert done.exit_code == 1
-    assert done.stdout.startswith(f"base {fork[:12]}: ")
-    assert _compare(fork).exit_code == 1
-    assert _compare(tip, fork).exit_code == 0
 
 
 def test_json_is_one_document(scratch: ScratchRepository) -> None:

@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 from pytest_quant.cli import commands
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
-from pytest_quant.history.json_lines import run_line
 from pytest_quant.record import run_from_json
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
@@ -102,17 +101,6 @@ def test_a_corrupt_history_is_an_error(project: Path) -> None:
         _run("history")
 
 
-def test_records_set_aside_are_imported_once(project: Path) -> None:
-    """A second import changes nothing and says so."""
-    other = replace(RUN, id="20260304T000000Z-cc")
-    (project / "a.jsonl").write_bytes(run_line(other, [a_record()]))
-    (project / "b.jsonl").write_bytes(run_line(RUN, [a_record()]))
-    files = (str(project / "a.jsonl"), str(project / "b.jsonl"))
-    assert "1 of 2 runs added" in _run("history", "import", *files).stdout
-    assert "0 of 2 runs added" in _run("history", "import", *files).stdout
-    assert open_store(project / ".quant" / "history.db").records(other.id) == [a_record()]
-
-
 def test_what_json_prints_can_be_imported(project: Path, tmp_path: Path) -> None:
     """A history moves to another place that way."""
     file = tmp_path / "all.jsonl"
@@ -120,15 +108,6 @@ def test_what_json_prints_can_be_imported(project: Path, tmp_path: Path) -> None
     moved = tmp_path / "moved.db"
     _run("history", "import", str(file), "--history", str(moved))
     assert open_store(moved).runs() == open_store(project / ".quant" / "history.db").runs()
-
-
-def test_a_spoiled_file_imports_nothing_of_any(project: Path) -> None:
-    """All or nothing."""
-    (project / "good.jsonl").write_bytes(run_line(replace(RUN, id="new"), [a_record()]))
-    (project / "bad.jsonl").write_text("{")
-    with pytest.raises(HistoryError, match="line 1"):
-        _run("history", "import", str(project / "good.jsonl"), str(project / "bad.jsonl"))
-    assert len(open_store(project / ".quant" / "history.db").runs()) == 2
 
 
 def test_a_series_is_shown_without_numpy(project: Path) -> None:

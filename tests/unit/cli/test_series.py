@@ -132,23 +132,6 @@ def test_csv_has_every_column(store: Store) -> None:
         _run("--csv")
 
 
-@pytest.mark.parametrize(
-    ("branch", "cell"),
-    [
-        *((text, f"'{text}") for text in ("=1+1", "+cmd|'/c calc'!A0", "-2+3", "@SUM(A1)", " =1+1", "-a")),
-        ("\t=1+1", "'\\t=1+1"),
-        ("\r=1+1", "'\\r=1+1"),
-        *((text, text) for text in ("-1.5", "+1e3", "-inf", "a=b", "to-pic", "1+1", "'=1")),
-    ],
-)
-def test_no_cell_of_csv_is_a_formula(store: Store, branch: str, cell: str) -> None:
-    """A spreadsheet computes what begins with one of ``= + - @``, a tab or a carriage return; numbers stay numbers."""
-    store.append(replace(_day(20), branch=branch), [_scored(90.0)])
-    (row,) = csv.DictReader(io.StringIO(_run("static", f"--branch={branch}", "--csv").stdout))
-    assert row["branch"] == cell
-    assert float(row["candidate"]) == 90.0
-
-
 def test_a_key_is_a_name_too(store: Store) -> None:
     """And so is the beginning of a run's id, for the run."""
     key = store.series()[0].key
