@@ -21,9 +21,10 @@ from pytest_quant.history.compare import Comparison, rule
 from pytest_quant.history.compare import compare as compare_records
 from pytest_quant.history.merge_base import elsewhere, records_of, resolve, select_base
 from pytest_quant.printable import clean
+from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.comparison_document import comparison_json
-from pytest_quant.report.comparison_markdown import comparison_markdown
 from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.pull_request import comparison_comment
 from pytest_quant.report.text import count
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def compare(
     if as_json:
         show_json(comparison_json(comparison, ruling), indent=1)
     elif as_markdown:
-        show(comparison_markdown(comparison, ruling))
+        show(comparison_comment(ComparedRuns(comparison, ruling)))
     else:
         show(comparison_text(comparison, ruling, width(), color=True))
     sys.exit(ruling.code)

@@ -16,8 +16,8 @@ from pytest_quant.history import StoredCheck, open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.compare import rule
 from pytest_quant.history.series_history import series_histories
+from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.page.assemble import Sources, assemble
-from pytest_quant.report.page.compared import ComparedRuns
 from pytest_quant.report.page.render import write_page
 
 if TYPE_CHECKING:

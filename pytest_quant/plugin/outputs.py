@@ -110,8 +110,8 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
 def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
     # Here, because only a run with a page should import what makes one.
     from pytest_quant.history import StoredCheck
+    from pytest_quant.report.comparison import ComparedRuns
     from pytest_quant.report.page.assemble import Sources, assemble
-    from pytest_quant.report.page.compared import ComparedRuns
     from pytest_quant.report.page.render import one_file
 
     settings = settings_of(config)
@@ -166,16 +166,17 @@ def write_markdown(config: pytest.Config, end: RunEnd) -> None:
 
 def _markdown(end: RunEnd) -> str:
     # Here, because only a run that writes Markdown should import it, and the comparisons with it.
-    from pytest_quant.report.run_markdown import Beside, Outcomes, run_markdown
+    from pytest_quant.report.comparison import ComparedRuns
+    from pytest_quant.report.pull_request import Outcomes, run_comment
 
-    comparisons = [Beside(each.base, each.comparison, each.ruling) for each in end.comparisons]
+    comparisons = [ComparedRuns(each.comparison, each.ruling, (each.base,)) for each in end.comparisons]
     # The verdict says that rows regressed, but not why nothing was compared, nor what to do about tests that are gone.
     is_said = end.compared is not None and not end.compared.ruling.missing
     faults = [*end.faults, *([end.regression] if end.regression and not is_said else [])]
     if end.not_compared:
         faults.append(f"--quant-against: {end.not_compared}")
     failed = end.failed or bool(faults) or any(each.ruling.code for each in comparisons)
-    return run_markdown(end.run, end.records, Outcomes(failed, end.broken, end.expected), comparisons, faults)
+    return run_comment(end.run, end.records, Outcomes(failed, end.broken, end.expected), comparisons, faults)
 
 
 def _append(file: Path, text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -79,16 +79,17 @@ class Column:
 class FigureColumn:
     """One column of figures, all with the same number of decimals; the unit is in the head.
 
-    Where the rows have several units the digits are those of each unit, and the cells have the units.
+    Where the rows have figures of several kinds the digits are those of each kind, and the cells have the units.
 
     Attributes
     ----------
     read : the figures of a cell; empty where nothing was measured.
-    form : how they stand in it, one ``{}`` for each.
     unit : of the figures of a record.
+    form : how they stand in it, one ``{}`` for each.
     like : the figures that decide the decimals, where they are not those of the cell.
     remark : what stands after the figures; a cell of that alone has no figures.
     full : the whole of a share, see `decimals`; percentages have theirs by their unit.
+    label : what the figures of a record are called, in place of the head; empty where all rows have the same.
     """
 
     name: str
@@ -99,105 +100,59 @@ class FigureColumn:
     like: Callable[[Record], Figures] | None = None
     remark: Callable[[Record], str] = lambda _: ""
     full: float | None = None
+    label: Callable[[Record], str] = lambda _: ""
 
     def cells(self, rows: Sequence[Row], *, aligned: bool = True) -> tuple[str, list[str]]:
         """Return the head and one cell for each row; where `aligned`, with spaces that put digits below each other."""
         records = [row.record for row in rows]
-        digits = self._digits_by_unit(records)
-        units = list(digits)
-        parts = [self._parts(record, digits) for record in records]
-        sizes = [max((len(found[i]) for found in parts if aligned and i < len(found)), default=0) for i in range(2)]
-        remarks = [self.remark(record) for record in records]
-        noted = [len(remark) for remark, found in zip(remarks, parts, strict=True) if aligned and found]
-        remarked = max(noted, default=0)
-        shown = []
-        for record, found, remark in zip(records, parts, remarks, strict=True):
-            padded = [text.rjust(size) for text, size in zip(found, sizes, strict=False)]
-            text = self._joined(padded)
-            if len(units) > 1 and found:
-                text = f"{text} {self.unit(record)}".rstrip()
-            shown.append(f"{text}{remark:<{remarked}}" if text else remark or NOT_MEASURED)
-        size = max(map(len, shown), default=0) if aligned else 0
-        return self._head(units), [text.rjust(size) for text in shown]
+        kinds = [self._kind(record) for record in records]
+        several = list(dict.fromkeys(kind for kind in kinds if kind is not None))
+        texts = [NOT_MEASURED] * len(rows)
+        for label, unit in several:
+            places = [place for place, kind in enumerate(kinds) if kind == (label, unit)]
+            after = f" {unit}" if unit and len(several) > 1 else ""
+            of_kind = self._of_kind([records[place] for place in places], unit, after, aligned)
+            for place, text in zip(places, of_kind, strict=True):
+                texts[place] = f"{label} {text}".strip() if len(several) > 1 else text
+        label, unit = several[0] if len(several) == 1 else ("", "")
+        size = max(map(len, texts), default=0) if aligned else 0
+        pad = str.ljust if any(label for label, _ in several[1:]) else str.rjust
+        return f"{label or self.head} {unit}".rstrip(), [pad(text, size) for text in texts]
 
     def sort_value(self, row: Row) -> float | None:
         """Return the number that a row is sorted by: the last one of its cell, that of two which is the candidate's."""
-        return _last_measured(self.read(row.record))
+        return next((value for value in reversed(self.read(row.record)) if value is not None), None)
 
-    def _head(self, units: Sequence[str]) -> str:
-        return (f"{self.head} {units[0]}" if len(units) == 1 else self.head).strip()
+    def _kind(self, record: Record) -> tuple[str, str] | None:
+        """Return what the figures of a record are called, and their unit; ``None`` where the cell is empty."""
+        empty = all(value is None for value in self.read(record)) and not self.remark(record)
+        return None if empty else (self.label(record), self.unit(record))
 
-    def _digits_by_unit(self, records: Sequence[Record]) -> dict[str, int | None]:
-        measured = [record for record in records if any(value is not None for value in self.read(record))]
-        return {unit: self._digits(unit, measured) for unit in dict.fromkeys(map(self.unit, measured))}
-
-    def _digits(self, unit: str, measured: Sequence[Record]) -> int | None:
-        read = self.like or self.read
-        return decimals(
-            [value for record in measured if self.unit(record) == unit for value in read(record) if value is not None],
-            full=100.0 if unit in ("%", "pp") else self.full,
-        )
-
-    def _parts(self, record: Record, digits: dict[str, int | None]) -> list[str]:
-        values = self.read(record)
-        if all(value is None for value in values):
-            return []
-        return [fixed(value, digits[self.unit(record)]) for value in values]
-
-    def _joined(self, parts: Sequence[str]) -> str:
-        if not parts:
-            return ""
-        return self.form.format(*parts) if len(parts) == self.form.count("{}") else " ".join(parts)
+    def _of_kind(self, records: Sequence[Record], unit: str, after: str, aligned: bool) -> Iterator[str]:
+        """Yield the cells of records with figures of one kind, with `after` behind the figures."""
+        deciding = [value for record in records for value in (self.like or self.read)(record) if value is not None]
+        digits = decimals(deciding, full=100.0 if unit in ("%", "pp") else self.full)
+        cells = [
+            [fixed(value, digits) for value in figures] if any(value is not None for value in figures) else []
+            for figures in map(self.read, records)
+        ]
+        sizes = [max((len(cell[i]) for cell in cells if aligned and i < len(cell)), default=0) for i in range(2)]
+        remarks = [self.remark(record) for record in records]
+        longest = max((len(remark) for remark, cell in zip(remarks, cells, strict=True) if aligned and cell), default=0)
+        for cell, remark in zip(cells, remarks, strict=True):
+            padded = [text.rjust(size) for text, size in zip(cell, sizes, strict=False)]
+            text = self.form.format(*padded) if len(padded) == self.form.count("{}") else " ".join(padded)
+            yield f"{text}{after}{remark:<{longest}}" if text else remark.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreColumn:
-    """The scores of both engines, or the SQNR where there is no metric, which tells as much as can be told."""
-
-    name: str
-    head: str
-
-    def cells(self, rows: Sequence[Row], *, aligned: bool = True) -> tuple[str, list[str]]:
-        """Return the head and one cell for each row; one metric in all rows is in the head, else it is in the cells."""
-        names, kinds = _score_names(rows)
-        if len(kinds) == 1:
-            metric, unit = kinds[0]
-            column = _scores(self.name, metric, lambda _: unit)
-            return f"{metric} {unit}".rstrip(), column.cells(rows, aligned=aligned)[1]
-        cells = [NOT_MEASURED] * len(rows)
-        for metric, unit in kinds:
-            chosen = [i for i, kind in enumerate(names) if kind == (metric, unit)]
-            column = _scores(self.name, "", lambda _, unit=unit: unit)  # type: ignore[misc]
-            _, found = column.cells([rows[i] for i in chosen], aligned=aligned)
-            for i, text in zip(chosen, found, strict=True):
-                cells[i] = f"{metric} {text} {unit}".rstrip()
-        size = max(map(len, cells), default=0) if aligned else 0
-        return self.head, [text.ljust(size) for text in cells]
-
-    def sort_value(self, row: Row) -> float | None:
-        """Return the number that a row is sorted by, the score of the candidate or the SQNR."""
-        return _last_measured(_score(row.record))
+def _score_label(record: Record) -> str:
+    accuracy = record.accuracy
+    return "SQNR" if accuracy is None or accuracy.metric is None else _name(accuracy.metric)
 
 
-def _last_measured(figures: Figures) -> float | None:
-    return next((value for value in reversed(figures) if value is not None), None)
-
-
-def _score_names(rows: Sequence[Row]) -> tuple[list[tuple[str, str] | None], list[tuple[str, str]]]:
-    """Return metric and unit of each row, ``None`` without a figure, and each of them once."""
-    names = [_score_name(row.record) for row in rows]
-    return names, list(dict.fromkeys(kind for kind in names if kind is not None))
-
-
-def _scores(name: str, head: str, unit: Callable[[Record], str]) -> FigureColumn:
-    return FigureColumn(name, head, _score, unit, "{} -> {}", remark=_score_remark)
-
-
-def _score_name(record: Record) -> tuple[str, str] | None:
-    found = record.accuracy
-    if found is None or not (_score_remark(record) or any(value is not None for value in _score(record))):
-        return None
-    return ("SQNR", "dB") if found.metric is None else (_name(found.metric), clean(found.unit or ""))
+def _score_unit(record: Record) -> str:
+    accuracy = record.accuracy
+    return "dB" if accuracy is None or accuracy.metric is None else clean(accuracy.unit or "")
 
 
 def _score(record: Record) -> Figures:
@@ -290,7 +245,7 @@ def _coverage(record: Record) -> Figures:
     return (found.pct,) if found.high_pct is None else (found.pct, found.high_pct)
 
 
-AnyColumn = Column | FigureColumn | ScoreColumn
+AnyColumn = Column | FigureColumn
 
 COLUMNS: tuple[AnyColumn, ...] = (
     Column("test", "test", lambda row: row.test),
@@ -299,7 +254,8 @@ COLUMNS: tuple[AnyColumn, ...] = (
     Column("precision", "precision", lambda row: _name(row.record.precision)),
     Column("scheme", "scheme", lambda row: _name(row.record.scheme)),
     Column("batch", "batch", lambda row: str(row.record.batch_size), number=True),
-    ScoreColumn("metric", "metric"),
+    # The SQNR where there is no metric, which tells as much as can be told.
+    FigureColumn("metric", "metric", _score, _score_unit, "{} -> {}", remark=_score_remark, label=_score_label),
     Column("n", "n", lambda row: str(row.record.accuracy.n) if row.record.accuracy else NOT_MEASURED, number=True),
     FigureColumn("drop", "drop", _drop, _drop_unit),
     FigureColumn("drop_ci", "interval", _drop_interval, _drop_unit, "[{}, {}]", like=_drop),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from pytest_quant.history.compare import (
     Comparison,
@@ -26,14 +27,28 @@ _MAX_VALUE = 24
 _MAX_DIFFERENCES = 8
 _PLURALS = {
     Outcome.ACCEPTED: ("accepted change", "accepted changes"),
-    Outcome.WORSE: ("worse that does not gate",) * 2,
+    Outcome.WORSE: ("worse, not a failure",) * 2,
     Outcome.IMPROVEMENT: ("improvement", "improvements"),
-    Outcome.BETTER: ("better that is not proven",) * 2,
+    Outcome.BETTER: ("better, not significant",) * 2,
     Outcome.CHANGED: ("neutral change", "neutral changes"),
     Outcome.INCONCLUSIVE: ("inconclusive",) * 2,
     Outcome.NO_BASELINE: ("without a baseline",) * 2,
     Outcome.UNCHANGED: ("unchanged",) * 2,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRuns:
+    """A comparison that was made.
+
+    Attributes
+    ----------
+    about : lines that name base and head, and where their records are from.
+    """
+
+    comparison: Comparison
+    ruling: Ruling
+    about: tuple[str, ...] = ()
 
 
 def title(comparison: Comparison) -> str:
@@ -76,7 +91,7 @@ def _counts(comparison: Comparison, ruling: Ruling) -> Iterator[str]:
         if rows[outcome]:
             yield f"{rows[outcome]} {one if rows[outcome] == 1 else several}"
     lists = (
-        (len(comparison.removed) - len(ruling.missing), "", "removed, which does not gate"),
+        (len(comparison.removed) - len(ruling.missing), "", "removed (partial run, ignored)"),
         (len(comparison.added), "", "added"),
         (len(comparison.renamed), "", "renamed"),
         (len(comparison.reversioned), "accuracy of ", "NOT COMPARED"),

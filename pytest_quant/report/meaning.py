@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_quant.record import Record
-from pytest_quant.report.text import count, figure, holds, points
+from pytest_quant.report.text import figure, points
 from pytest_quant.result import AccuracyResult, Interval, Status, Verdict
 
 _RARE = 0.05
@@ -40,43 +40,43 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
         yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
 
 
-def _of_accuracy(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:
+def _of_accuracy(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:
     if verdict.limit == "outputs":
-        yield from _outputs(found)
-    if verdict.limit == "max_drop" and found.drop is not None:
-        yield from _drop(verdict, found)
-    if verdict.limit == "min_accuracy" and found.reference is not None:
+        yield from _outputs(accuracy)
+    if verdict.limit == "max_drop" and accuracy.drop is not None:
+        yield from _drop(verdict, accuracy)
+    if verdict.limit == "min_accuracy" and accuracy.reference is not None:
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
 
 
-def lost_samples(found: AccuracyResult) -> str:
-    """Return ``1 of 898 samples``: how many fewer the candidate gets right; empty where scores are not 0 or 1."""
-    if found.discordant is None or found.drop is None or found.unit != "%" or found.drop <= 0.0:
+def lost_samples(accuracy: AccuracyResult) -> str:
+    """Return ``1 of 898 lost``: how many samples fewer the candidate gets right; empty where scores are not 0 or 1."""
+    if accuracy.discordant is None or accuracy.drop is None or accuracy.unit != "%" or accuracy.drop <= 0.0:
         return ""
-    return f"{round(found.drop * found.n / 100.0)} of {count(found.n, 'sample')} lost"
+    return f"{round(accuracy.drop * accuracy.n / 100.0)} of {accuracy.n} lost"
 
 
-def _outputs(found: AccuracyResult) -> Iterator[str]:
-    kinds = {fault.kind for fault in found.faults}
+def _outputs(accuracy: AccuracyResult) -> Iterator[str]:
+    kinds = {fault.kind for fault in accuracy.faults}
     if kinds - {"constant"}:
         yield "an output cannot be compared at all, so no other figure of accuracy can be relied on"
     if "constant" in kinds:
         yield "an output is the same whatever the input, and no longer says what the reference's does"
 
 
-def _drop(verdict: Verdict, found: AccuracyResult) -> Iterator[str]:
-    if found.p_value is not None and found.drop is not None and found.drop > 0.0:
-        if found.p_value < _RARE:
+def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:
+    if accuracy.p_value is not None and accuracy.drop is not None and accuracy.drop > 0.0:
+        if accuracy.p_value < _RARE:
             yield "the loss is real: chance alone would hardly give one like it"
         else:
             yield "chance alone could give this loss; the limit is judged on this set as it is"
-    span, allowed = found.drop_ci, verdict.allowed
-    if allowed is not None and lost_samples(found) and allowed < 100.0 / found.n:
-        one = f"1 of {found.n} samples, {points(100.0 / found.n)} pp"
-        yield f"the limit is less than {one}: no loss at all is within it"
+    span, allowed = accuracy.drop_ci, verdict.allowed
+    if allowed is not None and lost_samples(accuracy) and allowed < 100.0 / accuracy.n:
+        sample = f"1 of {accuracy.n} samples, {points(100.0 / accuracy.n)} pp"
+        yield f"the limit is less than {sample}: no loss at all is within it"
     if span is not None and allowed is not None and span.low <= allowed < span.high:
-        told = not found.n_to_resolve or holds(verdict.reason, found.n_to_resolve)
-        need = "" if told else f"; about {found.n_to_resolve} samples would tell"
+        resolved = not accuracy.n_to_resolve or str(accuracy.n_to_resolve) in verdict.reason
+        need = "" if resolved else f"; about {accuracy.n_to_resolve} samples would tell"
         yield f"other samples of the same kind could land on the other side of the limit{need}"
 
 

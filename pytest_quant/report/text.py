@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,13 +17,6 @@ NOT_MEASURED = "-"
 _MAX_DECIMALS = 8
 _WIDE, _LARGE, _SMALL = 1e5, 1e7, 1e-5
 """Figures whose largest is so many times the least, or that are so large or small, are written with exponents."""
-
-
-_FIGURE = re.compile(r"(?:(?<![\w.])|(?<=\bx))-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-"""A number that is no part of a name: 1.9 in ``x1.9``, none in ``int8`` or ``p99``."""
-_SAME = 1e-3
-"""Two texts of one figure, with as many digits as suits each, differ by less than this share."""
-
 
 GAP = "  "
 """What stands between two columns."""
@@ -100,12 +92,6 @@ def in_unit(value: float | None, unit: str | None) -> str:
 def interval(span: Interval | None, unit: str | None = None) -> str:
     """Return ``[low, high]``; empty when there is none."""
     return "" if span is None else f"[{in_unit(span.low, unit)}, {in_unit(span.high, unit)}]"
-
-
-def holds(text: str, *figures: float | None) -> bool:
-    """Tell whether `text` says all these figures, with however many digits; one that was not measured is never said."""
-    said = [float(number) for number in _FIGURE.findall(text)]
-    return all(value is not None and any(math.isclose(one, value, rel_tol=_SAME) for one in said) for value in figures)
 
 
 def count(number: int, noun: str) -> str:

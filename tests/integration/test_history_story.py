@@ -211,7 +211,7 @@ def test_markdown_begins_with_the_verdict(place: Place) -> None:
     """The marker that a later comment is found by, the verdict, then changed rows only."""
     said = place.step(MISCALIBRATES, "--markdown")
     marker, verdict, *others = said.stdout.splitlines()
-    assert marker == "<!-- pytest-quant compare -->"
+    assert marker == "<!-- pytest-quant comment -->"
     assert verdict.startswith("**REGRESSION: 1 regression")
     table = [line for line in others if line.startswith("|") and "test" in line]
     assert len([line for line in table if "ranges" in line]) == 1

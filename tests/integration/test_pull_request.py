@@ -60,7 +60,7 @@ def test_the_run_is_a_file_of_markdown(
 OUTCOMES = {
     "fine": (FINE, (), 0, "**PASS: 1 check: 1 PASS**"),
     "no mark": (PLAIN, (), 0, "**PASS: no checks**"),
-    "no test": ("", (), 5, "**FAIL: no checks; the run failed beside its checks**"),
+    "no test": ("", (), 5, "**FAIL: no checks; pytest failed for another reason than a check**"),
     "an expected failure": (
         TWO.replace('@mark.quant(output="FAIL")', '@mark.xfail\n@mark.quant(output="FAIL")'),
         (),
@@ -81,7 +81,7 @@ OUTCOMES = {
         f"{FINE}\ndef test_other(): assert False\n",
         (),
         1,
-        "**FAIL: 1 check: 1 PASS; the run failed beside its checks**",
+        "**FAIL: 1 check: 1 PASS; pytest failed for another reason than a check**",
     ),
     "its own body": (FINE.replace(": pass", ": assert False"), (), 1, "**FAIL: 1 check: 1 PASS**"),
 }  # fmt: skip

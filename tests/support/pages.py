@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -20,8 +21,8 @@ from pytest_quant.history.baselines.file import AcceptedLatency, BaselineEntry, 
 from pytest_quant.history.compare import compare, rule
 from pytest_quant.history.series_history import SeriesHistory, series_history
 from pytest_quant.record import Record
+from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.page.assemble import Sources
-from pytest_quant.report.page.compared import ComparedRuns
 from pytest_quant.result import ClassScore, Hint, OpCoverage, OutputError, Status
 from tests.unit.history.compare.launched import answered, answers, launch, packed, record_of, timed
 from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_check, a_pass, a_record, unavailable
@@ -266,6 +267,20 @@ def words_of(html: str) -> str:
     reader = _Reader()
     reader.feed(opened(html))
     return " ".join(reader.texts)
+
+
+_BLOCKS = "address|article|caption|dl|div|details|footer|h1|h2|h3|header|li|main|nav|p|section|summary|table|tr|ul"
+
+
+def lines_of(html: str) -> list[str]:
+    """Return what a reader of the page sees, line by line, with every check open; drawings are told in brackets."""
+    text = re.sub(
+        r"<(head|script|style|footer)\b.*?</\1>|<title>.*?</title>|<wbr>|\n", "", opened(html), flags=re.DOTALL
+    )
+    text = re.sub(r'<svg[^>]*aria-label="([^"]*)"[^>]*>', r" [\1] ", text)
+    text = re.sub(rf"</?(?:{_BLOCKS})\b[^>]*>", "\n", text)
+    lines = (" ".join(unescape(re.sub(r"<[^>]*>", "  ", line)).split()) for line in text.splitlines())
+    return [line for line in lines if line]
 
 
 def numbers_of(document: Any) -> set[float]:

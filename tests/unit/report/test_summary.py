@@ -1,93 +1,200 @@
-"""What deserves a line of its own is said below the table."""
+"""The table has one line for each check, whatever the width, and shows what was stored; see ``screens`` too."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
+from pytest_quant.errors import UsageError
 from pytest_quant.record import Record, from_json, to_json
-from pytest_quant.report.junit import junit_properties
-from pytest_quant.report.summary import summary
-from pytest_quant.result import Interval, Status, Verdict
+from pytest_quant.report.columns import COLUMNS, pick_columns, rows_of
+from pytest_quant.report.summary import summary, table
+from pytest_quant.result import AccuracyResult, Interval, Resources
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.latency import latency_verdicts
-from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, NODEID, a_check, a_pass, a_record, unavailable
+from tests.support.failed_checks import run_of_all_kinds
+from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, a_record
 from tests.unit.record.strategies import records
 from tests.unit.verdict.test_latency import OFF, off, timed
 
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
+_RUN = run_of_all_kinds()
 
-def test_the_first_line_counts_every_status() -> None:
-    """Only those that occur."""
-    first = summary([a_record(), a_pass(), a_pass(), unavailable()]).splitlines()[0]
-    assert first == "4 checks: 2 PASS, 1 UNAVAILABLE, 1 FAIL"
-
-
-def test_expected_failures_are_counted_apart() -> None:
-    """A run that is green as a whole does not say FAIL."""
-    first = summary([a_record(), a_pass()], expected={NODEID}).splitlines()[0]
-    assert first == "2 checks: 1 PASS, 1 XFAIL"
-
-
-def test_what_did_not_run_is_said_loudly() -> None:
-    """Once for each reason, with the fix."""
-    (line,) = [line for line in summary([unavailable(), unavailable()]).splitlines() if line.startswith("UNAV")]
-    assert "2 checks NOT RUN" in line
-    assert "pip install onnxruntime-gpu" in line
-
-
-def test_simulations_are_counted() -> None:
-    """One line for all of them, in the JUnit properties too, and no word of it where there is none."""
-    simulated = a_record(accuracy=replace(ACCURACY, simulated=True))
-    lines = summary([simulated, simulated, a_pass()]).splitlines()
-    assert "SIMULATED: 2 checks judged by float simulation; nothing of them ran on the device" in lines
-    assert ("quant.simulated", "true") in junit_properties(simulated)
-    assert "SIMULATED" not in summary([a_pass()])
-    assert "quant.simulated" not in dict(junit_properties(a_pass()))
+_VALUES = {
+    "batch": lambda r: [r.batch_size],
+    "metric": lambda r: [r.accuracy.reference, r.accuracy.candidate],
+    "n": lambda r: [r.accuracy.n],
+    "drop": lambda r: [r.accuracy.drop],
+    "drop_ci": lambda r: [r.accuracy.drop_ci.low, r.accuracy.drop_ci.high],
+    "agreement": lambda r: [r.accuracy.agreement_pct],
+    "sqnr": lambda r: [r.accuracy.sqnr_db],
+    "cosine": lambda r: [r.accuracy.cosine],
+    "max_abs_error": lambda r: [r.accuracy.max_abs_error],
+    "kl": lambda r: [r.accuracy.kl],
+    "p50": lambda r: [r.latency.reference_p50_ms, r.latency.candidate_p50_ms],
+    "p90": lambda r: [r.latency.candidate_p90_ms],
+    "p99": lambda r: [r.latency.candidate_p99_ms],
+    "speedup": lambda r: [r.latency.speedup],
+    "speedup_ci": lambda r: [r.latency.speedup_ci.low, r.latency.speedup_ci.high],
+    "coverage": lambda r: [r.coverage.pct],
+    "size": lambda r: [r.resources.size_mb],
+    "memory": lambda r: [r.resources.run_memory_mb],
+    "build": lambda r: [r.resources.build_s],
+}
 
 
-def test_the_cache_says_what_it_saved() -> None:
-    """Checks that never came to be count for nothing."""
-    lines = summary([a_record(), a_pass(), a_pass(), unavailable()]).splitlines()
-    assert lines[-1] == "1 engine built, 2 from cache; 1 reference evaluated, 2 from cache"
-    assert "cache" not in summary([unavailable()])
+def _body(text: str) -> list[str]:
+    """The lines below the rule."""
+    lines = text.splitlines()
+    return lines[next(i for i, line in enumerate(lines) if set(line) == {"-"}) + 1 :]
 
 
-def test_an_improvement_is_listed() -> None:
-    """A candidate that scores better than FP32; equal is not better."""
-    better = a_record(accuracy=replace(ACCURACY, candidate=97.9, drop=-0.12))
-    assert "better than FP32: digits ort-int8-static: top1 97.78 -> 97.90 %" in summary([better]).splitlines()
-    equal = a_record(accuracy=replace(ACCURACY, candidate=97.78, drop=0.0))
-    assert "better" not in summary([equal])
+@pytest.mark.parametrize("name", sorted(_VALUES))
+def test_every_printed_number_is_the_stored_one(name: str) -> None:
+    """Read back from the text, digit for digit as far as they are printed; rows are sorted by the last of them."""
+    record = a_record(latency=replace(LATENCY, candidate_p99_ms=0.312345))
+    (line,) = _body(table([record], 200, [name]))
+    printed = [float(text) for text in _NUMBER.findall(line)]
+    hundredths = name in ("metric", "drop", "drop_ci", "cosine")
+    assert printed == pytest.approx(_VALUES[name](record), rel=6e-4, abs=0.005 if hundredths else 0)
+    (column,) = pick_columns([name])
+    assert column.sort_value(rows_of([record])[0]) == _VALUES[name](record)[-1]
 
 
-@pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NO_BASELINE])
-def test_a_limit_that_was_not_judged_gives_its_reason(status: Status) -> None:
-    """It passed without having been shown to hold."""
-    verdict = Verdict("min_speedup", 1.5, 1.6, status, "[1.4, 1.8] encloses 1.5")
-    lines = summary([a_record(verdicts=(verdict,), status=status)]).splitlines()
-    assert f"{status.value}: digits ort-int8-static: min_speedup: [1.4, 1.8] encloses 1.5" in lines
+def test_every_column_is_read_back_or_has_no_number() -> None:
+    """A column that is added is added here."""
+    assert {column.name for column in COLUMNS} - set(_VALUES) == {
+        "test", "model", "backend", "precision", "scheme", "cache", "status"
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("pct", "status", "says"), [(8.25, "PASS", True), (8.25, "FAIL", False), (60.0, "PASS", False)]
+@pytest.mark.parametrize("name", sorted(_VALUES))
+def test_what_was_not_measured_is_a_dash(name: str) -> None:
+    """Beside a row that has the figure; of the batch size is known what was asked for."""
+    unmeasured = a_record(
+        latency=None, accuracy=AccuracyResult(n=0), coverage=replace(COVERAGE, pct=None), resources=Resources()
+    )
+    _, line = _body(table([a_record(), unmeasured], 200, [name]))
+    assert line.split()[-1] == {"batch": "1", "n": "0"}.get(name, "-")
+
+
+def test_a_test_has_the_shortest_name_that_no_other_has() -> None:
+    """The file is named only where two files have a test of one name; parameters are never taken apart."""
+    nodeids = ["t/a.py::test_x[p/q::r]", "t/a.py::test_y", "u/a.py::test_y", "t/b.py::K::test_z", "t/b.py::L::test_z"]
+    text = table([replace(a_record(), nodeid=nodeid) for nodeid in nodeids], 200, ["test"])
+    assert _body(text) == ["test_x[p/q::r]", "t/a.py::test_y", "u/a.py::test_y", "K::test_z", "L::test_z"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+def test_one_line_for_each_check_at_every_width(width: int) -> None:
+    """No line is wider than the terminal, statuses stand at its right end, and each column is a head or is named."""
+    text = table(_RUN, width, picks="--pick")
+    assert max(map(cell_len, text.splitlines())) <= width
+    rows, below = _body(text)[: len(_RUN)], _body(text)[len(_RUN) :]
+    assert [line.split()[-1] for line in rows] == [record.status.value for record in _RUN]
+    left_out = " ".join(" ".join(below).split()).removeprefix("no room for ").removesuffix(" (--pick picks)")
+    whole = re.split(r"\s{2,}", table(_RUN, 500).splitlines()[0])
+    named = left_out.split(", ") if below else []
+    assert len(re.split(r"\s{2,}", text.splitlines()[0])) + len(named) == len(whole)
+    assert "picks" not in table(_RUN, width)
+
+
+@pytest.mark.parametrize("width", range(30, 121, 5))
+def test_the_names_of_columns_without_room_break_between_words(width: int) -> None:
+    """The option that picks stands in one piece, to be copied."""
+    lines = _body(table(_RUN, width, picks="--quant-columns"))[len(_RUN) :]
+    assert lines[-1].endswith("(--quant-columns picks)")
+    assert all(line.endswith(",") or following.strip().startswith("(") for line, following in pairwise(lines))
+    assert max(map(len, lines)) <= width
+
+
+def test_picked_columns_without_room_are_left_out_from_the_last_on() -> None:
+    """The first one that was asked for has room always, and so has a status; what is shown keeps its order."""
+    text = table([a_record()], 40, ["status", "test", "p50", "metric"])
+    assert text.splitlines()[0].split() == ["status", "test"]
+    assert text.splitlines()[-1] == "no room for p50, metric"
+    text = table(_RUN, 60, ["test", "drop", "agreement", "sqnr", "coverage", "status"])
+    assert text.splitlines()[0].split()[-1] == "status"
+
+
+def test_a_long_id_keeps_both_ends() -> None:
+    """Its parameters are at the end; with room it is whole."""
+    long = replace(a_record(), nodeid=f"t.py::test_{'x' * 100}[ort-int8]")
+    assert re.match(r"test_x+\.\.\.x+\[ort-int8\] ", _body(table([long], 80))[0])
+    assert f"test_{'x' * 100}[ort-int8] " in table([long], 250)
+
+
+def test_one_number_of_digits_in_each_column() -> None:
+    """Decimal points stand below each other; a share that is not whole does not look it; all sizes have exponents."""
+    rows = [
+        a_record(latency=replace(LATENCY, speedup=1.8499), accuracy=replace(ACCURACY, max_abs_error=3.25e-7)),
+        a_record(
+            latency=replace(LATENCY, speedup=0.16893),
+            accuracy=replace(ACCURACY, max_abs_error=3250.0),
+            coverage=replace(COVERAGE, pct=99.9996),
+        ),
+    ]
+    assert _body(table(rows, 100, ["speedup"])) == ["    1.850", "    0.169"]
+    assert _body(table(rows, 100, ["coverage"])) == ["   87.5000", "   99.9996"]
+    assert _body(table(rows, 100, ["max_abs_error"])) == ["3.250e-07", "3.250e+03"]
+
+
+def test_no_digit_of_a_cell_on_a_page_is_padded() -> None:
+    """A browser would show the space that puts digits below each other in a terminal."""
+    spans = (Interval(-0.25, 12.5), Interval(3.0, 5.0))
+    rows = rows_of([a_record(accuracy=replace(ACCURACY, drop_ci=span)) for span in spans])
+    (column,) = pick_columns(["drop_ci"])
+    assert column.cells(rows, aligned=False)[1] == ["[-0.25, 12.50]", "[3.00, 5.00]"]
+
+
+@given(st.lists(records, min_size=1, max_size=4))
+def test_a_cell_of_a_page_is_that_of_the_terminal_without_its_padding(drawn: list[Record]) -> None:
+    """Of every column and any records."""
+    rows = rows_of(drawn)
+    for column in COLUMNS:
+        head, padded = column.cells(rows)
+        other_head, cells = column.cells(rows, aligned=False)
+        assert other_head == head
+        assert ["".join(cell.split()) for cell in cells] == ["".join(cell.split()) for cell in padded]
+
+
+def test_an_unknown_column_is_an_error_that_names_the_nearest() -> None:
+    """A typo must not cost a column silently."""
+    with pytest.raises(UsageError, match="did you mean 'speedup'"):
+        table([a_record()], 100, ["speedupp"])
+
+
+def test_colours_are_around_statuses_only() -> None:
+    """Without colours the text is the same."""
+    colored = table(_RUN, 200, color=True)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == table(_RUN, 200)
+    assert re.findall(r"\x1b\[[1-9][0-9;]*m(\w+)", colored) == [record.status.value for record in _RUN]
+
+
+def test_no_records_are_no_text() -> None:
+    """Not even a header."""
+    assert (table([], 80), summary([])) == ("", "")
+
+
+_OF_TESTS = st.lists(
+    records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3, unique_by=lambda one: one.nodeid
 )
-def test_an_engine_that_passes_mostly_in_float_says_so(pct: float, status: str, says: bool) -> None:
-    """Where the column of the table has no room too; a broken limit says it itself."""
-    found = replace(COVERAGE, pct=pct, not_quantizable={"Conv": 100.0 - pct})
-    verdict = Verdict("min_coverage", 5.0, pct, Status(status), "")
-    record = a_record(a_check(scheme="dynamic"), coverage=found, verdicts=(verdict,))
-    line = "mostly float: digits ort-int8-dynamic: 8.25 % of MACs ran in int8; dynamic cannot quantize Conv (91.75 %)"
-    assert (line in summary([record]).splitlines()) is says
-    assert ("mostly float" in summary([record])) is says
 
 
-def test_a_question_mark_of_the_table_is_explained() -> None:
-    """Where no limit on latency does it already."""
-    doubtful = replace(LATENCY, reasons=("the A/A null is off",))
-    assert "digits ort-int8-static: the A/A null is off" in summary([a_record(latency=doubtful)])
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(_OF_TESTS, st.integers(1, 250))
+def test_any_record_prints(kept: list[Record], width: int) -> None:
+    """Whatever names and figures hold, no control character and no line break gets through."""
+    every = [column.name for column in COLUMNS]
+    for text in (table(kept, width), table(kept, width, every), summary(kept)):
+        assert all(line.isprintable() for line in text.split("\n"))
+    assert len(table(kept, 10**6).split("\n")) == 2 + len(kept)
 
 
 def test_an_off_null_is_told_once_and_not_for_each_limit() -> None:
@@ -96,74 +203,7 @@ def test_an_off_null_is_told_once_and_not_for_each_limit() -> None:
     verdicts = tuple(
         latency_verdicts(Limits(min_speedup=0.8, max_latency_ms=tails), off(timed(0.79, 0.83), Interval(1.048, 1.064)))
     )
-    latency = replace(LATENCY, reasons=(OFF,))
-    text = summary([a_record(latency=latency, verdicts=verdicts, status=Status.INCONCLUSIVE)])
+    text = summary([a_record(latency=replace(LATENCY, reasons=(OFF,)), verdicts=verdicts)])
     assert text.count("the null is off") == 4
     assert text.count(OFF) == 1
     assert f"timing in doubt (?): digits ort-int8-static: {OFF}" in text.splitlines()
-
-
-def test_a_mark_without_limits_says_so() -> None:
-    """PASS alone would look like a promise."""
-    assert "no limit set: digits ort-fp32" in summary(
-        [a_record(a_check(precision="fp32", scheme=None), verdicts=(), status=Status.PASS)]
-    )
-    assert "no limit set" not in summary([a_pass(), unavailable()])
-
-
-def test_a_long_list_is_cut() -> None:
-    """A thousand checks do not scroll the table away."""
-    better = a_record(accuracy=replace(ACCURACY, drop=-0.12))
-    lines = summary([better] * 30).splitlines()
-    assert sum(line.startswith("better") for line in lines) == 10
-    assert "... and 20 more of these" in lines
-
-
-def test_no_records_no_summary() -> None:
-    """A run without checks says nothing."""
-    assert summary([]) == ""
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3))
-def test_any_summary_is_safe_to_print(kept: list[Record]) -> None:
-    """Whatever names and messages hold."""
-    assert all(line.isprintable() for line in summary(kept).split("\n"))
-
-
-def test_properties_are_the_figures_of_the_record() -> None:
-    """Full precision, named `quant.*`; what was not measured is left out."""
-    properties = dict(junit_properties(a_record()))
-    assert properties["quant.status"] == "FAIL"
-    assert properties["quant.drop"] == 4.23
-    assert (properties["quant.speedup_ci_low"], properties["quant.speedup_ci_high"]) == (1.9012, 1.9888)
-    assert properties["quant.cache_engine"] == "built"
-    assert "quant.candidate_p99_ms" not in properties
-
-
-def test_a_check_that_never_came_to_be_has_no_figures() -> None:
-    """Its status and what it is."""
-    names = {name for name, _ in junit_properties(unavailable())}
-    assert names == {f"quant.{name}" for name in ("status", "model", "backend", "precision", "scheme", "batch_size")}
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(records.map(lambda record: from_json(to_json(record))))
-def test_properties_have_plain_types(record: Record) -> None:
-    """They travel with xdist and end up in XML."""
-    properties = junit_properties(record)
-    assert all(name.startswith("quant.") and type(value) in (str, int, float) for name, value in properties)
-    assert len({name for name, _ in properties}) == len(properties) or record.cache is not None
-
-
-def test_what_speedups_are_relative_to_is_told_on_devices_with_tf32() -> None:
-    """One line for each reference; on other devices FP32 is FP32, and nothing is said."""
-    exact, half = replace(LATENCY, tf32=False), replace(LATENCY, reference_precision="fp16")
-    rounding = replace(LATENCY, reference_precision="tf32", tf32=True)
-    lines = summary([replace(a_record(latency=one), nodeid=str(n)) for n, one in enumerate((exact, exact, half))])
-    assert lines.splitlines()[-3:-1] == [
-        "latency reference fp32, TF32 off: 2 checks",
-        "latency reference fp16: 1 check",
-    ]
-    assert "latency reference fp32 with TF32: 1 check" in summary([a_record(latency=rounding)])
-    assert "latency reference" not in summary([a_record()])

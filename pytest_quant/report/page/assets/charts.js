@@ -1,168 +1,93 @@
 "use strict";
-// One kind of chart for everything: lines over places 0, 1, 2, ... with intervals, marks and levels, drawn by uPlot.
+// The history of a series as a chart, drawn by uPlot; its data is that of pytest_quant/report/page/charts.py.
 const charts = (function () {
   const DASHES = [[], [8, 4], [2, 4], [10, 4, 2, 4], [14, 6], [4, 2, 4, 8]];
-  const drawn = new Set();
+  const NAMES = { speedup: "speedup", latency: "median, ms", score: "score", drop: "drop" };
+  const shows = [];
   const tip = document.getElementById("tip");
-  const said = document.getElementById("said");
 
   // Digits as the terminal's tables have them, a half rounded to the even digit.
   const rounded = (options) => new Intl.NumberFormat("en", { useGrouping: false, roundingMode: "halfEven", ...options }).format;
-  const significant = (digits) => rounded({ maximumSignificantDigits: digits, maximumFractionDigits: 0, roundingPriority: "morePrecision" });
+  const figure = rounded({ maximumSignificantDigits: 4, maximumFractionDigits: 0, roundingPriority: "morePrecision" });
   const percentage = rounded({ minimumFractionDigits: 2, maximumFractionDigits: 2 });
-  const figure = significant(4);
-  const ofAxis = significant(6);
 
   function shown(value, unit) {
-    if (value === null || value === undefined) return "-";
     if (unit !== "%" && unit !== "pp") return figure(value + 0);
     const text = percentage(value + 0);
     // Two decimals would say 0 or 100 of what is neither.
     const hides = [0, 100].includes(Math.abs(text)) && Number(text) !== value;
-    return hides ? significant(Math.abs(value) < 1 ? 2 : 8)(value) : text;
+    return hides ? String(Number(value.toPrecision(Math.abs(value) < 1 ? 2 : 8))) : text;
   }
 
-  function colour(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  // A colour of the theme as a canvas takes it, which knows no variables.
+  function colour(name, alpha = 1) {
+    tip.style.outlineColor = `rgb(from var(--${name}) r g b / ${alpha})`;
+    return getComputedStyle(tip).outlineColor;
   }
 
   function element(tag, attributes, ...children) {
     const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     made.append(...children);
     return made;
   }
 
-  // What the axis upwards spans: all that is drawn, with some room.
-  function range(low, high, levels) {
-    if (low === null) return [0, 1];
-    const [least, most] = [Math.min(low, ...levels), Math.max(high, ...levels)];
-    const room = (most - least) * 0.08 || Math.abs(most) * 0.08 || 1;
-    return [least - room, most + room];
-  }
-
-  // The samples of lines that stand above a chart: a line is told by its dashes and its name, not by its colour alone.
-  function legend(lines) {
-    const items = lines.map((line, place) => {
-      const item = element("li", {});
-      const dashes = DASHES[place % DASHES.length].join(" ") || "none";
-      item.innerHTML = `<svg viewBox="0 0 36 8" aria-hidden="true"><path d="M0 4H36" class="line-${place % 6}" stroke-dasharray="${dashes}"/></svg>`;
-      item.append(line.name);
-      return item;
+  // Upright lines: changes of level with their texts, and where what is measured changed.
+  function uprights(u, chart) {
+    const { ctx, bbox } = u;
+    const ratio = uPlot.pxRatio;
+    ctx.save();
+    ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+    chart.uprights.forEach(({ at, text }, row) => {
+      const x = Math.round(u.valToPos(at, "x", true));
+      if (x < bbox.left || x > bbox.left + bbox.width) return;
+      ctx.fillStyle = colour(text ? "bad" : "muted");
+      ctx.fillRect(x, bbox.top, ratio, bbox.height);
+      const right = x > bbox.left + bbox.width / 2;
+      ctx.textAlign = right ? "right" : "left";
+      // Lines of the chart end around a text, so that it can be read where they cross it.
+      ctx.lineWidth = 5 * ratio;
+      ctx.strokeStyle = colour("bg");
+      const place = [text, x + (right ? -4 : 4) * ratio, bbox.top + (10 + 13 * (row % 4)) * ratio];
+      ctx.strokeText(...place);
+      ctx.fillText(...place);
     });
-    return element("ul", { class: "legend" }, ...items);
-  }
-
-  function upright(u, place, name, dash, text, row) {
-    const x = Math.round(u.valToPos(place, "x", true));
-    if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) return;
-    const ratio = uPlot.pxRatio;
-    u.ctx.strokeStyle = colour(name);
-    u.ctx.setLineDash(dash.map((length) => length * ratio));
-    u.ctx.beginPath();
-    u.ctx.moveTo(x, u.bbox.top);
-    u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
-    u.ctx.stroke();
-    if (!text) return;
-    const right = x > u.bbox.left + u.bbox.width / 2;
-    written(u, text, x + (right ? -4 : 4) * ratio, u.bbox.top + (10 + 13 * (row % 4)) * ratio, name, right ? "right" : "left");
-  }
-
-  // Lines of the chart end around a text, so that it can be read where they cross it.
-  function written(u, text, x, y, name, align) {
-    u.ctx.textAlign = align;
-    u.ctx.setLineDash([]);
-    u.ctx.lineJoin = "round";
-    u.ctx.save();
-    u.ctx.lineWidth = 5 * uPlot.pxRatio;
-    u.ctx.strokeStyle = colour("bg");
-    u.ctx.strokeText(text, x, y);
-    u.ctx.restore();
-    u.ctx.fillStyle = colour(name);
-    u.ctx.fillText(text, x, y);
-  }
-
-  function extras(u, chart) {
-    const ratio = uPlot.pxRatio;
-    u.ctx.save();
-    u.ctx.lineWidth = 1.5 * ratio;
-    u.ctx.font = `${11 * ratio}px system-ui, sans-serif`;
-    for (const place of chart.borders) upright(u, place - 0.5, "muted", [2, 4], "", 0);
-    chart.marks.forEach((mark, row) => upright(u, mark.at, "mark", [], mark.text, row));
-    for (const value of chart.levels) {
-      const y = Math.round(u.valToPos(value, "y", true));
-      u.ctx.strokeStyle = colour("level");
-      u.ctx.setLineDash([6 * ratio, 4 * ratio]);
-      u.ctx.beginPath();
-      u.ctx.moveTo(u.bbox.left, y);
-      u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
-      u.ctx.stroke();
-      written(u, "accepted", u.bbox.left + 4 * ratio, y - 4 * ratio, "level", "left");
-    }
-    u.ctx.setLineDash([]);
-    u.ctx.strokeStyle = colour("text");
-    for (const place of chart.rings) {
-      for (const line of chart.lines) {
-        const value = line.values[place];
-        if (value === null || value === undefined) continue;
-        u.ctx.beginPath();
-        u.ctx.arc(u.valToPos(place, "x", true), u.valToPos(value, "y", true), 6 * ratio, 0, 2 * Math.PI);
-        u.ctx.stroke();
-      }
-    }
-    u.ctx.restore();
+    ctx.restore();
   }
 
   function options(chart, width) {
     const series = [{}];
     const bands = [];
-    const axis = () => ({
-      stroke: () => colour("muted"),
-      grid: { stroke: () => colour("grid"), width: 1 },
-      ticks: { stroke: () => colour("grid"), width: 1 },
-      font: "12px system-ui, sans-serif",
-    });
-    chart.lines.forEach((line, place) => {
-      const own = () => colour(`line-${place % 6}`);
-      const few = line.values.filter((value) => value !== null).length <= 60;
-      series.push({
-        label: line.name,
-        stroke: own,
-        width: 1.8,
-        dash: DASHES[place % DASHES.length],
-        spanGaps: true,
-        points: { show: few, size: 5, stroke: own, fill: () => colour("panel") },
-      });
-      if (line.low) {
-        const edge = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
-        series.push({ ...edge, label: `${line.name}, high` }, { ...edge, label: `${line.name}, low` });
-        bands.push({ series: [series.length - 2, series.length - 1], fill: () => `${colour(`line-${place % 6}`)}2e` });
-      }
-    });
-    const last = chart.labels.length - 1;
+    const axis = { stroke: () => colour("muted"), grid: { stroke: () => colour("line"), width: 0.5 }, font: "12px system-ui, sans-serif" };
+    for (const { name, values, low, dots, own, dash } of chart.lines) {
+      const stroke = () => colour(own);
+      const few = values.filter((value) => value !== null).length <= 60;
+      const points = { show: dots || few, size: dots || 5, width: dots ? 2 : 1, stroke, fill: () => colour("bg") };
+      series.push({ label: name, stroke, width: dots ? 0 : 1.8, dash, spanGaps: true, points });
+      if (!low) continue;
+      const edge = { class: "edge", stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
+      series.push(edge, { ...edge });
+      bands.push({ series: [series.length - 2, series.length - 1], fill: () => colour(own, 0.18) });
+    }
+    const around = (u, low, high) => {
+      const room = (high - low) * 0.08 || Math.abs(high) * 0.08 || 1;
+      return low === null ? [0, 1] : [low - room, high + room];
+    };
+    // A day is named once, where it begins.
+    const days = (u, places) => places.map((at, index) => (index && chart.days[at] === chart.days[places[index - 1]] ? "" : chart.days[at] || ""));
     return {
       width,
-      height: chart.height || 230,
+      height: 260,
       series,
       bands,
-      legend: { show: false },
+      legend: { live: false, markers: { width: 2, dash: (u, at) => ((u.series[at].dash || [])[0] > 2 ? "dashed" : u.series[at].dash?.length ? "dotted" : "solid") } },
       cursor: { points: { size: 8 }, drag: { x: true, y: false }, y: false },
-      scales: {
-        x: { time: false, range: (u, from, to) => (from === to ? [-0.5, last + 0.5] : [from, to]) },
-        y: { range: (u, low, high) => range(low, high, chart.levels) },
-      },
+      scales: { x: { time: false, range: (u, low, high) => (low === high ? [-0.5, chart.days.length - 0.5] : [low, high]) }, y: { range: around } },
       axes: [
-        {
-          ...axis(),
-          space: 90,
-          incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000],
-          // A day is named once, where it begins.
-          values: (u, splits) =>
-            splits.map((place, index) => (index && chart.labels[place] === chart.labels[splits[index - 1]] ? "" : chart.labels[place] || "")),
-        },
-        { ...axis(), size: 62, values: (u, splits) => splits.map((value) => ofAxis(value + 0)) },
+        { ...axis, space: 90, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000], values: days },
+        { ...axis, size: 62, values: (u, values) => values.map((value) => figure(value + 0)) },
       ],
-      hooks: { draw: [(u) => extras(u, chart)], setCursor: [(u) => showTip(u, chart)] },
+      hooks: { draw: [(u) => uprights(u, chart)], setCursor: [(u) => showTip(u, chart)] },
     };
   }
 
@@ -180,67 +105,82 @@ const charts = (function () {
 
   function keys(event, u, chart) {
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
-    if (event.key === "Escape") {
-      u.setCursor({ left: -10, top: -10 });
-      tip.hidden = true;
-    }
+    if (event.key === "Escape") u.setCursor({ left: -10, top: -10 });
     if (step === undefined) return;
     event.preventDefault();
-    const last = chart.labels.length - 1;
-    const now = u.cursor.idx === null || u.cursor.idx === undefined ? last + (step > 0 ? 0 : 1) : u.cursor.idx;
+    const last = chart.days.length - 1;
+    const now = u.cursor.idx ?? (step > 0 ? last : last + 1);
     const next = Math.min(last, Math.max(0, now + step));
     u.setCursor({ left: u.valToPos(next, "x"), top: u.over.clientHeight / 2 });
-    said.textContent = chart.tell(next).join(", ");
+    document.getElementById("said").textContent = chart.tell(next).join(", ");
   }
 
-  // chart: {name, lines: [{name, values, low, high}], labels, tell(place), marks, borders, levels, rings, height}
-  function draw(place, chart) {
-    const data = [chart.labels.map((_, index) => index)];
-    for (const line of chart.lines) {
-      data.push(line.values);
-      if (line.low) data.push(line.high, line.low);
-    }
-    const frame = element("div", { class: "frame", role: "img", tabindex: "0", "aria-label": chart.name });
-    place.append(frame);
-    const u = new uPlot(options(chart, Math.max(200, frame.clientWidth)), data, frame);
-    frame.addEventListener("keydown", (event) => keys(event, u, chart));
-    frame.addEventListener("blur", () => {
-      tip.hidden = true;
+  // Points that may be compared are one line: of a machine for times, of an instruction set for scores.
+  function linesOf(points, quantity) {
+    const names = points.map((point) => point[quantity] && (["speedup", "latency"].includes(quantity) ? point.timed : point.scored));
+    return [...new Set(names.filter(Boolean))].map((name, number) => {
+      const part = (index) => points.map((point, place) => (names[place] === name ? point[quantity][index] ?? null : null));
+      return { name, values: part(0), low: part(1), high: part(2), own: `line-${number % 6}`, dash: DASHES[number % 6] };
     });
-    drawn.add(u);
-    const sized = new ResizeObserver(() => {
-      const width = Math.max(200, frame.clientWidth);
-      if (frame.clientWidth && width !== u.width) u.setSize({ width, height: u.height });
-    });
-    sized.observe(frame);
-    return () => {
-      sized.disconnect();
-      drawn.delete(u);
-      u.destroy();
-      frame.remove();
+  }
+
+  function chartOf(data, quantity, branch, title) {
+    const unit = data.units[quantity];
+    const points = data.points.filter((point) => !branch || point.branch === branch || point.now);
+    const marks = data.changes
+      .filter((change) => change.quantity === quantity)
+      .map((change) => ({ at: points.indexOf(data.points[change.at]), text: change.text }))
+      .filter((mark) => mark.at >= 0);
+    const borders = points.map((point, at) => ({ at: at - 0.5, text: "", seen: at && point.data && points[at - 1].data && point.data !== points[at - 1].data }));
+    const lines = linesOf(points, quantity);
+    for (const value of data.accepted[quantity] || []) lines.push({ name: "accepted", values: points.map(() => value), own: "level", dash: [6, 4] });
+    const now = points.map((point) => (point.now && point[quantity] ? point[quantity][0] : null));
+    if (now.some((value) => value !== null)) lines.push({ name: "this run", values: now, own: "text", dots: 11 });
+    const tell = (place) => {
+      const [value, ...interval] = (points[place][quantity] || []).map((number) => shown(number, unit));
+      const around = interval.length ? ` [${interval.join(", ")}]` : "";
+      return [...points[place].about, `${NAMES[quantity].replace(", ms", "")} ${value ?? "not measured"}${around} ${unit}`.trim()];
     };
+    const name = `${title}: ${NAMES[quantity]} of ${points.length} points, ${marks.length} change${marks.length === 1 ? "" : "s"} of level. Arrow keys go from point to point.`;
+    return { name, lines, tell, days: points.map((point) => point.day), uprights: [...marks, ...borders.filter((border) => border.seen)] };
   }
 
-  function redraw() {
-    for (const u of drawn) u.redraw();
+  function draw(place, data) {
+    const title = place.closest("article").querySelector("h3").textContent;
+    const measured = Object.keys(NAMES).filter((quantity) => data.points.some((point) => point[quantity]));
+    if (!measured.length) return place.append("No point of this series was measured.");
+    let quantity = data.changes.map((change) => change.quantity).find((name) => measured.includes(name)) || measured[0];
+    let { branch } = data;
+    let u, chart;
+    const controls = element("p", { class: "filters" });
+    const frame = element("div", { class: "frame", role: "img", tabindex: "0" });
+    const width = () => Math.max(200, frame.clientWidth);
+
+    function show() {
+      if (u) u.destroy();
+      chart = chartOf(data, quantity, branch, title);
+      frame.setAttribute("aria-label", chart.name);
+      const columns = chart.lines.flatMap((line) => (line.low ? [line.values, line.high, line.low] : [line.values]));
+      u = new uPlot(options(chart, width()), [chart.days.map((_, index) => index), ...columns], frame);
+    }
+
+    function picker(label, choices, chosen, changed) {
+      const select = element("select", { "aria-label": `${label} of ${title}` });
+      select.append(...choices.map(([value, text]) => new Option(text, value, false, value === chosen)));
+      select.addEventListener("change", () => (changed(select.value), show()));
+      controls.append(select);
+    }
+
+    picker("Figure", measured.map((name) => [name, NAMES[name]]), quantity, (name) => (quantity = name));
+    const branches = [...new Set(data.points.map((point) => point.branch).filter(Boolean))];
+    if (branches.length > 1) picker("Branch", [["", "all branches"], ...branches.map((name) => [name, name])], branch, (name) => (branch = name));
+    place.append(controls, frame);
+    show();
+    shows.push(show);
+    frame.addEventListener("keydown", (event) => keys(event, u, chart));
+    frame.addEventListener("blur", () => (tip.hidden = true));
+    new ResizeObserver(() => frame.clientWidth && width() !== u.width && u.setSize({ width: width(), height: u.height })).observe(frame);
   }
 
-  // Of one check: the median of each round of reference, null and candidate.
-  function rounds(place, times) {
-    const lines = ["reference", "null", "candidate"]
-      .filter((name) => (times[name] || []).length)
-      .map((name) => ({ name, values: times[name] }));
-    const most = Math.max(...lines.map((line) => line.values.length));
-    for (const line of lines) line.values = Array.from({ length: most }, (_, index) => line.values[index] ?? null);
-    const labels = Array.from({ length: most }, (_, index) => String(index + 1));
-    const tell = (index) => [
-      `round ${index + 1}`,
-      ...lines.map((line) => `${line.name} ${shown(line.values[index], "ms")} ms`),
-    ];
-    const name = `${place.dataset.about}; ${most} rounds`;
-    place.append(element("p", { class: "note" }, "ms of each round, the median"), legend(lines));
-    draw(place, { name, lines, labels, tell, marks: [], borders: [], levels: [], rings: [], height: 180 });
-  }
-
-  return { draw, element, legend, redraw, rounds, shown };
+  return { draw, redraw: () => shows.forEach((show) => show()), shown };
 })();

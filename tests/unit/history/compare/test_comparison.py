@@ -14,9 +14,10 @@ from pytest_quant.history.baselines.accept import accept_removal
 from pytest_quant.history.baselines.file import BaselineEntry, series_of
 from pytest_quant.history.compare import Outcome, compare, rule
 from pytest_quant.history.rows import StoredCheck
+from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.comparison_document import comparison_json
-from pytest_quant.report.comparison_markdown import comparison_markdown
 from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.pull_request import comparison_comment
 from pytest_quant.result import Resources, Status
 from tests.unit.history.compare.launched import answered, answers, key, launch, launches, record_of, timed
 
@@ -116,7 +117,7 @@ def test_the_headline_agrees_with_the_exit_code(
     found = compare(base, head, accepted={one.series.key: one for one in entries})
     ruling = rule(found, strict=strict, full_suite=full_suite)
     headline = comparison_text(found, ruling, 10_000).splitlines()[1]
-    assert f"**{headline}**" in unescape(comparison_markdown(found, ruling))
+    assert f"**{headline}**" in unescape(comparison_comment(ComparedRuns(found, ruling)))
     document = comparison_json(found, ruling)
     word = headline.partition(":")[0]
     assert ruling.code in _CODES[word]

@@ -1,0 +1,303 @@
+"""One view of a check, for the terminal, the page and a pull request: titled sections of labels and texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from typing import TypeAlias
+
+from pytest_quant.record import LatencyFigures, Record
+from pytest_quant.report.meaning import lost_samples
+from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, points
+from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Resources
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+"""Labels with their texts."""
+
+Form: TypeAlias = Callable[[float | None], str]
+"""Writes a number; ``-`` for one that was not measured."""
+
+_MOST_ROWS = 12
+_MOST_OUTPUTS = 4
+_MOST_OPERATORS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class DetailTable:
+    """A small table: its most important rows, and how many more there are."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DetailSection:
+    """One part of what a check has to show.
+
+    Attributes
+    ----------
+    title : its heading.
+    groups : the main figures; those of a group share a line where lines are scarce.
+    further : the other figures, for a view with room.
+    lines : sentences.
+    tables : for a view with room.
+    """
+
+    title: str
+    groups: tuple[Pairs, ...] = ()
+    further: Pairs = ()
+    lines: tuple[str, ...] = ()
+    tables: tuple[DetailTable, ...] = ()
+
+    @property
+    def facts(self) -> Pairs:
+        """All figures, the main ones first."""
+        return (*chain.from_iterable(self.groups), *self.further)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return not (self.facts or self.lines or self.tables)
+
+
+def details(record: Record) -> tuple[DetailSection, ...]:
+    """Return what was measured, by kind; sections without anything are left out."""
+    sections = (
+        DetailSection("Accuracy") if record.accuracy is None else _accuracy(record.accuracy),
+        _latency(record),
+        DetailSection("Coverage") if record.coverage is None else _coverage(record, record.coverage),
+        _resources(record),
+    )
+    return tuple(section for section in sections if not section.empty)
+
+
+def said(*pairs: tuple[str, str]) -> Pairs:
+    """Return the pairs whose text says something."""
+    return tuple(pair for pair in pairs if pair[1] not in ("", NOT_MEASURED))
+
+
+def measured(value: float | None, unit: str, span: Interval | None = None, form: Form = figure) -> str:
+    """Return a figure with its interval and its unit; empty where it was not measured.
+
+    Parameters
+    ----------
+    unit : what stands behind the figure, but an x before it.
+    span : interval of the figure.
+    form : writes the figure and the ends of its interval.
+    """
+    if value is None:
+        return ""
+    text = f"{form(value)} {_around(span, form)}".rstrip()
+    return f"x{text}" if unit == "x" else f"{text} {unit}".rstrip()
+
+
+def before_after(before: float | None, after: float | None, unit: str = "", form: Form = figure) -> str:
+    """Return ``before -> after unit``; empty where neither was measured."""
+    return "" if before is None and after is None else f"{form(before)} -> {form(after)} {unit}".rstrip()
+
+
+def whole(value: float | None) -> str:
+    """Return a whole number without an exponent."""
+    return NOT_MEASURED if value is None else f"{value:.0f}"
+
+
+def _around(span: Interval | None, form: Form = figure) -> str:
+    return "" if span is None else f"[{form(span.low)}, {form(span.high)}]"
+
+
+def _table(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> tuple[DetailTable, ...]:
+    """Return a table of the first rows; none without rows."""
+    left_out = max(0, len(rows) - _MOST_ROWS)
+    return (DetailTable(caption, tuple(heads), tuple(rows[:_MOST_ROWS]), left_out),) if rows else ()
+
+
+def _accuracy(accuracy: AccuracyResult) -> DetailSection:
+    unit = accuracy.unit or ""
+    form = partial(in_unit, unit=unit)
+    worst = accuracy.worst_class
+    several = accuracy.by_output if len(accuracy.by_output) > 1 else ()
+    worst_first = sorted(several, key=lambda error: (error.identical, error.sqnr_db is not None, error.sqnr_db or 0.0))
+    groups = (
+        said(
+            (accuracy.metric or "score", before_after(accuracy.reference, accuracy.candidate, unit, form)),
+            ("drop", measured(accuracy.drop, "pp" if unit == "%" else unit, accuracy.drop_ci, form)),
+            ("samples", lost_samples(accuracy) or whole(accuracy.n)),
+            ("candidate", "float simulation" if accuracy.simulated else ""),
+        ),
+        said(
+            ("McNemar p", figure(accuracy.p_value, 2)),
+            ("right in only one engine", whole(accuracy.discordant)),
+        ),
+        said(
+            ("same top class", measured(accuracy.agreement_pct, "%", form=points)),
+            ("outputs", "identical" if accuracy.identical else ""),
+            ("SQNR", measured(accuracy.sqnr_db, "dB")),
+            ("cosine", figure(accuracy.cosine, 6)),
+            ("largest error", _largest_error(accuracy.max_abs_error, accuracy.max_abs_error_sample)),
+        ),
+        tuple((f"output {error.name}", _of_output(error)) for error in worst_first[:_MOST_OUTPUTS]),
+        said(
+            ("outputs not shown", whole(max(0, len(several) - _MOST_OUTPUTS) or None)),
+            (
+                "worst class",
+                f"{worst.label}: {before_after(worst.reference, worst.candidate, '%', points)} of {worst.n}"
+                if worst is not None
+                else "",
+            ),
+        ),
+    )
+    further = said(
+        ("confidence of intervals", f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""),
+        ("samples that would tell", whole(accuracy.n_to_resolve)),
+        ("what no look at the samples scores", measured(accuracy.chance, unit, form=form)),
+        ("KL", measured(accuracy.kl, "nats")),
+    )
+    faults = [(fault.output, whole(fault.sample), fault.kind, fault.detail) for fault in accuracy.faults]
+    classes = [
+        (whole(score.label), whole(score.n), points(score.reference), points(score.candidate))
+        for score in sorted(accuracy.by_class, key=lambda score: score.candidate - score.reference)
+    ]
+    tables = (
+        *_table("What cannot be compared", ("output", "sample", "fault", "where"), faults),
+        *_table("By class", ("class", "samples", "reference %", "candidate %"), classes),
+    )
+    return DetailSection("Accuracy", groups, further, tables=tables)
+
+
+def _largest_error(error: float | None, sample: int | None) -> str:
+    return measured(error, "" if sample is None else f"at sample {sample}")
+
+
+def _of_output(error: OutputError) -> str:
+    if error.identical or error.max_abs_error is None:
+        return "identical" if error.identical else "differs"
+    pairs = said(
+        ("SQNR", measured(error.sqnr_db, "dB")),
+        ("cosine", figure(error.cosine, 6)),
+        ("largest error", _largest_error(error.max_abs_error, error.sample)),
+    )
+    return ", ".join(f"{label} {text}" for label, text in pairs)
+
+
+def _latency(record: Record) -> DetailSection:
+    latency = record.latency
+    if latency is None:
+        return DetailSection("Latency", lines=(f"not measured: {record.latency_off}",) if record.latency_off else ())
+    launches = [
+        (launch.started_at, figure(launch.speedup), figure(launch.reference_p50_ms), figure(launch.candidate_p50_ms))
+        for launch in latency.launches
+    ]
+    lines = (*(f"timing in doubt: {reason}" for reason in latency.reasons), latency.widened, *latency.notes)
+    return DetailSection(
+        "Latency",
+        _times(latency),
+        _further_times(latency),
+        lines=tuple(line for line in lines if line),
+        tables=_table("Further launches", ("started", "speedup", "reference ms", "candidate ms"), launches),
+    )
+
+
+def _times(latency: LatencyFigures) -> tuple[Pairs, ...]:
+    host = before_after(latency.host_reference_p50_ms, latency.host_candidate_p50_ms, "ms")
+    of_launches = (latency.speedup, *(launch.speedup for launch in latency.launches)) if latency.launches else ()
+    return (
+        said(
+            ("median", before_after(latency.reference_p50_ms, latency.candidate_p50_ms, "ms")),
+            ("speedup", measured(latency.speedup, "x", latency.speedup_ci)),
+            ("rounds", whole(latency.rounds)),
+            ("batch", whole(latency.batch_size)),
+        ),
+        said(
+            ("clock", f"the {latency.clock}'s" if latency.clock != "host" else ""),
+            ("median by the host's clock", host),
+            ("speedup by the host's clock", measured(latency.host_speedup, "x")),
+        ),
+        said(("speedup of each launch", ", ".join(f"x{figure(speedup)}" for speedup in of_launches))),
+        said(("latency reference", latency.compared_with)),
+    )
+
+
+def _further_times(latency: LatencyFigures) -> Pairs:
+    repeat = latency.repeat
+    return said(
+        ("p90", measured(latency.candidate_p90_ms, "ms")),
+        ("p99", measured(latency.candidate_p99_ms, "ms")),
+        ("null / reference", _around(latency.null_ratio_ci)),
+        ("detectable effect", measured(latency.half_width_pct, "%")),
+        ("looks at the rounds", whole(latency.looks)),
+        ("speedup, measured again", "" if repeat is None else measured(repeat.speedup, "x", repeat.speedup_ci)),
+    )
+
+
+def _coverage(record: Record, coverage: Coverage) -> DetailSection:
+    shares = coverage.not_quantizable.items()
+    bounds = "" if coverage.high_pct is None else f": float in the lower figure, {record.precision} in the upper"
+    groups = (
+        said(
+            (f"{coverage.unit} in {record.precision}", _share(coverage)),
+            ("provider", coverage.provider),
+            ("nodes", ", ".join(islice(_by_operator(coverage), _MOST_OPERATORS))),
+        ),
+        said(
+            (f"of what {record.scheme} can quantize", measured(coverage.scheme_pct, "%", form=points)),
+            (
+                f"{record.scheme} cannot quantize",
+                ", ".join(f"{name} ({points(share)} %)" for name, share in shares),
+            ),
+        ),
+    )
+    further = said(
+        ("ran in float", ", ".join(coverage.float_nodes)),
+        (
+            "nodes that cannot be seen into",
+            f"{coverage.opaque_nodes}{bounds}" if coverage.opaque_nodes else "",
+        ),
+        ("plan of another product", coverage.plan_of),
+    )
+    operators = [
+        (
+            f"{op.op_type} ({op.stands_for})" if op.stands_for else op.op_type,
+            *map(whole, (op.nodes, op.quantized_nodes, op.macs, op.quantized_macs)),
+        )
+        for op in sorted(coverage.by_op, key=lambda op: -(op.macs or 0))
+    ]
+    tables = _table("By operator", ("operator", "nodes", "quantized", "MACs", "quantized"), operators)
+    return DetailSection("Coverage", groups, further, coverage.notes, tables)
+
+
+def _share(coverage: Coverage) -> str:
+    upper = "" if coverage.high_pct is None else f" to {points(coverage.high_pct)}"
+    return "" if coverage.pct is None else f"{points(coverage.pct)}{upper} %"
+
+
+def _by_operator(coverage: Coverage) -> Iterator[str]:
+    """Yield quantized and all nodes by the operators of the user's model, which is what a mark can name."""
+    quantized: Counter[str] = Counter()
+    nodes: Counter[str] = Counter()
+    for op in coverage.by_op:
+        name = op.stands_for or op.op_type
+        quantized[name] += op.quantized_nodes
+        nodes[name] += op.nodes
+    return (f"{name} {quantized[name]}/{nodes[name]}" for name in nodes)
+
+
+def _resources(record: Record) -> DetailSection:
+    resources = record.resources or Resources()
+    further = said(
+        ("engine", measured(resources.size_mb, "MB")),
+        ("reference", measured(resources.reference_size_mb, "MB")),
+        ("build", measured(resources.build_s, "s")),
+        ("calibration", measured(resources.calibration_s, "s")),
+        ("memory of the build", measured(resources.build_memory_mb, "MB")),
+        ("memory added by running", measured(resources.run_memory_mb, "MB")),
+        ("device memory, by the runtime", measured(resources.device_memory_mb, "MB")),
+        ("device memory, by NVML", measured(resources.device_memory_nvml_mb, "MB")),
+        ("energy of a run", measured(resources.energy_mj, "mJ", resources.energy_mj_ci)),
+        ("device", resources.device if record.resources else ""),
+    )
+    return DetailSection("Size, memory, build", further=further)

@@ -1,0 +1,168 @@
+"""The table of a run on its page, and what each check opens to."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import StoredCheck
+from pytest_quant.history.compare.samples import answers_of
+from pytest_quant.printable import clean
+from pytest_quant.record import Record, Run
+from pytest_quant.report.columns import EXPECTED, Row, default_columns, pick_columns, rows_of
+from pytest_quant.report.details import DetailSection, Pairs, details, said, whole
+from pytest_quant.report.failure import broken_first, headline
+from pytest_quant.report.page.charts import RoundsChart, rounds_chart
+from pytest_quant.report.summary import summary
+from pytest_quant.result import Status
+
+_STATUS_AND_TEST = ("status", "test")
+_MOST_NAMED = 8
+_MOST_SAMPLES = 12
+_COMMIT = 12
+_NAMED = (Status.ERROR.value, Status.FAIL.value, Status.UNAVAILABLE.value, Status.INCONCLUSIVE.value)
+"""Statuses that are named at the top, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageCheck:
+    """One check: its row in the table of the run, and what it opens to.
+
+    Attributes
+    ----------
+    number : its place in the run.
+    row : its record, the short id of its test and its status.
+    headline : the first broken limit with both figures, or why there are none; empty when all is well.
+    cells : of the table, in the order of its heads, without test and status: a text, and the number it is sorted by.
+    words : what a search for text looks through, in lower case.
+    rounds : its times by round; ``None`` where there are none.
+    origin : what was measured, of which run.
+    machine : first what must be equal before latencies are compared, then the rest.
+    commands : what a line for a shell is for, and the line.
+    """
+
+    number: int
+    row: Row
+    headline: str
+    cells: tuple[tuple[str, float | None], ...]
+    words: str
+    sections: tuple[DetailSection, ...]
+    rounds: RoundsChart | None
+    origin: Pairs
+    machine: Pairs
+    commands: Pairs
+
+
+def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[str, Any]:
+    """Return the table of a run, as the page's template reads it.
+
+    Parameters
+    ----------
+    checks : of the run, in the order of its document.
+    expected : node ids of tests that failed as they were expected to; they are XFAIL.
+    """
+    records = [check.record for check in checks]
+    rows = rows_of(records, expected)
+    names = [name for name in default_columns(rows) if name not in _STATUS_AND_TEST] if rows else []
+    columns = pick_columns(names)
+    printed = [column.cells(rows, aligned=False) for column in columns]
+    shown = []
+    for number, row in enumerate(rows):
+        texts = [column_texts[number] for _, column_texts in printed]
+        cells = [(text, column.sort_value(row)) for text, column in zip(texts, columns, strict=True)]
+        shown.append(_page_check(row, checks[number].run, number, tuple(cells)))
+    words = (*(status.value for status in Status), EXPECTED)
+    counts = Counter(row.status for row in rows)
+    broken = sorted((one for one in shown if one.row.status in _NAMED), key=lambda one: _NAMED.index(one.row.status))
+    return {
+        "heads": [head for head, _ in printed],
+        "checks": shown,
+        "counts": [(word, counts[word]) for word in words if counts[word]],
+        "lines": summary(records, expected).splitlines(),
+        "broken": broken[:_MOST_NAMED],
+        "unnamed": max(0, len(broken) - _MOST_NAMED),
+    }
+
+
+def _page_check(row: Row, run: Run, number: int, cells: tuple[tuple[str, float | None], ...]) -> PageCheck:
+    record = row.record
+    words = " ".join((record.nodeid, record.model, record.engine_id, record.metric or "", row.status))
+    identity, context = run.environment.identity, run.environment.context
+    return PageCheck(
+        number=number,
+        row=row,
+        headline=_headline(record),
+        cells=cells,
+        words=clean(words).lower(),
+        sections=tuple(_with_samples(section, record) for section in details(record)),
+        rounds=rounds_chart(record),
+        origin=_origin(record, run),
+        machine=tuple({**dict(sorted(identity.items())), **dict(sorted(context.items()))}.items()),
+        commands=_commands(record, run),
+    )
+
+
+def _headline(record: Record) -> str:
+    if record.message:
+        return record.message.splitlines()[0]
+    if broken := headline(record):
+        return broken
+    return next((f"{verdict.limit}: {verdict.reason}" for verdict in broken_first(record)), "")
+
+
+def _with_samples(section: DetailSection, record: Record) -> DetailSection:
+    """Return the section about accuracy with the samples that were lost and won, by their index; others as they are."""
+    if section.title != "Accuracy" or record.accuracy is None:
+        return section
+    try:
+        reference, candidate = answers_of(record.accuracy, record.nodeid)
+    except HistoryError as error:
+        return replace(section, lines=(*section.lines, error.what))
+    if reference is None or candidate is None:
+        return section
+    samples = (
+        ("samples lost", _indices(np.flatnonzero(reference & ~candidate))),
+        ("samples won", _indices(np.flatnonzero(candidate & ~reference))),
+    )
+    return replace(section, further=(*section.further, *samples))
+
+
+def _indices(samples: NDArray[Any]) -> str:
+    if not samples.size:
+        return "none"
+    shown = ", ".join(map(str, samples[:_MOST_SAMPLES].tolist()))
+    return f"{samples.size}: {shown}" + (", ..." if samples.size > _MOST_SAMPLES else "")
+
+
+def _origin(record: Record, run: Run) -> Pairs:
+    scheme = f", {record.calibration} calibration" if record.calibration else ""
+    return said(
+        ("model", record.model),
+        ("candidate", f"{record.engine_id}{scheme}"),
+        ("reference", record.reference),
+        ("calibration samples", whole(record.calibration_samples)),
+        ("threads", whole(record.threads)),
+        ("instruction set", record.isa),
+        ("cache", ", ".join(f"{what} {word}" for what, word in (record.cache or {}).items())),
+        ("run", run.id),
+        *((f"{name} digest", digest) for name, digest in record.digests.items()),
+    )
+
+
+def _commands(record: Record, run: Run) -> Pairs:
+    nodeid, test = shlex.quote(record.nodeid), shlex.quote(record.nodeid.partition("[")[0])
+    code = "the code, without the changes that were not committed" if run.dirty else "the code"
+    checkout = f"git checkout {shlex.quote(clean(run.commit)[:_COMMIT])}" if run.commit is not None else ""
+    return said(
+        (code, checkout),
+        ("the check", f"python -m pytest {nodeid}"),
+        ("its history", f"pytest-quant history {test} {shlex.quote(record.engine_id)}"),
+        ("which layers take the time", f"pytest-quant profile {nodeid}" if record.latency is not None else ""),
+    )

@@ -1,0 +1,272 @@
+"""What users see of a few known records: ``python -m tests.screens --write`` renews the files that are compared.
+
+Each file in ``tests/unit/report/screens`` is read by somebody before it is committed: the figures in it are those of
+the records below, rounded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_quant.backends.layers import LayerTime, Role
+from pytest_quant.diagnose.layers import align
+from pytest_quant.history.compare import Comparison, compare, rule
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.measure.layers import LayerProfile, SideLayers
+from pytest_quant.record import Record
+from pytest_quant.report.columns import COLUMNS
+from pytest_quant.report.comparison import ComparedRuns
+from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.failure import failure, headline
+from pytest_quant.report.layers import layers_text
+from pytest_quant.report.page.assemble import Sources, assemble
+from pytest_quant.report.page.render import one_file
+from pytest_quant.report.pull_request import Outcomes, comparison_comment, run_comment
+from pytest_quant.report.selftest import held_line, selftest_page
+from pytest_quant.report.summary import summary, table
+from pytest_quant.result import (
+    AccuracyResult,
+    Resources,
+    Status,
+    Verdict,
+)
+from tests.support.failed_checks import failed_checks, named, run_of_all_kinds, with_launches
+from tests.support.pages import lines_of, sources
+from tests.unit.history.compare.launched import answered, answers, launch, launches, record_of, timed
+from tests.unit.history.noisy import a_kind, a_selftest
+from tests.unit.record.examples import (
+    RUN,
+    a_pass,
+    a_record,
+    unavailable,
+)
+
+FOLDER = Path(__file__).parent / "unit" / "report" / "screens"
+
+
+def _failures() -> str:
+    checks = {**failed_checks(), "several launches": with_launches(a_record())}
+    screens = [f"{failure(record)}\n-> {headline(record)}" for record in checks.values()]
+    narrow = failure(a_record(), 60)
+    return _chapters(dict(zip([*checks, "a narrow terminal"], [*screens, narrow], strict=True)))
+
+
+def _tables() -> str:
+    records = run_of_all_kinds()
+    expected = {records[0].nodeid}
+    screens = {f"{width} characters": table(records, width, picks="--quant-columns") for width in (40, 80, 120, 250)}
+    screens["every column"] = table(records, 500, [column.name for column in COLUMNS])
+    screens["columns that were picked"] = table(records, 60, ["test", "metric", "drop", "sqnr", "p50", "status"])
+    screens["an expected failure"] = table(records[:2], 100, expected=expected)
+    screens["nothing was measured"] = table(records[2:4], 100)
+    screens["little was measured"] = table(
+        named(a_record(accuracy=AccuracyResult(n=1), latency=None, resources=Resources()), records[3]), 80
+    )
+    screens["colours"] = table(records[:4], 120, color=True, expected=expected).replace("\x1b", "ESC")
+    screens["below the table"] = summary(records)
+    screens["below the table, with an expected failure"] = summary(records[:1], expected)
+    screens["below a long table"] = summary([records[6]] * 12)
+    return _chapters(screens)
+
+
+_A, _B, _C, _D = (f"tests/test_{name}.py::test_{name}" for name in "abcd")
+
+
+def _compared(nodeid: str, wrong: int = 0, model: str = "digits", ms: float = 0.5) -> Record:
+    record = answered(record_of(nodeid, latency=True), answers(range(wrong)))
+    return timed(replace(record, model=model), ms)
+
+
+def two_sides(hostile: str = "") -> tuple[list[StoredCheck], list[StoredCheck]]:
+    """Return five runs of two commits: a regression, a test that stayed, one gone, one new, one renamed, other data."""
+    base, head = [], []
+    for index, noise in enumerate((1.0, 1.001, 0.999, 1.002, 0.998)):
+        same = _compared(_A + hostile, ms=0.5 * noise)
+        others = [_compared(nodeid, model=model) for nodeid, model in ((_B, "b"), (_C, "c"), (_D, "d"))]
+        base += launch(same, *others, run=str(index), commit="ba5e")
+        slower = replace(_compared(_A + hostile, 20, ms=0.6 * noise), calibration="entropy" + hostile)
+        renamed, new = _compared("tests/test_new_name.py::test_b", model="b"), _compared("tests/x.py::new", model="x")
+        other_data = replace(others[2], digests={"data": "new"})
+        head += launch(slower, renamed, other_data, new, run=str(index), commit="4ead")
+    return base, head
+
+
+def regression(hostile: str = "") -> ComparedRuns:
+    """Return the comparison of `two_sides`."""
+    return _ruled(compare(*two_sides(hostile)))
+
+
+def _ruled(comparison: Comparison) -> ComparedRuns:
+    return ComparedRuns(comparison, rule(comparison, full_suite=True), ("base ba5e: merge base with main",))
+
+
+def _comparisons() -> Mapping[str, ComparedRuns]:
+    before = replace(_compared(_A), resources=Resources(size_mb=1.0), digests={"model": "a" * 64, "data": "1"})
+    after = replace(before, resources=Resources(size_mb=2.0), digests={"model": "b" * 64, "data": "1", "engine": "c"})
+    many = [_compared(f"tests/test_x.py::test_{index}") for index in range(12)]
+    return {
+        "a regression": regression(),
+        "too few launches": _ruled(compare(launches([_compared(_A)]), launches([_compared(_A, ms=0.8)], commit="h"))),
+        "many tests with one launch": _ruled(compare(launch(*many), launch(*many, commit="head"))),
+        "what differs": _ruled(compare(launch(before), launch(after, commit="head"))),
+        "no base": _ruled(compare([], two_sides()[1])),
+        "nothing": _ruled(compare([], [])),
+    }
+
+
+def _comparison_texts() -> str:
+    found = _comparisons()
+    texts = {name: comparison_text(one.comparison, one.ruling, 120) for name, one in found.items()}
+    first = found["a regression"]
+    texts["a narrow terminal"] = comparison_text(first.comparison, first.ruling, 50)
+    texts["colours"] = comparison_text(first.comparison, first.ruling, 120, color=True).replace("\x1b", "ESC")
+    return _chapters(texts)
+
+
+def _comments() -> str:
+    broken, fine, absent = named(a_record(), a_pass(), unavailable())
+    failed = Outcomes(failed=True, broken=frozenset([broken.nodeid]))
+    slow = Verdict("max_slowdown", 3, 7.5, Status.FAIL, "slowdown 7.50 % lies above 3 %")
+    error = replace(absent, status=Status.ERROR)
+    in_body = Outcomes(failed=True, broken=frozenset([fine.nodeid, error.nodeid]))
+    found = _comparisons()
+    return _chapters(
+        {
+            "a failure": run_comment(RUN, [broken, fine, absent], failed, faults=["--quant-json: /x is full"]),
+            "a limit without a sentence": run_comment(RUN, [replace(broken, verdicts=(slow,))], failed),
+            "an error, and a test that fails itself": run_comment(RUN, [error, fine], in_body),
+            "a failure and a regression": run_comment(RUN, [broken, fine], failed, [found["a regression"]]),
+            "a regression alone": run_comment(RUN, [fine], Outcomes(failed=True), [found["a regression"]]),
+            "an expected failure": run_comment(RUN, [broken], Outcomes(expected=frozenset([broken.nodeid]))),
+            "no checks": run_comment(None, [], Outcomes()),
+            **{
+                f"a comparison: {name}": comparison_comment(found[name])
+                for name in ("a regression", "no base", "nothing")
+            },
+        }
+    )
+
+
+_OPENED = (
+    "not fast enough, by the device's clock",
+    "noise",
+    "latency off",
+    "what the scheme cannot quantize",
+    "an output that cannot be compared",
+    "several outputs",
+    "advice",
+)
+"""Checks that a page shows with all that they open to."""
+
+
+def _pages() -> str:
+    failed = failed_checks()
+    records = named(with_launches(a_record()), *(failed[name] for name in _OPENED), replace(a_pass(), verdicts=()))
+    # The instruction set is that of the machine that builds the records.
+    checks = tuple(StoredCheck(RUN, replace(record, isa="avx2")) for record in records)
+    found = sources()
+    of_sources = tuple(replace(check, record=replace(check.record, isa="avx2")) for check in found.checks[:4])
+    empty = Sources((), runs=(RUN,), why_not_compared="not compared", why_no_history="The history is turned off.")
+    screens = {
+        "everything": replace(found, checks=of_sources),
+        "checks of all kinds": Sources(checks),
+        "nothing": replace(empty, next_step="pytest-quant compare"),
+    }
+    return _chapters({name: "\n".join(lines_of(one_file(assemble(one)).decode())) for name, one in screens.items()})
+
+
+def _layer(name: str, op: str, precision: str, ms: float | None, *nodes: str, role: Role = "compute") -> LayerTime:
+    return LayerTime(name, op, precision, ms, nodes, role)
+
+
+REFERENCE = SideLayers(
+    "ort-fp32",
+    "CPUExecutionProvider",
+    7.5,
+    (
+        _layer("conv1_nchwc", "Conv", "fp32", 4.0, "backbone/conv1", "backbone/relu1"),
+        _layer("reorder", "ReorderOutput", "fp32", 1.0, role="reformat"),
+        _layer("fc", "Gemm", "fp32", 2.0, "fc"),
+    ),
+)
+CANDIDATE = SideLayers(
+    "ort-int8-dynamic",
+    "CPUExecutionProvider",
+    16.0,
+    (
+        _layer("x_quant", "DynamicQuantizeLinear", "fp32", 0.5, role="reformat"),
+        _layer("conv1_quant", "ConvInteger", "int8", 12.0, "backbone/conv1"),
+        _layer("conv1_scale", "Mul", "fp32", 0.5, "backbone/conv1", "backbone/relu1"),
+        _layer("fc_quant", "DynamicQuantizeMatMul", "int8", 1.0, "fc"),
+        _layer("riddle", "Mystery", "", 0.25, role="other"),
+    ),
+)
+PROFILE = LayerProfile("test_a.py::test_a", "net", 4, REFERENCE, CANDIDATE)
+
+
+def layers_of(profile: LayerProfile = PROFILE, *, width: int = 120, top: int = 20) -> str:
+    """Return what ``pytest-quant profile`` prints."""
+    return layers_text(profile, align(profile.reference.layers, profile.candidate.layers), width, top)
+
+
+def _layers() -> str:
+    swapped = replace(PROFILE, reference=CANDIDATE, candidate=REFERENCE)
+    quick = replace(PROFILE, reference=replace(REFERENCE, run_ms=2.0), candidate=replace(CANDIDATE, run_ms=1.0))
+    built = [
+        replace(side, run_ms=None, layers=tuple(replace(one, ms=None) for one in side.layers))
+        for side in (REFERENCE, CANDIDATE)
+    ]
+    untimed = LayerProfile("n", "net", 1, built[0], built[1], untimed="ort is a float simulation")
+    return _chapters(
+        {
+            "slower": layers_of(),
+            "a narrow terminal": layers_of(width=80),
+            "the first row only": layers_of(top=1),
+            "faster": layers_of(swapped),
+            "layers and whole runs disagree": layers_of(quick),
+            "layers of a build": layers_of(untimed),
+            "a side that tells none": layers_of(replace(PROFILE, reference=replace(REFERENCE, layers=()))),
+        }
+    )
+
+
+def _selftests() -> str:
+    loud = replace(a_selftest(a_kind("tiny", 2.0), a_kind("memory-bound", 140.0)), notes=("busy in 3 of 20 launches",))
+    return _chapters(
+        {name: f"{selftest_page(one)}\n-> {held_line(one)}" for name, one in (("quiet", a_selftest()), ("loud", loud))}
+    )
+
+
+def _chapters(screens: Mapping[str, str]) -> str:
+    """Return all screens below their names, without blanks at the ends of lines."""
+    text = "\n\n".join(f"======== {name}\n{screen}" for name, screen in screens.items())
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE) + "\n"
+
+
+SCREENS: Mapping[str, Callable[[], str]] = {
+    "comments.md": _comments,
+    "comparisons.txt": _comparison_texts,
+    "failures.txt": _failures,
+    "layers.txt": _layers,
+    "pages.txt": _pages,
+    "selftests.txt": _selftests,
+    "tables.txt": _tables,
+}
+"""The screens by the names of their files."""
+
+
+def main() -> None:
+    """Write the files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", required=True, help="write what is shown now to the files")
+    parser.parse_args()
+    for name, screen in SCREENS.items():
+        FOLDER.joinpath(name).write_text(screen(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
