@@ -203,7 +203,6 @@ def _latency(record: Record) -> DetailSection:
 
 
 def _times(latency: LatencyFigures) -> tuple[Pairs, ...]:
-    host = before_after(latency.host_reference_p50_ms, latency.host_candidate_p50_ms, "ms")
     of_launches = (latency.speedup, *(launch.speedup for launch in latency.launches)) if latency.launches else ()
     return (
         said(
@@ -212,11 +211,7 @@ def _times(latency: LatencyFigures) -> tuple[Pairs, ...]:
             ("rounds", whole(latency.rounds)),
             ("batch", whole(latency.batch_size)),
         ),
-        said(
-            ("clock", f"the {latency.clock}'s" if latency.clock != "host" else ""),
-            ("median by the host's clock", host),
-            ("speedup by the host's clock", measured(latency.host_speedup, "x")),
-        ),
+        said(("clock", f"the {latency.clock}'s" if latency.clock != "host" else "")),
         said(("speedup of each launch", ", ".join(f"x{figure(speedup)}" for speedup in of_launches))),
         said(("latency reference", latency.compared_with)),
     )

@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_quant.history import Point
-from pytest_quant.history.change import Change
+from pytest_quant.history import CheckSummary
 from pytest_quant.history.series_history import SeriesHistory
+from pytest_quant.history.summaries import Change
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.report.series import change_words
@@ -270,7 +270,7 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
     newest = list(dict.fromkeys(point.identity for point in reversed(points)))[:_MOST_MACHINES]
     unit = clean(next((point.unit for point in reversed(points) if point.unit), ""))
 
-    def drawn(point: Point) -> dict[str, Json]:
+    def drawn(point: CheckSummary) -> dict[str, Json]:
         machine = f"machine {letter(machines.index(point.identity))}"
         started = clean(point.started_at)[:_MINUTE].replace("T", " ")
         commit, branch, isa = clean(point.commit or "")[:_COMMIT], clean(point.branch or ""), clean(point.isa)
@@ -300,7 +300,7 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
     }
 
 
-def _measured(point: Point, names: tuple[str, ...]) -> Json:
+def _measured(point: CheckSummary, names: tuple[str, ...]) -> Json:
     """Return a figure with both ends of its interval, or without them; ``None`` where it was not measured."""
     values = [getattr(point, name) for name in names]
     if values[0] is None:
