@@ -143,11 +143,7 @@ def options_of_backends() -> Iterator[str]:
                 for field in fields(declared)
             ),
         )
-    yield (
-        '`ort-trt` has one more: `ranges`, "qdq" (default) for Q/DQ pairs in the graph, or "table" for a table of '
-        "ranges next to the float graph, TensorRT 10's implicit INT8. `ort-openvino` and `ort-cuda` take the options "
-        "of `ort` but for `provider`."
-    )
+    yield "`ort-openvino` and `ort-cuda` take the options of `ort` but for `provider`."
 
 
 def _may_be(key: Key, default: object) -> str:

@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from pytest_quant.backends import PackagedBackend, get_backend
+from pytest_quant.backends import get_backend
 from pytest_quant.backends.registry import GROUP
 from pytest_quant.doctor.examine import ORT_WHEELS
 from tests.support.user_texts import ROOT, UNKNOWN, all_texts
@@ -138,10 +138,9 @@ def _is_here(file: str, folder: Path) -> bool:
 @pytest.mark.parametrize("name", sorted(PROJECT["entry-points"][GROUP]))
 def test_the_extras_of_a_backend_bring_its_runtime(name: str) -> None:
     """Each is declared, and together they bring one wheel of ONNX Runtime at most."""
-    backend = get_backend(name)
-    assert isinstance(backend, PackagedBackend)
-    assert backend.extras
-    assert len(installed_by(set(backend.extras)) & set(ORT_WHEELS)) <= 1
+    extras = get_backend(name).offer.extras
+    assert extras
+    assert len(installed_by(set(extras)) & set(ORT_WHEELS)) <= 1
 
 
 def test_every_extra_exists() -> None:

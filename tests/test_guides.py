@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_quant.backends import Backend, get_backend
+from pytest_quant.backends import TARGET, TF32, Backend, Engine, Offer, get_backend
 from pytest_quant.backends.registry import GROUP
 from pytest_quant.result import Status
 from pytest_quant.spec import LIMITS
@@ -94,7 +95,7 @@ def test_every_backend_is_in_the_table() -> None:
     assert not [place for place in PROJECT["entry-points"][GROUP].values() if place.startswith("pytest_quant.testing")]
     for name, *cells in rows:
         text = " ".join(cells)
-        for precision, schemes in get_backend(name).schemes.items():
+        for precision, schemes in get_backend(name).offer.precisions.items():
             assert all(word in text for word in (precision, *(scheme for scheme in schemes if scheme))), name
 
 
@@ -150,12 +151,34 @@ def test_the_limits_against_a_baseline_are_those_of_the_code() -> None:
     assert [row[0] for row in rows if len(row[1]) < 20] == []
 
 
-def test_the_guide_for_authors_names_all_that_a_backend_has_to_have() -> None:
-    """Each name of the protocol, so that nothing is missing at the first run."""
-    rows = Document(GUIDES / "add-a-backend.md").table("of the backend")
-    named = {name for row in rows for name in re.findall(r"\w+", row[0])}
-    methods = {name for name, value in vars(Backend).items() if callable(value) and not name.startswith("_")}
-    assert named == methods | set(Backend.__annotations__)
+def test_the_guide_for_authors_names_all_that_one_has_to_write() -> None:
+    """Whatever has no default, so that nothing is missing at the first run, and what scheme ``static`` needs."""
+    assert _named("you write in") == {
+        "Backend": Backend.__abstractmethods__ | _without_default(Backend) | {"calibrate"},
+        "Offer": {"precisions", "calibrations"},
+        "Engine": Engine.__abstractmethods__ | _without_default(Engine),
+    }
+
+
+def test_the_guide_for_authors_names_all_that_one_may_write() -> None:
+    """Every default of a backend and its offer; of an engine those that are there."""
+    written, may = _named("you write in"), _named("you may add to")
+    public = {name for name in vars(Backend) if not name.startswith("_")} - written["Backend"]
+    assert may["Backend"] == public
+    assert may["Offer"] - {"option", TF32, TARGET} == {one.name for one in fields(Offer)} - written["Offer"]
+    assert [name for name in may["Engine"] if not hasattr(Engine, name)] == []
+
+
+def _named(head: str) -> dict[str, set[str]]:
+    """Return the names in the first two cells of a table of the guide for authors, by their class."""
+    named: dict[str, set[str]] = {}
+    for kind, names, *_ in Document(GUIDES / "add-a-backend.md").table(head):
+        named.setdefault(kind.strip("`"), set()).update(re.findall(r"\w+", names))
+    return named
+
+
+def _without_default(kind: type) -> set[str]:
+    return {name for name in kind.__annotations__ if not hasattr(kind, name)}
 
 
 def test_the_map_of_the_code_has_every_folder_and_file() -> None:

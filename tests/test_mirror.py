@@ -10,9 +10,7 @@ ROOT = Path(__file__).parents[1]
 ELSEWHERE = {
     "backends.onnx_files.*": "tests/integration/ort_traps",
     "backends.openvino.*": "tests/integration/openvino_traps",
-    "backends.options": "tests/unit/marks/test_values.py",
     "backends.ort.*": "tests/integration/ort_traps",
-    "backends.registry": "tests/integration/test_fixtures.py",
     "backends.remedy": "tests/unit/diagnose/test_effect.py",
     "backends.torch.*": "tests/integration/torch_traps",
     "backends.trt.*": "tests/integration/trt_traps",

@@ -1,39 +1,23 @@
 """One file or folder per runtime; the only place that imports it."""
 
-from pytest_quant.backends.base import (
-    Availability,
-    Backend,
-    EarlyBackend,
-    Engine,
-    Feeds,
-    Outputs,
-    PackagedBackend,
-    ShapedBackend,
-    TargetedBackend,
-    Tf32Backend,
-    TuningBackend,
-    plan_of,
-    prepare_events,
-    threads_of,
-)
+from pytest_quant.backends.base import Backend, Engine, Feeds, Outputs
+from pytest_quant.backends.offer import TARGET, Availability, Offer, Precisions, Reads
 from pytest_quant.backends.registry import backend_names, get_backend, get_exporter
+from pytest_quant.backends.tf32 import TF32, with_tf32
 
 __all__ = [
+    "TARGET",
+    "TF32",
     "Availability",
     "Backend",
-    "EarlyBackend",
     "Engine",
     "Feeds",
+    "Offer",
     "Outputs",
-    "PackagedBackend",
-    "ShapedBackend",
-    "TargetedBackend",
-    "Tf32Backend",
-    "TuningBackend",
+    "Precisions",
+    "Reads",
     "backend_names",
     "get_backend",
     "get_exporter",
-    "plan_of",
-    "prepare_events",
-    "threads_of",
+    "with_tf32",
 ]

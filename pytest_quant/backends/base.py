@@ -1,18 +1,20 @@
-"""What every backend gives: the protocols, and the base class that engines share."""
+"""The interface of a backend: what it says of itself, the steps that it does, and the engines that it opens."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
 from pytest_quant.backends.fitting import misfit
+from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.offer import Availability, Offer, calibration_ingredients, check_offer
+from pytest_quant.backends.remedy import Remedy
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec, Model, Signature
@@ -23,97 +25,59 @@ Feeds: TypeAlias = dict[str, NDArray[Any]]
 Outputs: TypeAlias = dict[str, NDArray[Any]]
 """Outputs of one run by name: arrays that belong to the caller."""
 
-Reads: TypeAlias = Literal["onnx", "module"]
-"""What a backend takes: ONNX files, or torch modules."""
+EXPORTED_FILE = "model.onnx"
+"""What a torch module is exported to, in a folder of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """Whether a backend can run here, and if not why and what to do about it.
+class Backend(ABC):
+    """Base of backends: one runtime. Importing or creating one imports no runtime; the methods below do.
 
-    `version` and `device` are known only when it can. `fix` is a command line where there is one.
-    `broken` : the runtime is installed and does not load, which is an error and never a skip.
+    A subclass sets `name` and `offer`, and writes `availability`, `ingredients`, `build` and `open`, and `calibrate`
+    where it offers the scheme ``static``. The rest has a default.
     """
-
-    available: bool
-    version: str = ""
-    device: str = ""
-    reason: str = ""
-    fix: str = ""
-    broken: bool = False
-
-
-class Engine(Protocol):
-    """One open engine. It owns native memory: close it, or use it in a ``with`` block.
-
-    `notes` : what the backend chose for the user and the reader should know, one sentence each.
-    """
-
-    spec: EngineSpec
-    signature: Signature
-    provider: str
-    simulated: bool
-    size_bytes: int
-    device_bytes: int | None
-    """Device memory that the runtime says this engine holds; ``None`` on the CPU."""
-    notes: tuple[str, ...]
-
-    def run(self, feeds: Feeds) -> Outputs:
-        """Run one batch; the arrays returned are never overwritten by a later run."""
-
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return the bare call that is timed: one run over `feeds`, synchronized before it returns."""
-
-    def coverage(self, feeds: Feeds) -> Coverage:
-        """Read back from the runtime what ran, where and in which precision, on one run over `feeds`."""
-
-    def device_times(self, feeds: Feeds) -> DeviceTimes | None:
-        """Time copies and compute apart, by the device's own clock; ``None`` where there is no device."""
-
-    def close(self) -> None:
-        """Release the native memory; closing twice is harmless."""
-
-
-class Backend(Protocol):
-    """One runtime. Importing or creating a backend imports no runtime; the methods below do."""
 
     name: str
-    device: str
+    """As marks write it, and as the entry point is called."""
+
+    offer: Offer
+    device: str = "cpu"
     """The device it runs on, ``cpu`` or ``cuda:0``; one measurement at a time on each."""
 
-    schemes: Mapping[str, tuple[str | None, ...]]
-    """Precisions it offers, each with its schemes; ``(None,)`` for a float precision."""
-
-    reads: Reads
-    """What it takes: ONNX files, to which a torch module is exported first, or torch modules as they are."""
-
+    @abstractmethod
     def availability(self, spec: EngineSpec | None = None) -> Availability:
-        """Tell whether the runtime is installed and its device present, cheaply. Raises nothing.
+        """Return whether the runtime is installed and its device present, cheaply. Raises nothing.
 
-        With `spec`, tell whether that engine can be had here: an option may name a target that needs no device.
+        With `spec`, whether that engine can be had here: an option may name a target that needs no device.
         """
 
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for options, calibration or precision it does not know; loads no runtime."""
-
-    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:
-        """Return why a limit on the speed of `spec` can only mislead here, and what to do; ``None`` when it can be met.
-
-        For a runtime that is known to have no kernels of that precision. Loads no runtime.
-        """
-
-    def signature(self, model: Model) -> Signature:
-        """Read the model's inputs and outputs. Raises `ModelError` when the file is missing or broken."""
-
+    @abstractmethod
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
-        """Everything but the data that decides what `build` writes: name -> digest or value.
+        """Return everything but the data that decides what `build` writes: name -> digest or value.
 
-        Model bytes with external data, every option with its resolved value, library versions, the
-        instruction set or device, the recipe's own version.
+        Model bytes with external data, every option with its resolved value, library versions, the instruction set or
+        device, the recipe's own version. Raises `ModelError` when the model is missing or broken.
         """
 
-    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
-        """Everything but the data that decides what `calibrate` writes; ``None`` when the scheme needs none."""
+    @abstractmethod
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the engine.
+
+        Parameters
+        ----------
+        spec : the engine to build, which `check` let pass.
+        calibration : a folder that `calibrate` filled for equal `calibration_ingredients`; ``None`` without those.
+        folder : an empty folder to write into, from which `open` reads, in another process too.
+
+        Raises
+        ------
+        UsageError : `spec` excludes a node that the model does not have.
+        ModelError : the model is missing or broken.
+        BuildError : the runtime cannot quantize or build the model.
+        """
+
+    @abstractmethod
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open the engine that `build` wrote. Raises `BuildError` when the runtime refuses it."""
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the ranges of activations, for a scheme that has `calibration_ingredients`.
@@ -131,149 +95,83 @@ class Backend(Protocol):
         ModelError : the model is missing or broken.
         BuildError : the runtime cannot run or quantize the model.
         """
+        raise NotImplementedError(f"backend '{self.name}' has no calibrate(), which scheme '{spec.scheme}' needs")
 
-    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Write the engine.
+    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
+        """Return everything but the data that decides what `calibrate` writes; ``None`` when the scheme needs none.
 
-        Parameters
-        ----------
-        spec : the engine to build, which `check` let pass.
-        calibration : a folder that `calibrate` filled for equal `calibration_ingredients`; ``None`` without those.
-        folder : an empty folder to write into, from which `open` reads.
-
-        Raises
-        ------
-        UsageError : `spec` excludes a node that the model does not have.
-        ModelError : the model is missing or broken.
-        BuildError : the runtime cannot quantize or build the model.
+        By default that is scheme ``static``, and all that decides the engine. Ranges are shared by more engines where
+        fewer ingredients are named.
         """
+        return {**self.ingredients(spec), **calibration_ingredients(spec)} if spec.scheme == "static" else None
 
-    def open(self, spec: EngineSpec, folder: Path) -> Engine:
-        """Open the engine that `build` wrote. Raises `BuildError` when the runtime refuses it."""
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for what is not in `offer`, or options that exclude each other; loads no runtime."""
+        check_offer(spec, self.offer)
 
+    def signature(self, model: Model) -> Signature:
+        """Return the model's inputs and outputs, by default of an ONNX file. Raises `ModelError` or `UsageError`."""
+        from pytest_quant.backends.onnx_files import model_file, read_signature
 
-@runtime_checkable
-class ShapedBackend(Backend, Protocol):
-    """A backend whose engines run only shapes that they were built for; `spec.shapes` names those of the data."""
+        return read_signature(model_file(model))
 
-    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
+    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
+        """Return why a limit on the speed of `spec` can only mislead here, and what to do; ``None`` when it can be met.
+
+        For a runtime that is known to have no kernels of that precision. Loads no runtime.
+        """
+        return None
+
+    def before_loading(self, spec: EngineSpec) -> None:  # noqa: B027 - nothing to do is the usual case
+        """Set what the runtime reads of the process when it is first used; done twice it is as done once."""
+
+    def tunes(self, spec: EngineSpec) -> bool:  # noqa: ARG002
+        """Return whether the build of `spec` times kernels on the device here, and so needs it alone."""
+        return False
+
+    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:  # noqa: ARG002
         """Return the largest batch that the options of `spec` let an engine run; ``None`` when they set no bound.
 
-        `batch_axes` gives for each input of the engine the axis that counts samples, ``None`` for no axis.
+        `batch_axes` gives for each input of the engine the axis that counts samples, ``None`` for no axis. Asked of
+        backends whose shapes are fixed only.
         """
+        return None
 
+    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:  # noqa: ARG002
+        """Return what else this backend offers for `spec`, the likeliest help first; nothing that `spec` says already.
 
-@runtime_checkable
-class TargetedBackend(Backend, Protocol):
-    """A backend that builds for a GPU that is not here, and runs what it built as a simulation."""
-
-    def for_target(self, spec: EngineSpec, target: str) -> EngineSpec:
-        """Return `spec` built for the compute capability `target`, ``SM89`` for one, unless it names one already."""
-
-
-@runtime_checkable
-class EarlyBackend(Backend, Protocol):
-    """A backend whose runtime reads something of the whole process, the environment for one, when it is first used."""
-
-    def before_loading(self, spec: EngineSpec) -> None:
-        """Set what engines like `spec` need, before any runtime is loaded; done twice it is as done once."""
-
-
-@runtime_checkable
-class Tf32Backend(Backend, Protocol):
-    """A backend for a device that may round the inputs of FP32 products to the ten bits of TF32."""
-
-    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
-        """Return `spec`, an engine at FP32, with TF32 allowed, or off whatever its options say.
-
-        Raises `UsageError` where TF32 cannot be allowed. Loads no runtime.
+        Each is built and measured before it is advised, so a remedy need not be sure to help.
         """
+        return ()
+
+    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the nodes that `spec` quantizes, in the graph's order, by names that ``exclude`` takes."""
+        return ()
 
 
-@runtime_checkable
-class PackagedBackend(Backend, Protocol):
-    """A backend whose runtime comes with extras of this package, ``pip install "pytest-quant[ort]"``."""
-
-    extras: tuple[str, ...]
-
-
-@runtime_checkable
-class TuningBackend(Backend, Protocol):
-    """A backend whose builds run kernels on its device and keep the fastest: beside other work they keep another."""
-
-    def tunes(self, spec: EngineSpec) -> bool:
-        """Whether the build of `spec` does so here; not where it only writes a file, or is simulated."""
-
-
-EXPORTED_FILE = "model.onnx"
-
-
-@runtime_checkable
-class ExportingBackend(Backend, Protocol):
-    """A backend that reads torch modules, and writes them as ONNX for those that read files."""
-
-    def quantizing_parts(self, model: Model) -> tuple[str, ...]:
-        """Return the parts of the module that only a quantized one has, each by its kind and name."""
-
-    def export_ingredients(self, model: Model) -> dict[str, str]:
-        """Return everything that decides what `export` writes: name -> digest or value."""
-
-    def export(self, model: Model, folder: Path) -> Path:
-        """Write the module as `EXPORTED_FILE` into the empty `folder`. Raises `BuildError` or `ModelError`."""
-
-
-@runtime_checkable
-class _Threaded(Protocol):
-    threads: int | None
-
-
-@runtime_checkable
-class _StandIn(Protocol):
-    plan_of: str
-
-
-@runtime_checkable
-class _Clocked(Protocol):
-    def prepare_events(self, feeds: Feeds) -> Callable[[], float] | None: ...
-
-
-def threads_of(engine: Engine) -> int | None:
-    """Return the processor threads of one run of `engine`; ``None`` where it has no attribute `threads`."""
-    return engine.threads if isinstance(engine, _Threaded) else None
-
-
-def prepare_events(engine: Engine, feeds: Feeds) -> Callable[[], float] | None:
-    """Return the timed call that gives milliseconds by the device's clock, see `EngineBase.prepare_events`.
-
-    ``None`` where the device has none, or `engine` has no method `prepare_events`.
-    """
-    return engine.prepare_events(feeds) if isinstance(engine, _Clocked) else None
-
-
-def plan_of(engine: Engine) -> str:
-    """Return the product that built `engine` in place of its own; empty where its own did, or it has no `plan_of`."""
-    return engine.plan_of if isinstance(engine, _StandIn) else ""
-
-
-class EngineBase(ABC):
-    """Base of engines: it knows whether it is open, and checks what it is fed before the runtime sees it.
+class Engine(ABC):
+    """Base of engines. It knows whether it is open, and checks what it is fed before the runtime sees it.
 
     A subclass sets `spec`, `signature`, `provider` and `size_bytes`, and writes `_run`, `_coverage` and `_close`, which
-    are called while it is open and with inputs that fit; `_prepare`, `_prepare_events`, `_device_times` and `_misfit`
-    where the runtime has more to offer. What satisfies `Engine` without this class is an engine too.
+    are called while it is open and with inputs that fit. The rest has a default. It owns native memory: close it, or
+    use it in a ``with`` block.
     """
 
     spec: EngineSpec
     signature: Signature
     provider: str
+    """Where it runs, in the runtime's words."""
     size_bytes: int
     simulated: bool = False
+    """Its outputs are computed in float in place of the device: accuracy is judged, latency is not."""
     device_bytes: int | None = None
+    """Device memory that the runtime says this engine holds; ``None`` on the CPU."""
     notes: tuple[str, ...] = ()
+    """Choices that the backend made by itself, one sentence each."""
     threads: int | None = None
     """Processor threads of one run; latencies with other numbers of them are not compared."""
     plan_of: str = ""
-    """The product that built the engine in the place of its own; empty where it is its own."""
+    """Name of another product that built this engine in place of its own, or empty."""
     watch: Callable[[str, Callable[[], bool]], AbstractContextManager[None]] | None = None
     """Bounds the time of a run: is given its name, and a function that asks the runtime to end it."""
     _is_open = True
@@ -319,6 +217,14 @@ class EngineBase(ABC):
         self._check(feeds)
         return self._device_times(feeds)
 
+    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        """Return the layers of one run in the order they run, timed as they are timed: same kernels, same layouts.
+
+        Empty where the runtime does not list its layers. Raises as `run` does.
+        """
+        self._check(feeds)
+        return self._layer_times(feeds)
+
     def close(self) -> None:
         """Release the native memory; closing twice is harmless, and a later run raises `BuildError`."""
         if self._is_open:
@@ -331,9 +237,9 @@ class EngineBase(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _with_floats(self, found: Coverage) -> Coverage:
-        """Return `found` where no excluded node is among those that ran quantized; one that is not seen is neither."""
-        lost = self._excluded_among(found.asked_nodes) if self.spec.exclude and self.spec.scheme else ()
+    def _with_floats(self, coverage: Coverage) -> Coverage:
+        """Return `coverage` if no excluded node is among those that ran quantized; one that is not seen is neither."""
+        lost = self._excluded_among(coverage.asked_nodes) if self.spec.exclude and self.spec.scheme else ()
         if lost:
             raise BuildError(
                 f"{self.spec.id} of {self.spec.model.name} quantizes what exclude names",
@@ -341,7 +247,7 @@ class EngineBase(ABC):
                 allowed="float in each of them",
                 fix="drop these names from exclude=[...], or add the nodes that give their inputs",
             )
-        return found
+        return coverage
 
     def _check(self, feeds: Feeds) -> None:
         if not self._is_open:
@@ -381,6 +287,10 @@ class EngineBase(ABC):
     def _device_times(self, feeds: Feeds) -> DeviceTimes | None:  # noqa: ARG002
         """Return ``None``: there is no device with a clock of its own."""
         return None
+
+    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:  # noqa: ARG002
+        """Return nothing: the runtime does not list its layers."""
+        return ()
 
     @abstractmethod
     def _close(self) -> None:

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Literal, TypeAlias, TypeVar
 
-from pytest_quant.backends.base import Feeds
 from pytest_quant.result import DeviceTimes
 
 Role: TypeAlias = Literal["compute", "reformat", "copy", "other"]
@@ -49,14 +48,6 @@ class LayerTime:
     ms: float | None
     nodes: tuple[str, ...] = ()
     role: Role = "compute"
-
-
-@runtime_checkable
-class LayerTimed(Protocol):
-    """An engine that can tell the time of each of its layers, measured on what is timed: same kernels, same layouts."""
-
-    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
-        """Return the layers of one run over `feeds` in the order they run. Raises as `run` does."""
 
 
 def node_name(name: str, outputs: tuple[str, ...]) -> str:

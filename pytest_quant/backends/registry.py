@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, cast
 
-from pytest_quant.backends.base import Backend, ExportingBackend
+from pytest_quant.backends.base import Backend
 from pytest_quant.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from pytest_quant.backends.torch import TorchBackend
 
 GROUP = "pytest_quant.backends"
 _EXPORTER = "torch"
@@ -33,16 +37,32 @@ def backend_names() -> tuple[str, ...]:
 
 @cache
 def get_backend(name: str) -> Backend:
-    """Return the backend called `name`; an unknown name is a `UsageError` that names the nearest."""
+    """Return the backend called `name`.
+
+    Raises
+    ------
+    UsageError : there is none of that name, the message names the nearest; or what is registered is no `Backend`.
+    """
     table = _table()
     if name not in table:
         raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, table))
-    backend: Backend = table[name].load()()
-    return backend
+    kind = table[name].load()
+    if not (isinstance(kind, type) and issubclass(kind, Backend)):
+        raise UsageError(
+            f"backend '{name}' does not inherit from pytest_quant.backends.Backend",
+            value=table[name].value,
+            fix="write class MyBackend(Backend): pytest-quant guide add-a-backend",
+        )
+    missing = sorted(kind.__abstractmethods__ | {data for data in Backend.__annotations__ if not hasattr(kind, data)})
+    if missing:
+        raise UsageError(
+            f"backend '{name}' is not complete",
+            value=f"{table[name].value} has no {', '.join(missing)}",
+            fix="write them: pytest-quant guide add-a-backend",
+        )
+    return kind()
 
 
-def get_exporter() -> ExportingBackend:
+def get_exporter() -> TorchBackend:
     """Return the backend that reads the user's torch modules, and writes them as ONNX for the others."""
-    backend = get_backend(_EXPORTER)
-    assert isinstance(backend, ExportingBackend)  # nosec B101 # noqa: S101 - for the type checker: it is ours
-    return backend
+    return cast("TorchBackend", get_backend(_EXPORTER))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Protocol, runtime_checkable
 
 from pytest_quant.spec import Calibration, EngineSpec
 
@@ -23,20 +22,6 @@ class Remedy:
     paste: str
     spec: EngineSpec
     more_s: float = 0.0
-
-
-@runtime_checkable
-class Advising(Protocol):
-    """Methods that a backend may have in addition to `Backend`; without them there is no advice."""
-
-    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
-        """Return what else this backend offers for `spec`, the likeliest help first; nothing that `spec` says already.
-
-        Each is built and measured before it is advised, so a remedy need not be sure to help.
-        """
-
-    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
-        """Return the nodes that `spec` quantizes, in the graph's order, by names that ``exclude`` takes."""
 
 
 def calibrated(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:

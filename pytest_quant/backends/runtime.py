@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_quant.backends.base import Availability
+from pytest_quant.backends.offer import Availability
 from pytest_quant.environment.nvml import driver_cuda
 from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError, QuantError

@@ -12,7 +12,9 @@ from dataclasses import replace
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
 
-OPTION = "tf32"
+TF32 = "tf32"
+"""The option that allows it."""
+
 OVERRIDE = "NVIDIA_TF32_OVERRIDE"
 _OFF = "0"
 
@@ -27,7 +29,7 @@ def switch_off() -> None:
     os.environ[OVERRIDE] = _OFF
 
 
-def with_option(spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+def with_tf32(spec: EngineSpec, *, allowed: bool) -> EngineSpec:
     """Return `spec` with the option that allows TF32, or without it, which leaves TF32 off.
 
     Raises
@@ -40,6 +42,6 @@ def with_option(spec: EngineSpec, *, allowed: bool) -> EngineSpec:
             value=f"{OVERRIDE}={_OFF} in the environment",
             fix=f"unset {OVERRIDE}; a backend that needs it so sets it for the whole run, and runs apart from this",
         )
-    others = {name: value for name, value in spec.options if name != OPTION}
-    options = {**others, OPTION: True} if allowed else others
+    others = {name: value for name, value in spec.options if name != TF32}
+    options = {**others, TF32: True} if allowed else others
     return replace(spec, options=tuple(sorted(options.items())))

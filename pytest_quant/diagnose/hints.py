@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_quant.backends.remedy import Advising, Remedy, with_all_samples, without
+from pytest_quant.backends.remedy import Remedy, with_all_samples, without
 from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import TrialResult, broken
 from pytest_quant.errors import QuantError, UsageError
@@ -80,14 +80,12 @@ class EngineTrials:
         samples = spec.calibration.samples
         if samples is not None and samples < data.n_calibration and backend.calibration_ingredients(spec) is not None:
             remedies.append(with_all_samples(spec))
-        if isinstance(backend, Advising):
-            remedies += backend.remedies(spec)
+        remedies += backend.remedies(spec)
         return [remedy for remedy in remedies if self._offered(remedy.spec)]
 
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that the backend quantizes, none where it does not support ``exclude``."""
-        backend = self._candidate.backend
-        names = backend.quantized_nodes(self.spec) if isinstance(backend, Advising) else ()
+        names = self._candidate.backend.quantized_nodes(self.spec)
         return names if names and self._offered(without(self.spec, names[:1]).spec) else ()
 
     def noise(self, spec: EngineSpec) -> float | None:

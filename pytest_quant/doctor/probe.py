@@ -10,8 +10,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
-from pytest_quant.backends import get_backend
-from pytest_quant.backends.base import Availability, Backend
+from pytest_quant.backends import Availability, Backend, get_backend
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 """States of a backend: it runs, its runtime or device is missing, or it is installed and does not work."""
@@ -61,7 +60,7 @@ def state_of(name: str, backend: Backend, here: Availability) -> BackendState:
     state = OK if here.available else BROKEN if here.broken else MISSING
     offered = [
         " ".join(part for part in (precision, scheme) if part)
-        for precision, schemes in backend.schemes.items()
+        for precision, schemes in backend.offer.precisions.items()
         for scheme in schemes
     ]
     return BackendState(name, state, here.version, here.device, here.reason, here.fix, tuple(offered))

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from pytest_quant.backends import (
-    Backend,
-    PackagedBackend,
-    TargetedBackend,
-    backend_names,
-    get_backend,
-    get_exporter,
-)
+from pytest_quant.backends import TARGET, Backend, backend_names, get_backend, get_exporter
 from pytest_quant.doctor.probe import OK, BackendState, probe
 from pytest_quant.errors import BackendUnavailable, UsageError, nearest
 from pytest_quant.init.model import ModelToTest
@@ -61,7 +54,7 @@ def on_cpu(model: ModelToTest) -> JobBackends:
     fitting = [
         name
         for name in backend_names()
-        if not _needs_gpu(get_backend(name)) and not isinstance(get_backend(name), TargetedBackend)
+        if not _needs_gpu(get_backend(name)) and TARGET not in get_backend(name).offer.options
     ]
     states = _states([name for name in fitting if _offers(get_backend(name), model)])
     working = [state.name for state in states if state.state == OK]
@@ -96,8 +89,12 @@ def _needs_gpu(backend: Backend) -> bool:
 
 def _offers(backend: Backend, model: ModelToTest) -> bool:
     """Whether it quantizes this model: a module is exported for those that read files, and no file becomes a module."""
-    takes = backend.reads == "onnx" or model.reads == backend.reads
-    return takes and _SCHEME in backend.schemes.get(_PRECISION, ())
+    takes = backend.offer.reads in ("onnx", model.reads)
+    return takes and _SCHEME in backend.offer.precisions.get(_PRECISION, ())
+
+
+def _reads(backend: Backend, model: ModelToTest) -> bool:
+    return backend.offer.reads == model.reads
 
 
 def _has_kernels(backend: Backend) -> bool:
@@ -106,11 +103,10 @@ def _has_kernels(backend: Backend) -> bool:
 
 def _with_extras(names: Sequence[str], model: ModelToTest) -> JobBackends:
     backends = [get_backend(name) for name in names]
-    if model.reads == get_exporter().reads and not any(one.reads == model.reads for one in backends):
+    if model.reads == get_exporter().offer.reads and not any(_reads(backend, model) for backend in backends):
         # What exports the module: the reader of modules that is for the same device.
         wanted = any(map(_needs_gpu, backends))
-        backends += [
-            one for one in map(get_backend, backend_names()) if one.reads == model.reads and _needs_gpu(one) == wanted
-        ]
-    extras = [extra for one in backends if isinstance(one, PackagedBackend) for extra in one.extras]
+        others = map(get_backend, backend_names())
+        backends += [backend for backend in others if _reads(backend, model) and _needs_gpu(backend) == wanted]
+    extras = [extra for backend in backends for extra in backend.offer.extras]
     return JobBackends(tuple(names), tuple(dict.fromkeys(extras)))

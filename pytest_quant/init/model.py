@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_quant.backends import get_exporter
-from pytest_quant.backends.base import Reads
+from pytest_quant.backends import Reads, get_exporter
 from pytest_quant.backends.runtime import failed
 from pytest_quant.environment.revision import ask_git
 from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
@@ -161,7 +160,7 @@ def _from_module(root: Path, sources: str, module: str, attribute: str) -> Model
     reader = get_exporter()
     signature = reader.signature(model)
     return ModelToTest(
-        _word(attribute), signature, reader.reads, module=module, expression=expression, from_sources=from_sources
+        _word(attribute), signature, reader.offer.reads, module=module, expression=expression, from_sources=from_sources
     )
 
 

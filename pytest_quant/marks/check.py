@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_quant.backends import EarlyBackend, Tf32Backend, get_backend
+from pytest_quant.backends import TF32, get_backend, with_tf32
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.marks.keys import MarkKeys, ModelSource
 from pytest_quant.spec import (
@@ -79,7 +79,7 @@ def _check_quantized(keys: MarkKeys) -> None:
 
 def _schemes(keys: MarkKeys, backend: str, precision: str) -> tuple[str | None, ...]:
     """Return the schemes to build; an unwritten one is static where offered, else the backend's first."""
-    schemes = get_backend(backend).schemes
+    schemes = get_backend(backend).offer.precisions
     if precision not in schemes:
         raise UsageError(f"backend '{backend}' does not offer '{precision}'", allowed=nearest(precision, schemes))
     if precision not in QUANTIZED_PRECISIONS:
@@ -137,8 +137,7 @@ def _reference(keys: MarkKeys, candidate: EngineSpec) -> EngineSpec:
     backend = keys.reference or candidate.backend
     options = keys.options if backend == candidate.backend else ()
     reference = EngineSpec(backend, "fp32", None, candidate.model, options=options)
-    maker = get_backend(backend)
-    return maker.with_tf32(reference, allowed=False) if isinstance(maker, Tf32Backend) else reference
+    return with_tf32(reference, allowed=False)
 
 
 def timed_reference(reference: EngineSpec, precision: str) -> EngineSpec | None:
@@ -155,11 +154,9 @@ def timed_reference(reference: EngineSpec, precision: str) -> EngineSpec | None:
     """
     if precision == reference.precision:
         return None
-    backend = get_backend(reference.backend)
-    has_tf32 = isinstance(backend, Tf32Backend)
-    if precision == "tf32" and isinstance(backend, Tf32Backend):
-        return backend.with_tf32(reference, allowed=True)
-    offered = [name for name in REFERENCE_PRECISIONS if name in backend.schemes or (name == "tf32" and has_tf32)]
+    offer = get_backend(reference.backend).offer
+    names = {*offer.precisions, *({TF32} & offer.options.keys())}
+    offered = [name for name in REFERENCE_PRECISIONS if name in names]
     if precision not in offered:
         raise UsageError(
             f"backend '{reference.backend}' has no {precision} to compare latency with",
@@ -167,7 +164,7 @@ def timed_reference(reference: EngineSpec, precision: str) -> EngineSpec | None:
             allowed=", ".join(offered),
             fix="leave reference_precision out",
         )
-    return replace(reference, precision=precision)
+    return with_tf32(reference, allowed=True) if precision == TF32 else replace(reference, precision=precision)
 
 
 def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
@@ -190,9 +187,7 @@ def fill_in(check: Check, model: Model, quantized: Model | None, dataset: Datase
 def set_up_process(check: Check) -> None:
     """Let the backends of a check that will run set what their runtimes read of the process, before any is loaded."""
     for spec in (check.reference, check.candidate):
-        backend = get_backend(spec.backend)
-        if isinstance(backend, EarlyBackend):
-            backend.before_loading(spec)
+        get_backend(spec.backend).before_loading(spec)
 
 
 def check_backends(check: Check) -> None:

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_quant.backends import Backend, Engine, TuningBackend, get_backend, get_exporter
-from pytest_quant.backends.base import EXPORTED_FILE, EngineBase
+from pytest_quant.backends import Backend, Engine, get_backend, get_exporter
+from pytest_quant.backends.base import EXPORTED_FILE
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data
@@ -70,8 +70,7 @@ class BuiltEngine:
         `watch` bounds the time of each run; ``None`` for no bound. Raises `BuildError` where the engine does not load.
         """
         engine = self.backend.open(self.spec, self.folder)
-        if isinstance(engine, EngineBase):
-            engine.watch = watch
+        engine.watch = watch
         return Rollout(engine, self.spec.model.state) if self.spec.model.state else engine
 
 
@@ -118,7 +117,7 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
             "build_memory_mb": memory.peak_mb,
         }
 
-    if _is_tuned(spec, backend):
+    if backend.tunes(spec):
         try:
             entry = tools.cache.obtain("engine", slot, ingredients, _not_yet)
         except _NotInCacheError:
@@ -140,11 +139,6 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
         build_memory_mb=_number(entry, "build_memory_mb"),
         models=_models(ingredients),
     )
-
-
-def _is_tuned(spec: EngineSpec, backend: Backend) -> bool:
-    """Whether the build chooses kernels by their time, so that nothing else may run on the device."""
-    return isinstance(backend, TuningBackend) and backend.tunes(spec)
 
 
 def _models(ingredients: Mapping[str, str]) -> dict[str, str]:
@@ -179,7 +173,7 @@ def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, w
     BuildError : the runtime cannot build the engine.
     """
     backend = like.backend
-    with tools.locks.alone_within_share(backend.device) if _is_tuned(spec, backend) else nullcontext():
+    with tools.locks.alone_within_share(backend.device) if backend.tunes(spec) else nullcontext():
         ranges = backend.calibration_ingredients(spec)
         calibration = None
         if ranges is not None and ranges == backend.calibration_ingredients(like.spec):
@@ -262,7 +256,7 @@ def export_spec(spec: EngineSpec, tools: Tools) -> EngineSpec:
     BackendUnavailable : torch is not installed.
     BuildError : torch cannot export the module, or the export computes something else.
     """
-    if get_backend(spec.backend).reads == "module":
+    if get_backend(spec.backend).offer.reads == "module":
         return spec
     quantized = None if spec.quantized is None else _exported(spec.quantized, tools)
     return replace(spec, model=_exported(spec.model, tools), quantized=quantized)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pytest_quant.backends import Backend, Engine, Feeds, ShapedBackend, get_backend
+from pytest_quant.backends import Backend, Engine, Feeds, get_backend
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.data import Data, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
@@ -187,7 +187,7 @@ def shape_spec(
     largest_batch : most samples in a run; the smallest batch is 1.
     """
     backend = get_backend(spec.backend)
-    if not isinstance(backend, ShapedBackend):
+    if not backend.offer.fixed_shapes:
         return spec
     inputs = _inputs(spec)
     own = match_names(names, inputs, "input")
@@ -213,7 +213,7 @@ def _in_batch(sample: tuple[int, ...], batch: int, axis: int | None) -> tuple[in
 
 def _largest_batch(spec: EngineSpec, names: tuple[TensorInfo, ...], data: Data) -> int | None:
     backend = get_backend(spec.backend)
-    if not isinstance(backend, ShapedBackend):
+    if not backend.offer.fixed_shapes:
         return None
     own = match_names(names, _inputs(spec), "input")
     return backend.largest_batch(spec, {own[name]: axis for name, axis in data.layout.axes.items()})

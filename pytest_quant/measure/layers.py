@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pytest_quant.backends.layers import LayerTime, LayerTimed
+from pytest_quant.backends.layers import LayerTime
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.measurement import Measurement
-from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import TimingSubject
 
 
@@ -98,9 +97,5 @@ def _name(reference: TimingSubject) -> str:
 
 def _side(subject: TimingSubject, name: str, run_ms: float | None, tools: Tools) -> SideLayers:
     with ExitStack() as opened, tools.steps.show(f"profiling {name} of {subject.built.spec.model.name}"):
-        engine, feeds = subject.open(opened), subject.feeds
-        provider = engine.provider
-        if isinstance(engine, Rollout):
-            engine, feeds = engine.first_step(feeds)
-        layers = engine.layer_times(feeds) if isinstance(engine, LayerTimed) else ()
-    return SideLayers(name, provider, run_ms, layers)
+        engine = subject.open(opened)
+        return SideLayers(name, engine.provider, run_ms, engine.layer_times(subject.feeds))

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from pytest_quant.backends import plan_of, threads_of
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, open_bench
 from pytest_quant.measure.build import Tools, each_engine, export_spec
@@ -79,7 +78,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         },
         sample_hashes=bench.data.sample_hashes,
         calibration_samples=_calibration_samples(bench),
-        threads=threads_of(bench.candidate.engine),
+        threads=bench.candidate.engine.threads,
         notes=_notes(bench, accuracy),
         accuracy_again=again,
         unsteady=bench.unsteady,
@@ -124,10 +123,10 @@ def find_resources(
     energy : of one run.
     """
     built, engine = candidate.built, candidate.engine
-    real, other = not engine.simulated, plan_of(engine)
+    real, other = not engine.simulated, engine.plan_of
     return Resources(
         size_mb=None if other else engine.size_bytes / BYTES_PER_MB,
-        reference_size_mb=None if plan_of(reference.engine) else reference.engine.size_bytes / BYTES_PER_MB,
+        reference_size_mb=None if reference.engine.plan_of else reference.engine.size_bytes / BYTES_PER_MB,
         build_s=None if other else built.build_s,
         calibration_s=built.calibration_s,
         build_memory_mb=None if other else built.build_memory_mb,

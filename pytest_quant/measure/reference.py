@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_quant.backends import Feeds, Tf32Backend, get_exporter
+from pytest_quant.backends import TF32, Feeds, get_exporter
 from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, ModelError, QuantError
 from pytest_quant.measure.build import Tools, build_engine
@@ -104,7 +104,7 @@ def timed_reference(check: Check, reference: OpenEngine, data: Data, feeds: Feed
     ModelError : it is to run in FP32, and does not.
     """
     spec, backend = check.timed_reference, reference.backend
-    tf32 = check.reference_precision == "tf32" if isinstance(backend, Tf32Backend) else None
+    tf32 = check.reference_precision == TF32 if TF32 in backend.offer.options else None
     if spec is None:
         return TimingSubject(reference.built, reference.feeds(feeds), tf32=tf32)
     built = build_engine(spec, usable_backend(spec), data, tools)

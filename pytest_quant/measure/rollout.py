@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends import Engine, Feeds, Outputs, plan_of, prepare_events, threads_of
+from pytest_quant.backends import Engine, Feeds, Outputs
+from pytest_quant.backends.layers import LayerTime
 from pytest_quant.errors import DataError, ModelError, nearest
 from pytest_quant.result import Coverage, DeviceTimes
-from pytest_quant.spec import EngineSpec, TensorInfo
+from pytest_quant.spec import TensorInfo
 
 
-class Rollout:
+class Rollout(Engine):
     """An engine that takes sequences: inputs have a leading time axis (steps, ...), and each step is one run.
 
     Outputs get a time axis after their first one, so that (samples, ...) becomes (samples, steps, ...). Only the first
@@ -35,19 +36,20 @@ class Rollout:
         self._engine = engine
         self._state = state
         self._tensors = {tensor.name: tensor for tensor in engine.signature.inputs}
-        self.spec: EngineSpec = engine.spec
-        self.signature = engine.signature
+        self.spec, self.signature = engine.spec, engine.signature
         self.provider, self.simulated = engine.provider, engine.simulated
         self.size_bytes, self.device_bytes = engine.size_bytes, engine.device_bytes
-        self.threads: int | None = threads_of(engine)
-        self.plan_of = plan_of(engine)
+        self.threads, self.plan_of = engine.threads, engine.plan_of
         self.notes = (*engine.notes, "what is timed and read back is one step of a sequence")
         outputs = {tensor.name for tensor in engine.signature.outputs}
         for output, taken in state:
             _check_name(output, outputs, "output")
             _check_name(taken, self._tensors, "input")
 
-    def run(self, feeds: Feeds) -> Outputs:
+    def _misfit(self, feeds: Feeds) -> None:
+        """Leave it to the engine of one step, which is given what it takes."""
+
+    def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch of equally long sequences. Raises `DataError` when they do not fit the model."""
         runs = [outputs for _, outputs in self._run_steps(feeds)]
         return {name: np.stack([one[name] for one in runs], axis=min(1, runs[0][name].ndim)) for name in runs[0]}
@@ -57,28 +59,26 @@ class Rollout:
         for feeds in batches:
             yield from (inputs for inputs, _ in self._run_steps(feeds))
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return the call that runs the first step."""
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         return self._engine.prepare(self._first(feeds))
 
-    def prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
-        """Return the call that runs the first step and times it by the device's clock, where there is one."""
-        return prepare_events(self._engine, self._first(feeds))
+    def _prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
+        return self._engine.prepare_events(self._first(feeds))
 
-    def coverage(self, feeds: Feeds) -> Coverage:
-        """Read back what runs in the first step."""
+    def _coverage(self, feeds: Feeds) -> Coverage:
         return self._engine.coverage(self._first(feeds))
 
-    def device_times(self, feeds: Feeds) -> DeviceTimes | None:
-        """Time the first step by the device's own clock."""
+    def _excluded_among(self, names: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """Return nothing: the engine of one step has looked already, by names that it knows."""
+        return ()
+
+    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
         return self._engine.device_times(self._first(feeds))
 
-    def first_step(self, feeds: Feeds) -> tuple[Engine, Feeds]:
-        """Return the engine of one step, which `close` releases, and the inputs of the first one."""
-        return self._engine, self._first(feeds)
+    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        return self._engine.layer_times(self._first(feeds))
 
-    def close(self) -> None:
-        """Release the engine's memory."""
+    def _close(self) -> None:
         self._engine.close()
 
     def _run_steps(self, feeds: Feeds) -> Iterator[tuple[Feeds, Outputs]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_quant.backends import Backend, Tf32Backend, backend_names, get_backend
+from pytest_quant.backends import Backend, backend_names, get_backend
 from pytest_quant.backends.workload import WORKLOADS, Workload, inputs_of, write_workload
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, LaunchError, QuantError, UsageError
@@ -140,7 +140,7 @@ def _named(name: str) -> Backend:
 def _choose(folder: Path, tools: Tools) -> Backend:
     """Return a backend that can be timed on the processor: of those that offer it, the one that offers most."""
     offering = [one for one in map(get_backend, backend_names()) if one.device == "cpu" and _offers(one)]
-    for one in sorted(offering, key=lambda backend: -sum(map(len, backend.schemes.values()))):
+    for one in sorted(offering, key=lambda backend: -sum(map(len, backend.offer.precisions.values()))):
         if one.availability().available and _is_timed(one, folder, tools):
             return one
     raise BackendUnavailable(
@@ -162,7 +162,7 @@ def _is_timed(backend: Backend, folder: Path, tools: Tools) -> bool:
 
 
 def _offers(backend: Backend) -> bool:
-    return backend.reads == "onnx" and "static" in backend.schemes.get("int8", ())
+    return backend.offer.reads == "onnx" and "static" in backend.offer.precisions.get("int8", ())
 
 
 def _spec(backend: Backend, work: Workload, precision: str, folder: Path) -> EngineSpec:
@@ -173,8 +173,7 @@ def _spec(backend: Backend, work: Workload, precision: str, folder: Path) -> Eng
     model = Model.from_onnx(file)
     if precision != "fp32":
         return EngineSpec(backend.name, precision, "static", model)
-    spec = EngineSpec(backend.name, "fp32", None, model)
-    return backend.with_tf32(spec, allowed=False) if isinstance(backend, Tf32Backend) else spec
+    return EngineSpec(backend.name, "fp32", None, model)
 
 
 def _subject(backend: Backend, work: Workload, precision: str, folder: Path, tools: Tools) -> TimingSubject:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_quant.backends import Engine, Feeds, prepare_events
+from pytest_quant.backends import Engine, Feeds
 from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
 from pytest_quant.environment.gpu_processes import gpu_neighbours, neighbour_notes
 from pytest_quant.measure.block import Block, ByDevice, Call, time_block
@@ -180,7 +180,7 @@ def _calls(sessions: Sequence[tuple[Engine, TimingSubject]]) -> list[Call]:
     """Return the calls to time: all by the clocks of their devices, or, where one has none, all by the host's."""
     by_device = []
     for engine, subject in sessions:
-        call = prepare_events(engine, subject.feeds)
+        call = engine.prepare_events(subject.feeds)
         if call is None:
             return [engine.prepare(subject.feeds) for engine, subject in sessions]
         by_device.append(ByDevice(call))

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_quant.backends import EarlyBackend
 from pytest_quant.errors import BackendUnavailable, QuantError
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.sessions import open_sessions
@@ -74,8 +73,7 @@ def _serve(file: Path, pipe: Connection, requests: Requests, limit_s: float) -> 
 
 def _require(built: BuiltEngine) -> None:
     """Ready a runtime as a run of pytest does. Raises `BackendUnavailable` where it cannot run here."""
-    if isinstance(built.backend, EarlyBackend):
-        built.backend.before_loading(built.spec)
+    built.backend.before_loading(built.spec)
     availability = built.backend.availability(built.spec)
     if not availability.available:
         raise BackendUnavailable(

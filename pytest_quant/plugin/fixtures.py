@@ -117,7 +117,7 @@ class EngineFactory:
         UsageError : a value is not valid, or the backend does not offer that engine.
         BackendUnavailable : the runtime or its device is not available here.
         """
-        from pytest_quant.backends import ShapedBackend, get_backend
+        from pytest_quant.backends import get_backend
         from pytest_quant.marks.check import checks_of, fill_in
         from pytest_quant.marks.keys import read
         from pytest_quant.plugin.check import session_of
@@ -143,7 +143,7 @@ class EngineFactory:
         choose(config, [spec.backend])
         refuse_without_gpu(config, [spec.backend])
         chosen = get_backend(spec.backend)
-        shaped = keys.data is not None and isinstance(chosen, ShapedBackend)
+        shaped = keys.data is not None and chosen.offer.fixed_shapes
         reads = shaped or chosen.calibration_ingredients(spec) is not None
         dataset = find_data(request, keys.data or "quant_data") if reads else None
         engine = session_of(config).open_engine(spec, dataset)

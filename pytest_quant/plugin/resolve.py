@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import TargetedBackend, get_backend
+from pytest_quant.backends import TARGET, get_backend
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.keys import MarkKeys, ModelSource
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
@@ -113,7 +113,7 @@ def simulate_check(check: Check, target: str | None) -> Check:
 
 def _targeted(spec: EngineSpec, target: str) -> EngineSpec:
     backend = get_backend(spec.backend)
-    if not isinstance(backend, TargetedBackend):
+    options = dict(spec.options)
+    if TARGET in options or TARGET not in backend.offer.options or backend.availability(spec).available:
         return spec
-    targeted = backend.for_target(spec, target)
-    return spec if targeted == spec or backend.availability(spec).available else targeted
+    return replace(spec, options=tuple(sorted({**options, TARGET: target}.items())))

@@ -7,27 +7,24 @@ float. Its engines say so (``simulated``), so that accuracy is judged and latenc
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
+from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import UsageError
-from pytest_quant.spec import EngineSpec, Model, Signature
+from pytest_quant.spec import EngineSpec
 
 _RANGES = "ranges.json"
 _MODEL = "model.onnx"
 _RECIPE = "1"
 
 
-class NumpyBackend:
-    """onnx's reference evaluator behind the protocol of a backend; it has no options."""
+class NumpyBackend(Backend):
+    """onnx's reference evaluator as a backend; it has no options."""
 
     name = "numpy"
-    device = "cpu"
-    reads: Reads = "onnx"
-    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "weight-only")}
+    offer = Offer({"fp32": (None,), "int8": ("static", "weight-only")}, calibrations=("minmax",))
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether onnx is installed."""
@@ -35,37 +32,20 @@ class NumpyBackend:
             return Availability(False, reason="onnx is not installed", fix="pip install onnx")
         return Availability(True, version=version("numpy"), device="cpu")
 
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for any option, and for a calibration other than ``minmax``."""
-        if spec.scheme not in self.schemes.get(spec.precision, ()):
-            offered = "; ".join(f"{precision}: {names}" for precision, names in self.schemes.items())
-            raise UsageError(f"backend 'numpy' has no {spec.precision} {spec.scheme}", allowed=offered)
-        for name, value in spec.options:
-            raise UsageError(f"backend 'numpy' has no option '{name}'", value=repr(value), allowed="none")
-        if spec.scheme == "static" and spec.calibration.method != "minmax":
-            raise UsageError(f"backend 'numpy' has no calibration '{spec.calibration.method}'", allowed="minmax")
-
-    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
-        """Return ``None``: what is slow here may be measured."""
-        return None
-
-    def signature(self, model: Model) -> Signature:
-        """Read inputs and outputs from the graph. Raises `ModelError`."""
-        from pytest_quant.backends.onnx_files import model_file, read_signature
-
-        return read_signature(model_file(model))
-
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, precision, scheme, excluded nodes, versions."""
-        own = {"precision": spec.precision, "scheme": str(spec.scheme), "exclude": json.dumps(sorted(spec.exclude))}
-        return self._common(spec) | own
+        from pytest_quant.backends.onnx_files import file_digests, model_file
 
-    def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
-        """Model bytes, samples and batch size for ``static``, else ``None``."""
-        if spec.scheme != "static":
-            return None
-        asked = spec.calibration
-        return self._common(spec) | {"samples": str(asked.samples), "batch_size": str(asked.batch_size)}
+        digests = {f"model {name}".strip(): text for name, text in file_digests(model_file(spec.model)).items()}
+        return {
+            **digests,
+            "precision": spec.precision,
+            "scheme": str(spec.scheme),
+            "exclude": json.dumps(sorted(spec.exclude)),
+            "onnx": version("onnx"),
+            "numpy": version("numpy"),
+            "recipe": _RECIPE,
+        }
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the smallest and largest value of each activation that an eligible node reads."""
@@ -91,9 +71,3 @@ class NumpyBackend:
         from pytest_quant.testing.numpy_engine import NumpyEngine
 
         return NumpyEngine(spec, model_file(spec.model) if spec.scheme is None else folder / _MODEL)
-
-    def _common(self, spec: EngineSpec) -> dict[str, str]:
-        from pytest_quant.backends.onnx_files import file_digests, model_file
-
-        digests = {f"model {name}".strip(): text for name, text in file_digests(model_file(spec.model)).items()}
-        return digests | {"onnx": version("onnx"), "numpy": version("numpy"), "recipe": _RECIPE}

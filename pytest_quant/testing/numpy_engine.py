@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, OpCoverage
@@ -19,7 +19,7 @@ from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.rounding import ELIGIBLE, is_rounded
 
 
-class NumpyEngine(EngineBase):
+class NumpyEngine(Engine):
     """A graph that is evaluated node by node in numpy; `simulated` unless it is the float one."""
 
     provider = "numpy"

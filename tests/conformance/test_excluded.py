@@ -20,8 +20,7 @@ pytest.importorskip("torchao")
 
 from torch import Tensor, nn  # noqa: E402 - after the skip
 
-from pytest_quant.backends import Backend, Engine, get_backend, get_exporter  # noqa: E402
-from pytest_quant.backends.base import Feeds, ShapedBackend  # noqa: E402
+from pytest_quant.backends import Backend, Engine, Feeds, get_backend, get_exporter  # noqa: E402
 from pytest_quant.errors import BuildError  # noqa: E402
 from pytest_quant.spec import EngineSpec, InputShapes, Model  # noqa: E402
 
@@ -131,7 +130,7 @@ class Net:
 
     def read_by(self, backend: Backend) -> tuple[Model, tuple[str, ...]]:
         """Return the form that `backend` reads, and the products to exclude."""
-        return (self.file, self.nodes) if backend.reads == "onnx" else (self.module, self.layers)
+        return (self.file, self.nodes) if backend.offer.reads == "onnx" else (self.module, self.layers)
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
@@ -186,7 +185,7 @@ def _bench(name: str, net: Net, folder: Path, options: tuple[tuple[str, object],
         pytest.skip(availability.reason)
     model, products = net.read_by(backend)
     spec = EngineSpec(name, "int8", "static", model, options=options)
-    if isinstance(backend, ShapedBackend):
+    if backend.offer.fixed_shapes:
         shape = (SAMPLES, *net.shape)
         spec = replace(spec, shapes=(InputShapes("x", shape, shape, shape, None),))
     return Bench(backend, spec, net, folder), list(products)

@@ -47,6 +47,7 @@ API: Mapping[str, tuple[str, Sequence[str]]] = {
             "automodule:: pytest_quant.spec.check",
             "autoclass:: pytest_quant.spec.limits.Limits",
             "automodule:: pytest_quant.spec.model",
+            "automodule:: pytest_quant.backends.offer",
             "automodule:: pytest_quant.backends.base",
             "automodule:: pytest_quant.backends.remedy",
             "automodule:: pytest_quant.backends.layers",

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import prepare_events
-from pytest_quant.backends.layers import LayerTimed
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.environment.gpu_clocks import clock_reader
 from pytest_quant.testing.conformance.examples import conv
@@ -32,7 +30,7 @@ def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
             times = engine.device_times(feeds)
             assert times is not None
             assert min(times.h2d_ms, times.d2h_ms, times.host_ms) > 0
-            between_events = prepare_events(engine, feeds)
+            between_events = engine.prepare_events(feeds)
             assert (between_events is None) == (times.gpu_ms is None)
             if between_events is not None and times.gpu_ms is not None:
                 assert min(between_events(), times.gpu_ms) > 0
@@ -49,7 +47,7 @@ def test_a_cuda_graph_computes_what_the_session_does(tmp_path: Path) -> None:
             call()
         for rows in (8, 4):
             assert sqnr_db(example.compute(example.feeds(rows, 2)), engine.run(example.feeds(rows, 2))) > 60
-        between_events = prepare_events(engine, example.feeds(8, 1))
+        between_events = engine.prepare_events(example.feeds(8, 1))
         assert between_events is None or between_events() > 0
 
 
@@ -61,7 +59,6 @@ def test_layers_on_the_device(name: str, tmp_path: Path) -> None:
     model = example.write(tmp_path)
     for spec in [float_spec(backend, model), *specs(backend, model)]:
         with opened(backend, spec, example) as engine:
-            assert isinstance(engine, LayerTimed)
             layers = engine.layer_times(example.feeds(8, 1))
         assert layers
         assert all(layer.ms is not None for layer in layers)

@@ -55,7 +55,7 @@ def test_engines_are_built_in_build_and_nothing_is_written_afterwards(tmp_path: 
     folder = build(backend, spec, example, tmp_path)
     before = {file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     assert [name for name in before if name.endswith(".engine")]
-    with backend.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with backend.open(spec, folder) as engine:
         engine.run(example.feeds(8, 1))
         assert not [note for note in engine.notes if "anew" in note]
         ran = engine.coverage(example.feeds(8, 1))
@@ -72,7 +72,7 @@ def test_layers_of_the_log_are_those_of_the_engine(tmp_path: Path) -> None:
     example = conv()
     spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
     folder = build(backend, spec, example, tmp_path)
-    with backend.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with backend.open(spec, folder) as engine:
         assert isinstance(engine, OrtTrtEngine)
         seen = inspected(engine._engines)
         assert engine._layers

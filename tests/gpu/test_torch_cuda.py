@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import Backend
-from pytest_quant.backends.base import prepare_events
 from pytest_quant.testing import ModuleBackendConformance
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, model_for, opened
@@ -38,7 +37,7 @@ def test_runs_are_timed_by_the_clock_of_the_device(torch_cuda: Backend, tmp_path
     example = conv()
     spec = replace(float_spec(torch_cuda, model_for(torch_cuda, example, tmp_path)), precision=precision)
     with opened(torch_cuda, spec, example) as engine:
-        small, large = (prepare_events(engine, example.feeds(n, 1)) for n in (8, 8000))
+        small, large = (engine.prepare_events(example.feeds(n, 1)) for n in (8, 8000))
         assert small is not None
         assert large is not None
         assert min(small() for _ in range(5)) < min(large() for _ in range(5))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import Backend
-from pytest_quant.backends.base import prepare_events
 from pytest_quant.backends.runtime import memory_libraries
 from pytest_quant.spec import Calibration
 from pytest_quant.testing import BackendConformance
@@ -92,7 +91,7 @@ def test_timed_runs_by_the_clock_of_the_device(trt: Backend, tmp_path: Path, cud
     spec = replace(float_spec(trt, example.write(tmp_path)), options=(("cuda_graph", cuda_graph),))
     with opened(trt, spec, example) as engine:
         before = engine.run(mine)
-        call, timed = engine.prepare(mine), prepare_events(engine, mine)
+        call, timed = engine.prepare(mine), engine.prepare_events(mine)
         assert timed is not None
         for _ in range(5):
             call()

@@ -13,18 +13,21 @@ from tests.support.third_party import register_backend
 
 BACKEND = """
 import os
-from pytest_quant.backends.tf32 import with_option
+from dataclasses import replace
+
+from pytest_quant.readers import FLAG, Key
 from pytest_quant.testing import NumpyBackend
 
 
 class Rounding(NumpyBackend):
-    schemes = {**NumpyBackend.schemes, "fp16": (None,)}
+    offer = replace(
+        NumpyBackend.offer,
+        precisions={**NumpyBackend.offer.precisions, "fp16": (None,)},
+        options={"tf32": Key("tf32", FLAG, "products may round their inputs")},
+    )
 
     def before_loading(self, spec):
         os.environ["LOADED_FOR"] = spec.id
-
-    def with_tf32(self, spec, *, allowed):
-        return with_option(spec, allowed=allowed)
 """
 
 SUITE = """

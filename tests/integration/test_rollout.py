@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 
-from pytest_quant.backends import plan_of, threads_of
 from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.metrics import Metric
@@ -197,4 +196,4 @@ def test_what_an_engine_tells_of_itself_is_told_of_its_sequences(tmp_path: Path)
     engine = NumpyEngine(EngineSpec("numpy", "fp32", None, Model("net")), layouts.accumulator(tmp_path / "model.onnx"))
     engine.threads, engine.plan_of = 3, "Another"
     rollout = Rollout(engine, tuple(STATE.items()))
-    assert (threads_of(rollout), plan_of(rollout)) == (3, "Another")
+    assert (rollout.threads, rollout.plan_of) == (3, "Another")

@@ -33,14 +33,14 @@ ROOT = Path(__file__).parents[2]
 ASK = """
 import ctypes, json, sys
 from pathlib import Path
-from pytest_quant.backends.ort import gpu
+from pytest_quant.backends.ort import libraries
 from pytest_quant.environment.cuda_driver import Answer
 
 # A stub of the driver has no device to tell of.
-gpu.ask_driver = lambda *_: Answer(("00",))
+libraries.ask_driver = lambda *_: Answer(("00",))
 for library in sorted(Path(sys.argv[1]).glob("lib*.so*[0-9]")):
     ctypes.CDLL(str(library))
-found = {name: gpu.find_provider(name) for name in (gpu.CUDA, gpu.TENSORRT)}
+found = {name: libraries.find_provider(name) for name in (libraries.CUDA, libraries.TENSORRT)}
 print(json.dumps({
     name: dict(available=one.available, broken=one.broken, reason=one.reason, fix=one.fix)
     for name, one in found.items()

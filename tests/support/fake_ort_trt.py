@@ -16,7 +16,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from pytest_quant.backends.base import Availability
+from pytest_quant.backends import Availability
 from pytest_quant.backends.ort import gpu, tensorrt_build
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.session import Provider

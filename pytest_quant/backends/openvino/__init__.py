@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
-from pytest_quant.backends.openvino.recipe import parse_options
-from pytest_quant.backends.options import check_calibration, check_offer
+from pytest_quant.backends.base import Backend, Engine, Feeds
+from pytest_quant.backends.offer import Availability, Offer
+from pytest_quant.backends.openvino.recipe import KEYS
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.runtime import import_runtime
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
 _INSTALL = 'pip install "pytest-quant[openvino]"'
@@ -37,7 +36,7 @@ def find_runtime() -> Availability:
     return Availability(True, version=version("openvino"), device="cpu")
 
 
-class OpenVinoBackend:
+class OpenVinoBackend(Backend):
     """OpenVINO's CPU plugin, one stream, pinned to float32 where it is not quantized.
 
     NNCF finds ranges and quantizes in one pass over the samples, so the step of calibration writes the quantized
@@ -45,25 +44,11 @@ class OpenVinoBackend:
     """
 
     name = "openvino"
-    device = "cpu"
-    extras: tuple[str, ...] = ("openvino",)
-    reads: Reads = "onnx"
-    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "int8": ("static", "qat")}
+    offer = Offer({"fp32": (None,), "int8": ("static", "qat")}, KEYS, ("minmax", "percentile"), extras=("openvino",))
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether openvino, nncf and onnx are installed and load."""
         return find_runtime()
-
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
-        check_offer(spec, self.schemes)
-        parse_options(spec.options)
-        if spec.scheme == "static":
-            check_calibration(spec, ("minmax", "percentile"))
-
-    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
-        """Return ``None``: what is slow here may be measured."""
-        return None
 
     def signature(self, model: Model) -> Signature:
         """Read the model's inputs and outputs without its weights. Raises `ModelError`."""

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import onnx
 
-from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.coverage import precision_of
 from pytest_quant.backends.layers import LayerTime, Role, medians, warm_runs
 from pytest_quant.backends.onnx_files import model_file, normalized
+from pytest_quant.backends.onnx_files.lineage import nodes_behind
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refused, signature_of
 from pytest_quant.backends.openvino.quantize import excluded_among
 from pytest_quant.backends.openvino.recipe import notes_of, parse_options
-from pytest_quant.backends.ort.lineage import nodes_behind
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.errors import BuildError
@@ -92,7 +92,7 @@ def _rounded_inputs(compiled: Any) -> Iterator[str]:
         )
 
 
-class OpenVinoEngine(EngineBase):
+class OpenVinoEngine(Engine):
     """A compiled model with one request, run synchronously."""
 
     provider = DEVICE
@@ -122,9 +122,8 @@ class OpenVinoEngine(EngineBase):
         """Return the request's own `infer` over `feeds`."""
         return partial(self._request.infer, {index: feeds[name] for index, name in enumerate(self._inputs)})
 
-    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
-        """Compile the model once more with counters, and return the median time of each layer. Raises as `run` does."""
-        self._check(feeds)
+    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        """Compile the model once more with counters, and return the median time of each layer."""
         compiled = compile_model(read_model(self._file), self.spec, COUNTING)
         by_index = {index: feeds[name] for index, name in enumerate(self._inputs)}
         try:

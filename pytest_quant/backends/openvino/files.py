@@ -10,9 +10,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_graph, read_signature
 from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
-from pytest_quant.backends.options import calibration_ingredients
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version

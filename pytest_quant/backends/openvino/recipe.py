@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pytest_quant.backends.options import checked, seven_bits_note
+from pytest_quant.backends.offer import checked, seven_bits_note
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 from pytest_quant.spec import EngineSpec
@@ -50,6 +50,9 @@ class OpenVinoOptions:
     )
 
 
+KEYS = keys_of(OpenVinoOptions)
+
+
 def parse_options(options: Iterable[tuple[str, object]]) -> OpenVinoOptions:
     """Turn the options of a mark into `OpenVinoOptions`. Raises `UsageError`."""
-    return OpenVinoOptions(**checked("openvino", options, keys_of(OpenVinoOptions)))
+    return OpenVinoOptions(**checked("openvino", options, KEYS))

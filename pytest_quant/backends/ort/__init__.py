@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
-from pytest_quant.backends.ort.options import check_spec
+from pytest_quant.backends.base import Backend, Engine, Feeds
+from pytest_quant.backends.offer import Availability, Offer
+from pytest_quant.backends.ort.options import CPU_KEYS, METHODS, parse_options
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.runtime import WHEELS, import_runtime
-from pytest_quant.errors import UsageError
-from pytest_quant.spec import EngineSpec, Model, Signature
+from pytest_quant.spec import EngineSpec
 
 _INSTALL = 'pip install "pytest-quant[ort]"'
 _REPAIR = "pip install --force-reinstall onnxruntime onnx"
@@ -29,36 +29,25 @@ def find_runtime() -> Availability:
     return Availability(True, version=str(runtime.__version__), device="cpu")
 
 
-class OrtBackend:
+class OrtBackend(Backend):
     """ONNX Runtime with ``CPUExecutionProvider`` and nothing else."""
 
     name = "ort"
-    device = "cpu"
-    extras: tuple[str, ...] = ("ort",)
-    reads: Reads = "onnx"
-    schemes: Mapping[str, tuple[str | None, ...]] = {
-        "fp32": (None,),
-        "int8": ("static", "dynamic", "qat"),
-        "int4": ("weight-only",),
-    }
+    offer = Offer(
+        {"fp32": (None,), "int8": ("static", "dynamic", "qat"), "int4": ("weight-only",)},
+        CPU_KEYS,
+        METHODS,
+        extras=("ort",),
+    )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether onnxruntime and onnx are installed and load."""
         return find_runtime()
 
     def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
-        check_spec(spec, self.schemes)
-
-    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
-        """Return ``None``: what is slow here may be measured."""
-        return None
-
-    def signature(self, model: Model) -> Signature:
-        """Read the model's inputs and outputs without its weights. Raises `ModelError`."""
-        from pytest_quant.backends.onnx_files import model_file, read_signature
-
-        return read_signature(model_file(model))
+        """Raise `UsageError` for what is not offered, and for types of activations and weights without kernels."""
+        super().check(spec)
+        parse_options(spec.options)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, every option as resolved here, library versions, instruction set, recipe."""
@@ -94,7 +83,7 @@ class OrtBackend:
         """Other calibrations, schemes and options of the quantizers."""
         from pytest_quant.backends.ort.advice import remedies
 
-        return tuple(remedies(spec, self.schemes.get(spec.precision, ())))
+        return tuple(remedies(spec, self.offer.precisions.get(spec.precision, ())))
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The named nodes that the scheme takes."""

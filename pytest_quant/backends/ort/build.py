@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import (
     all_graphs,
     all_nodes,
@@ -19,9 +20,8 @@ from pytest_quant.backends.onnx_files import (
     model_ingredients,
     needs_external_data,
 )
-from pytest_quant.backends.options import calibration_ingredients
+from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method, static_op_types
-from pytest_quant.backends.ort.lineage import PARTED
 from pytest_quant.backends.ort.options import parse_options, runtime_version
 from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.recipe import (

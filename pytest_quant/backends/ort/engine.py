@@ -11,13 +11,13 @@ from typing import Any
 
 import onnx
 
-from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.coverage import Tallied, tally
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
+from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.layers import time_layers
-from pytest_quant.backends.ort.lineage import excluded_among
 from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of, macs_of, read_profile
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.recipe import DYNAMIC, recipe_of
@@ -106,7 +106,7 @@ def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
     return OrtEngine(spec, engine_file(spec, folder), threads=threads, notes=recipe_of(spec).notes)
 
 
-class OrtEngine(EngineBase):
+class OrtEngine(Engine):
     """A session on some providers, the first of which is the one that is judged.
 
     Parameters
@@ -169,13 +169,9 @@ class OrtEngine(EngineBase):
             nodes = read_profile(file)
         return count_coverage(nodes, self.spec.precision, reach_of(self.spec, self.path))
 
-    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
-        """Return the median time of each node, see `pytest_quant.backends.ort.layers`. Raises as `run` does."""
-        self._check(feeds)
-        return self._layer_times(feeds, self._known_model())
-
-    def _layer_times(self, feeds: Feeds, model: Path) -> tuple[LayerTime, ...]:
-        return time_layers(self.path, model, self._providers, feeds, threads=self.threads)
+    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        """Return the median time of each node, see `pytest_quant.backends.ort.layers`."""
+        return time_layers(self.path, self._known_model(), self._providers, feeds, threads=self.threads)
 
     def _known_model(self) -> Path:
         """Return the file whose nodes are the source of layers: one that arrives quantized need not share a tensor."""

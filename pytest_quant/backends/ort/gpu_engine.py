@@ -21,9 +21,8 @@ from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.ort.device_clock import device_clock, on_stream, time_parts
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.backends.ort.gpu import find_provider
 from pytest_quant.backends.ort.layers import time_layers
-from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
+from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, new_run_options
 from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.gpu.runner import GRAPH_NOTE
@@ -117,8 +116,8 @@ class OrtGpuEngine(OrtEngine):
         """Return a run that does not wait for the device; the replay of a graph waits all the same."""
         return partial(self._session.run_with_iobinding, binding, _options(graph, waits=False))
 
-    def _layer_times(self, feeds: Feeds, model: Path) -> tuple[LayerTime, ...]:
-        return time_layers_on_gpu(self.path, model, self._providers, feeds)
+    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        return time_layers_on_gpu(self.path, self._known_model(), self._providers, feeds)
 
     def _bound(self, feeds: Feeds) -> Any:
         from onnxruntime import OrtValue

@@ -1,4 +1,7 @@
-"""The native libraries of ONNX Runtime's GPU providers: whether they load here.
+"""The providers of ONNX Runtime that are native libraries: whether they can run here, and what is missing if not.
+
+``onnxruntime.get_available_providers()`` lists what a wheel was compiled with. A session that asks for a provider which
+then does not load runs on the CPU, and only a native log line says so.
 
 The library of a provider has no run path: it finds what the system knows, or what this process has loaded by then. The
 libraries of TensorRT's wheels are loaded by importing ``tensorrt``.
@@ -7,24 +10,87 @@ libraries of TensorRT's wheels are loaded by importing ``tensorrt``.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from pytest_quant.backends.base import Availability
+from pytest_quant.backends.offer import Availability
+from pytest_quant.backends.ort import find_runtime
+from pytest_quant.backends.runtime import WHEELS, driver_too_old, import_runtime, installed_version
 from pytest_quant.backends.trt.gpu.device import probe_native
+from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver
 from pytest_quant.environment.gpu import cuda_gpus
+from pytest_quant.environment.nvml import has_nvml
+from pytest_quant.environment.packages import version
 
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
 CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
 """TF32 off: with it the FP32 reference would round its inputs to ten bits."""
 
+_INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
+_OLDER_CUDA = "its wheel for CUDA 12: pytest-quant guide gpu"
+DRIVER = "libcuda.so.1"
 _LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
 _MISSING = re.compile(r"(?P<library>lib[\w.+-]+?\.so[.\d]*): cannot open shared object file")
 _NVINFER = re.compile(r"libnv(?:infer|onnxparser)\w*\.so\.(?P<major>\d+)")
+
+
+def find_provider(provider: str) -> Availability:
+    """Tell whether `provider` is compiled in, the driver is here, and every library that it needs loads."""
+    if find_spec("onnxruntime") is None:
+        return Availability(False, reason="onnxruntime-gpu is not installed", fix='pip install "pytest-quant[gpu]"')
+    both = [f"{name} {found}" for name in WHEELS if (found := installed_version(name))]
+    if len(both) > 1:
+        reason = f"{' and '.join(both)} are both installed and overwrite each other's files"
+        return Availability(False, reason=reason, fix=f"pip uninstall -y {' '.join(WHEELS)}; {_INSTALL}", broken=True)
+    answer = import_runtime(
+        "onnxruntime",
+        ask=lambda onnxruntime: (onnxruntime, onnxruntime.get_available_providers()),
+        install=_INSTALL,
+        repair=_INSTALL,
+        wheels=("onnxruntime-gpu",),
+    )
+    if isinstance(answer, Availability):
+        return answer
+    runtime, compiled = answer
+    if provider not in compiled:
+        return Availability(False, reason=f"this onnxruntime has no {provider}: it is the CPU wheel", fix=_INSTALL)
+    trouble = loading_trouble(DRIVER)
+    if trouble:
+        fix = "run it on a machine with an NVIDIA GPU and its driver"
+        return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
+    wheel = f"onnxruntime-gpu {runtime.__version__}"
+    if too_old := driver_too_old({wheel: getattr(runtime, "cuda_version", "")}, _OLDER_CUDA):
+        return too_old
+    if hasattr(runtime, "preload_dlls"):
+        runtime.preload_dlls()
+    refused = load_provider(provider, Path(str(runtime.__file__)).parent)
+    if refused is not None:
+        return refused
+    if not has_nvml():
+        reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
+        return Availability(False, reason=reason, fix='pip install "pytest-quant[gpu]"')
+    return _without_device() or Availability(True, version=str(runtime.__version__), device="cuda:0")
+
+
+def _without_device() -> Availability | None:
+    """Return why CUDA has no device here; ``None`` where it has one. Another process asks, once."""
+    visible = os.environ.get(VISIBLE_VARIABLE)
+    said = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
+    if said.uuids:
+        return None
+    if said.error:
+        fix = "nvidia-smi tells whether the driver is whole"
+        return Availability(
+            False, reason=f"CUDA's driver is here and does not answer: {said.error}", fix=fix, broken=True
+        )
+    hidden = f": {VISIBLE_VARIABLE}={visible!r} leaves none" if visible is not None else ""
+    return Availability(False, reason=f"CUDA has no device here{hidden}", fix="run it on a machine with an NVIDIA GPU")
 
 
 def loading_trouble(library: str) -> str:
@@ -87,3 +153,64 @@ def _load_tensorrt(provider: str, library: str, major: int) -> Availability | No
         return Availability(False, reason=f"{wants} TensorRT {found.version} is installed", fix=fix, broken=True)
     import_module("tensorrt")
     return None
+
+
+OPENVINO = "OpenVINOExecutionProvider"
+DISTRIBUTION = "onnxruntime-ep-openvino"
+_PACKAGE = "onnxruntime_ep_openvino"
+_REPAIR_PLUGIN = f"pip install --force-reinstall {DISTRIBUTION}"
+_KNOWN_ALREADY = "already registered"
+_INTEL = 0x8086
+"""The maker's number, as on the PCI bus."""
+
+
+def find_plugin() -> Availability:
+    """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""
+    runtime = find_runtime()
+    if not runtime.available:
+        return runtime
+    if find_spec(_PACKAGE) is None:
+        return Availability(
+            False, reason=f"{DISTRIBUTION} not installed", fix='pip install "pytest-quant[ort-openvino]"'
+        )
+    try:
+        devices = cpu_devices()
+    except Exception as error:
+        # ONNX Runtime raises the errors of the loader and of the plugin as types of its own.
+        reason = f"the plugin does not load: {type(error).__name__}: {error}"
+        return Availability(False, reason=reason, fix=_REPAIR_PLUGIN, broken=True)
+    found = version(DISTRIBUTION)
+    if not devices:
+        reason = f"{DISTRIBUTION} {found} offers no device on this CPU{_why_not()}"
+        return Availability(False, reason=reason, fix='pip install "pytest-quant[openvino]", and backend="openvino"')
+    return Availability(True, version=f"{found} in onnxruntime {runtime.version}", device="cpu")
+
+
+def cpu_devices() -> list[Any]:
+    """Register the plugin, unless it is, and return the one CPU device that goes by exactly its name.
+
+    The plugin has siblings, ``OpenVINOExecutionProvider.AUTO`` for one, which cannot be mixed with it.
+    """
+    import onnxruntime
+
+    try:
+        onnxruntime.register_execution_provider_library(OPENVINO, import_module(_PACKAGE).get_library_path())
+    except Exception as error:
+        # ONNX Runtime's own exceptions have no common base, and it has no way to ask what is registered.
+        if _KNOWN_ALREADY not in str(error):
+            raise
+    kind = onnxruntime.OrtHardwareDeviceType.CPU
+    return [one for one in onnxruntime.get_ep_devices() if one.ep_name == OPENVINO and one.device.type == kind][:1]
+
+
+def _why_not() -> str:
+    """Give the reason where it is known: the plugin asks for the maker of a CPU, which OpenVINO itself does not."""
+    import onnxruntime
+
+    kind = onnxruntime.OrtHardwareDeviceType.CPU
+    makers = {
+        one.device.vendor_id: one.device.vendor for one in onnxruntime.get_ep_devices() if one.device.type == kind
+    }
+    if _INTEL in makers or not makers:
+        return ""
+    return f" ({', '.join(map(str, makers.values()))}): it takes CPUs made by Intel only"

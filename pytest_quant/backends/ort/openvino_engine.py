@@ -16,8 +16,8 @@ from pytest_quant.backends.coverage import FLOATS, Kind, Tallied, precision_of, 
 from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.engine import OrtEngine
+from pytest_quant.backends.ort.libraries import OPENVINO, cpu_devices
 from pytest_quant.backends.ort.macs import RanNode, kind_of, read_profile
-from pytest_quant.backends.ort.openvino import PROVIDER, cpu_devices
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.products import Product, find_products
 from pytest_quant.backends.ort.recipe import recipe_of
@@ -49,7 +49,7 @@ def read_kernels(file: Path) -> list[Kernel]:
         )
         for event in events
         if event.get("cat") == "Kernel"
-        and event["args"].get("ep") == PROVIDER
+        and event["args"].get("ep") == OPENVINO
         and event["args"].get("ov_status") == _RAN
     ]
 
@@ -89,11 +89,11 @@ def count_kernels(
     """
     inside = [_tallied(kernel, products, precision) for kernel in kernels]
     outside = [
-        Tallied(node.name, node.op_type, kind_of(node, precision)) for node in nodes if node.provider != PROVIDER
+        Tallied(node.name, node.op_type, kind_of(node, precision)) for node in nodes if node.provider != OPENVINO
     ]
     seen = sum(one.kind in (Kind.ASKED, Kind.OTHER) for one in (*inside, *outside))
     missing = max(0, len(products) - seen)
-    return tally([*inside, *outside, *_swallowed(kernels, products, missing, precision)], PROVIDER)
+    return tally([*inside, *outside, *_swallowed(kernels, products, missing, precision)], OPENVINO)
 
 
 def _swallowed(kernels: Sequence[Kernel], products: Sequence[Product], missing: int, precision: str) -> list[Tallied]:
@@ -138,7 +138,7 @@ _SETTINGS = {
 def on_openvino(threads: int) -> tuple[Provider]:
     """Return OpenVINO on this CPU, as a session is asked for it."""
     inside = _SETTINGS | {"INFERENCE_NUM_THREADS": str(threads)}
-    return (Provider(PROVIDER, {"load_config": json.dumps({"CPU": inside})}, tuple(cpu_devices())),)
+    return (Provider(OPENVINO, {"load_config": json.dumps({"CPU": inside})}, tuple(cpu_devices())),)
 
 
 def open_engine(spec: EngineSpec, folder: Path) -> OrtOpenVinoEngine:

@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pytest_quant.backends.options import Schemes, check_calibration, check_offer, checked
+from pytest_quant.backends.offer import checked
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.readers import FLAG, accepting, count, keys_of, one_of, option
-from pytest_quant.spec import EngineSpec
 
 
 def runtime_version() -> str:
@@ -91,6 +90,17 @@ CPU = "CPUExecutionProvider"
 ALL_OPS = "all"
 
 
+def _provider(value: object) -> str:
+    if value == CPU:
+        return CPU
+    raise UsageError(
+        "backend 'ort' runs on the CPU, and never falls back to it in silence",
+        value=f"provider={value!r}",
+        allowed=CPU,
+        fix="drop the option; another device needs the backend made for it (pytest-quant doctor lists them)",
+    )
+
+
 def _op_types(value: object) -> tuple[str, ...] | None:
     if value == ALL_OPS:
         return (ALL_OPS,)
@@ -108,7 +118,9 @@ class OrtOptions:
     """Options as asked; ``None`` leaves the choice to the scheme and the machine. `extra` is JSON text."""
 
     threads: int = field(default=1, metadata=option(count(), "threads of one operator; spinning is always off"))
-    provider: str = field(default=CPU, metadata=option(one_of(CPU), "the only one this backend runs on"))
+    provider: str = field(
+        default=CPU, metadata=option(accepting(repr(CPU), _provider), "the only one this backend runs on")
+    )
     op_types: tuple[str, ...] | None = field(
         default=None,
         metadata=option(
@@ -153,8 +165,12 @@ class OrtOptions:
 
 
 KEYS = keys_of(OrtOptions)
-_CUDA_ONLY = ("tf32", "cuda_graph")
-"""Options of ``ort-cuda`` that say nothing about a CPU."""
+CPU_KEYS = {name: key for name, key in KEYS.items() if name not in ("tf32", "cuda_graph")}
+CUDA_KEYS = {name: key for name, key in KEYS.items() if name != "provider"}
+OPENVINO_KEYS = {name: key for name, key in CPU_KEYS.items() if name != "provider"}
+"""Options of ``ort``, ``ort-cuda`` and ``ort-openvino``."""
+
+METHODS = ("minmax", "entropy", "percentile")
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
@@ -164,11 +180,7 @@ def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
     ------
     UsageError : an option is unknown, of another type or out of range; or it asks for a provider that is not here.
     """
-    asked = tuple(options)
-    for name, value in asked:
-        if name == "provider" and value != CPU:
-            raise _wrong_provider(value)
-    parsed = OrtOptions(**checked("ort", asked, KEYS))
+    parsed = OrtOptions(**checked("ort", options, KEYS))
     if (parsed.activation_type, parsed.weight_type) == ("int8", "uint8"):
         raise UsageError(
             "ONNX Runtime has no kernels for int8 activations with uint8 weights",
@@ -176,26 +188,3 @@ def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
             fix="drop weight_type, or write activation_type='uint8'",
         )
     return parsed
-
-
-def _wrong_provider(value: object) -> UsageError:
-    return UsageError(
-        "backend 'ort' runs on the CPU, and never falls back to it in silence",
-        value=f"provider={value!r}",
-        allowed=CPU,
-        fix="drop the option; another device needs the backend made for it (pytest-quant doctor lists them)",
-    )
-
-
-_ON_CUDA = ("ort-cuda",)
-_METHODS = ("minmax", "entropy", "percentile")
-
-
-def check_spec(spec: EngineSpec, schemes: Schemes) -> None:
-    """Raise `UsageError` when precision, scheme, options or calibration are not known here."""
-    check_offer(spec, schemes)
-    parse_options(spec.options)
-    if spec.backend not in _ON_CUDA:
-        checked(spec.backend, spec.options, {name: key for name, key in KEYS.items() if name not in _CUDA_ONLY})
-    if spec.scheme == "static":
-        check_calibration(spec, _METHODS)

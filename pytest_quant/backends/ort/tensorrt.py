@@ -3,13 +3,6 @@
 ONNX Runtime's own writer of the table puts max(highest, lowest) into it. TensorRT takes the number for the largest
 absolute value, so a tensor that ranges from -5 to 1 would be cut off at 1
 (github.com/microsoft/onnxruntime/issues/25621).
-
-======  ===================  ==========================================================================
-option  type                 meaning
-======  ===================  ==========================================================================
-ranges  "qdq" or "table"     int8 static: Q/DQ pairs in the graph, or a table of ranges beside the float
-                             graph (implicit INT8, TensorRT 10 only); default "qdq"
-======  ===================  ==========================================================================
 """
 
 from __future__ import annotations
@@ -17,7 +10,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -25,10 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.options import checked
-from pytest_quant.backends.trt.options import Range, float_type, parse_options
+from pytest_quant.backends.trt.options import Range, float_type, parse_options, uses_table
 from pytest_quant.errors import BuildError
-from pytest_quant.readers import Key, one_of
 from pytest_quant.spec import EngineSpec
 
 TABLE_FILE = "ranges.flatbuffers"
@@ -121,34 +111,13 @@ def write_float_with_table(spec: EngineSpec, calibration: Path, folder: Path) ->
     write_table(read_ranges(calibration / RANGES_FILE), folder / TABLE_FILE)
 
 
-_RANGES = "ranges"
-QDQ, TABLE = "qdq", "table"
-_OWN = {_RANGES: Key(_RANGES, one_of(QDQ, TABLE), "Q/DQ pairs in the graph, or a table of ranges beside it")}
-
-
-def uses_table(spec: EngineSpec) -> bool:
-    """Tell whether `spec` asks for a table of ranges. Raises `UsageError` when it asks for something else."""
-    own = [(name, value) for name, value in spec.options if name == _RANGES]
-    return spec.scheme == "static" and checked(spec.backend, own, _OWN).get(_RANGES) == TABLE
-
-
-def builder_spec(spec: EngineSpec) -> EngineSpec:
-    """Return `spec` with the options of the TensorRT builder only."""
-    return replace(spec, options=tuple(pair for pair in spec.options if pair[0] != _RANGES))
-
-
-def target_of(spec: EngineSpec) -> str | None:
-    """Return the compute capability that is named, if one is. Raises `UsageError`."""
-    return parse_options(spec.backend, builder_spec(spec).options).compute_capability
-
-
 def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
     """Return the options of the provider: every switch that changes results, and its cache of engines in `folder`.
 
     It keys its engines by names and not by weights (github.com/microsoft/onnxruntime/issues/6455), so each engine of
     ours has a folder of its own. With Q/DQ pairs in the graph a table would make it fail.
     """
-    asked, floats = parse_options(spec.backend, builder_spec(spec).options), float_type(builder_spec(spec))
+    asked, floats = parse_options(spec.backend, spec.options), float_type(spec)
     options = {
         "device_id": "0",
         "trt_engine_cache_enable": "1",

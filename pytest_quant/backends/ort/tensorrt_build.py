@@ -23,8 +23,7 @@ from typing import Any
 
 from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.ort.gpu import find_provider
-from pytest_quant.backends.ort.libraries import TENSORRT
+from pytest_quant.backends.ort.libraries import TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.ort.tensorrt import TABLE_FILE
 from pytest_quant.backends.runtime import failed

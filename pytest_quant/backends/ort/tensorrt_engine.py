@@ -22,7 +22,7 @@ from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
 from pytest_quant.backends.ort.macs import FLOAT_OPS, PRODUCT_OPS
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.backends.ort.tensorrt import builder_spec, profile_options, provider_options
+from pytest_quant.backends.ort.tensorrt import profile_options, provider_options
 from pytest_quant.backends.ort.tensorrt_build import CACHED_FILE, is_told_of
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import (
@@ -60,7 +60,7 @@ def providers_of(spec: EngineSpec, graph: Path, cache: Path) -> tuple[tuple[Prov
     ------
     UsageError, DataError : see `profile_of`.
     """
-    profile = profile_of(builder_spec(spec), read_signature(graph))
+    profile = profile_of(spec, read_signature(graph))
     shapes, notes = profile_options({**profile.shapes, **profile.values})
     tensorrt = Provider(TENSORRT, provider_options(spec, cache) | shapes)
     return (tensorrt, Provider(CUDA, CUDA_OPTIONS)), notes

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
-from pytest_quant.backends.options import check_calibration, check_offer
-from pytest_quant.backends.torch.options import find_runtime, parse_cpu_options, parse_options
+from pytest_quant.backends.base import Backend, Engine, Feeds
+from pytest_quant.backends.offer import Availability, Offer
+from pytest_quant.backends.torch.options import CPU_KEYS, find_runtime, parse_options
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature
 
 
-class TorchBackend:
+class TorchBackend(Backend):
     """PyTorch on the CPU, compiled by Inductor; int8 by torchao's PT2E flow for x86.
 
     Observing ranges and converting is one step there, so calibration writes the converted program, and building
@@ -20,26 +20,22 @@ class TorchBackend:
     """
 
     name = "torch"
-    device = "cpu"
-    extras: tuple[str, ...] = ("torch",)
-    reads: Reads = "module"
-    schemes: Mapping[str, tuple[str | None, ...]] = {
-        "fp32": (None,),
-        "bf16": (None,),
-        "int8": ("static", "dynamic", "weight-only", "qat"),
-    }
+    offer = Offer(
+        {"fp32": (None,), "bf16": (None,), "int8": ("static", "dynamic", "weight-only", "qat")},
+        CPU_KEYS,
+        ("minmax",),
+        reads="module",
+        extras=("torch",),
+    )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether torch, torchao and a C++ compiler are installed."""
         return find_runtime()
 
     def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
-        check_offer(spec, self.schemes)
-        options = parse_cpu_options(spec.options)
-        if spec.scheme == "static":
-            check_calibration(spec, ("minmax",))
-        if spec.precision == "int8" and spec.scheme == "dynamic" and not options.compiled:
+        """Raise `UsageError` for what is not offered, and for dynamic quantization that is not compiled."""
+        super().check(spec)
+        if spec.scheme == "dynamic" and not parse_options(spec.options).compiled:
             raise UsageError(
                 "dynamic quantization is not simulated: PyTorch has no float form of it that is worth comparing",
                 fix="drop options={'compiled': False}",

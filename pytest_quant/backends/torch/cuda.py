@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
-from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from pytest_quant.backends.base import Availability, Engine
-from pytest_quant.backends.options import check_offer
+from pytest_quant.backends.base import Engine
+from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import driver_too_old
-from pytest_quant.backends.tf32 import with_option
 from pytest_quant.backends.torch import TorchBackend
-from pytest_quant.backends.torch.options import float_type, import_torch, parse_options
+from pytest_quant.backends.torch.options import CUDA_KEYS, float_type, import_torch, parse_options
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.environment.packages import version
 from pytest_quant.spec import EngineSpec
@@ -80,30 +79,17 @@ class TorchCudaBackend(TorchBackend):
 
     name = "torch-cuda"
     device = "cuda:0"
-    extras = ("gpu", "torch-cuda")
-    schemes: Mapping[str, tuple[str | None, ...]] = {
-        "fp32": (None,),
-        "fp16": (None,),
-        "bf16": (None,),
-        "int8": ("weight-only",),
-    }
+    offer = replace(
+        TorchBackend.offer,
+        precisions={"fp32": (None,), "fp16": (None,), "bf16": (None,), "int8": ("weight-only",)},
+        options=CUDA_KEYS,
+        calibrations=(),
+        extras=("gpu", "torch-cuda"),
+    )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether torch is built for CUDA, and a GPU with its driver is here."""
         return find_device(spec)
-
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for a precision, scheme or option that this backend does not know."""
-        check_offer(spec, self.schemes)
-        parse_options(spec.options)
-
-    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
-        """Return `spec` with the option `tf32`, or without it. Raises `UsageError` where TF32 is switched off."""
-        return with_option(spec, allowed=allowed)
-
-    def refuses_speed(self, spec: EngineSpec) -> None:  # noqa: ARG002
-        """Return ``None``: everything offered runs as it would in production."""
-        return
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the program; it is compiled for the GPU when it is opened."""

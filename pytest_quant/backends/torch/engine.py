@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.coverage import Kind, Tallied, precision_of, tally
-from pytest_quant.backends.options import seven_bits_note
+from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.export import torch_quiet
 from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of
@@ -147,7 +147,7 @@ def _native_stderr_closed() -> Iterator[None]:
         os.close(kept)
 
 
-class TorchEngine(EngineBase):
+class TorchEngine(Engine):
     """A traced program.
 
     Inductor compiles a copy of it for each shape of inputs: with sizes left free its int8 convolutions give wrong

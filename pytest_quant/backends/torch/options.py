@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_quant.backends.base import Availability
-from pytest_quant.backends.options import checked
+from pytest_quant.backends.offer import Availability, checked
 from pytest_quant.backends.runtime import import_runtime
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.readers import FLAG, count, keys_of, one_of, option
@@ -62,18 +61,13 @@ class TorchOptions:
         return not has_vnni(onednn_tier()) if self.reduce_range is None else self.reduce_range
 
 
-_CUDA_KEYS = keys_of(TorchOptions)
-_CPU_KEYS = {name: key for name, key in _CUDA_KEYS.items() if name != "tf32"}
+CUDA_KEYS = keys_of(TorchOptions)
+CPU_KEYS = {name: key for name, key in CUDA_KEYS.items() if name != "tf32"}
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> TorchOptions:
     """Turn the options of a mark into `TorchOptions`. Raises `UsageError`."""
-    return TorchOptions(**checked("torch-cuda", options, _CUDA_KEYS))
-
-
-def parse_cpu_options(options: Iterable[tuple[str, object]]) -> TorchOptions:
-    """Turn the options of a mark into `TorchOptions`, those for a GPU refused. Raises `UsageError`."""
-    return TorchOptions(**checked("torch", options, _CPU_KEYS))
+    return TorchOptions(**checked("torch-cuda", options, CUDA_KEYS))
 
 
 def float_type(spec: EngineSpec) -> str:

@@ -7,22 +7,21 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_quant.backends.base import Availability, Engine, Feeds, Reads
-from pytest_quant.backends.options import check_calibration, check_offer
+from pytest_quant.backends.base import Backend, Engine, Feeds
+from pytest_quant.backends.offer import Availability, Offer
 from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_version
-from pytest_quant.backends.tf32 import with_option
 from pytest_quant.backends.trt.gpu.device import find_native
-from pytest_quant.backends.trt.options import float_type, parse_options
+from pytest_quant.backends.trt.options import BUILDER_KEYS, NATIVE_KEYS, float_type, parse_options, target_of
+from pytest_quant.backends.trt.quantize import QUANTIZER, quantizer_spec
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.errors import UsageError
-from pytest_quant.spec import EngineSpec, Model, Signature
+from pytest_quant.spec import EngineSpec
 
-_TARGET = "compute_capability"
 _TARGET_FIX = "name the GPU to build for: options={'compute_capability': 'SM89'}"
 
 
-class TrtRtxBackend:
+class TrtRtxBackend(Backend):
     """TensorRT-RTX as parser and builder.
 
     What it builds is judged without the device: the parser's errors, the precision of every layer, the size of the plan
@@ -30,10 +29,13 @@ class TrtRtxBackend:
     """
 
     name = "trt-rtx"
-    device = "cpu"
-    extras: tuple[str, ...] = ("trt-rtx",)
-    reads: Reads = "onnx"
-    schemes: Mapping[str, tuple[str | None, ...]] = {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")}
+    offer = Offer(
+        {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")},
+        BUILDER_KEYS,
+        ("minmax", "entropy", "percentile"),
+        extras=("trt-rtx",),
+        fixed_shapes=True,
+    )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether tensorrt_rtx is installed, and for a `spec` whether a GPU to build for is named or here.
@@ -47,44 +49,23 @@ class TrtRtxBackend:
         trouble = quantizer_trouble()
         if trouble is not None:
             return trouble
-        if spec is not None and parse_options(self.name, spec.options).compute_capability is None:
+        if spec is not None and target_of(spec) is None:
             here = cuda_gpus()
             if not here.gpus:
                 return Availability(False, reason=f"no GPU is named to build for, and {here.reason}", fix=_TARGET_FIX)
         return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")
 
     def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
-        check_offer(spec, self.schemes)
+        """Raise `UsageError` for what is not offered, options that exclude each other, and bf16 beside int8."""
         beside = parse_options(self.name, spec.options).beside
-        if beside == "bf16" and spec.precision == "int8" and "bf16" not in self.schemes:
+        super().check(spec)
+        if beside == "bf16" and spec.precision == "int8" and "bf16" not in self.offer.precisions:
             raise UsageError(
                 f"backend '{self.name}' simulates in float what it built, and nothing here computes in bf16",
                 value="beside='bf16'",
                 allowed="fp16, fp32",
                 fix="write beside='fp16', or backend='trt' on a machine with a GPU",
             )
-        if spec.scheme == "static":
-            check_calibration(spec, ("minmax", "entropy", "percentile"))
-
-    def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
-        """Return ``None``: a limit on speed is not measured here, and the same mark may run elsewhere."""
-        return None
-
-    def signature(self, model: Model) -> Signature:
-        """Read the model's inputs and outputs without its weights. Raises `ModelError`."""
-        from pytest_quant.backends.onnx_files import model_file, read_signature
-
-        return read_signature(model_file(model))
-
-    def for_target(self, spec: EngineSpec, target: str) -> EngineSpec:
-        """Return `spec` with the option that names `target`, unless it names one already."""
-        options = {_TARGET: target, **dict(spec.options)}
-        return replace(spec, options=tuple(sorted(options.items())))
-
-    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
-        """Return `spec` with the option `tf32`, or without it. Raises `UsageError` where TF32 is switched off."""
-        return with_option(spec, allowed=allowed)
 
     def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
         """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
@@ -100,15 +81,11 @@ class TrtRtxBackend:
 
     def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
         """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
-        from pytest_quant.backends.trt.quantize import trt_range_ingredients
-
-        return trt_range_ingredients(spec) if spec.scheme == "static" else None
+        return QUANTIZER.calibration_ingredients(quantizer_spec(spec))
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
-        from pytest_quant.backends.trt.quantize import write_trt_ranges
-
-        write_trt_ranges(spec, batches, folder)
+        QUANTIZER.calibrate(quantizer_spec(spec), batches, folder)
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Quantize in TensorRT's style, check the graph, parse it and build the plan. Raises `BuildError`."""
@@ -123,16 +100,14 @@ class TrtRtxBackend:
         return SimulatedEngine(spec, folder)
 
     def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
-        """Other ways to find the ranges of activations."""
-        from pytest_quant.backends.trt.quantize import trt_remedies
+        """Other ways to find ranges: the quantizer has no option left that TensorRT would take."""
+        from pytest_quant.backends.ort.advice import other_ranges
 
-        return tuple(trt_remedies(spec))
+        return tuple(other_ranges(spec, len(self.quantized_nodes(spec)))) if spec.scheme == "static" else ()
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The named products."""
-        from pytest_quant.backends.trt.quantize import trt_quantized_nodes
-
-        return trt_quantized_nodes(spec)
+        return QUANTIZER.quantized_nodes(quantizer_spec(spec))
 
 
 def quantizer_trouble() -> Availability | None:
@@ -162,20 +137,19 @@ class TrtBackend(TrtRtxBackend):
 
     name = "trt"
     device = "cuda:0"
-    extras = ("gpu", "trt")
-    schemes: Mapping[str, tuple[str | None, ...]] = {
-        "fp32": (None,),
-        "fp16": (None,),
-        "bf16": (None,),
-        "int8": ("static", "qat"),
-    }
+    offer = replace(
+        TrtRtxBackend.offer,
+        precisions={"fp32": (None,), "fp16": (None,), "bf16": (None,), "int8": ("static", "qat")},
+        options=NATIVE_KEYS,
+        extras=("gpu", "trt"),
+    )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether TensorRT and a GPU are here, or `spec` names a target that can be simulated."""
         native = find_native()
         if native.available:
             return quantizer_trouble() or native
-        if spec is None or not _target(spec):
+        if spec is None or not target_of(spec):
             return native
         if _needs_device(spec):
             reason = f"TensorRT's own calibrator and bf16 need the device; {native.reason}"
@@ -183,7 +157,7 @@ class TrtBackend(TrtRtxBackend):
         return super().availability(spec)
 
     def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for a precision, scheme, option or calibration that this backend does not know."""
+        """Raise `UsageError` as `TrtRtxBackend` does, and for what TensorRT's own calibrator does not do."""
         super().check(spec)
         if not parse_options(self.name, spec.options).implicit:
             return
@@ -256,10 +230,6 @@ class TrtBackend(TrtRtxBackend):
         from pytest_quant.backends.trt.simulated import SimulatedEngine
 
         return SimulatedEngine(spec, folder, stands_for="TensorRT")
-
-
-def _target(spec: EngineSpec) -> str | None:
-    return parse_options(spec.backend, spec.options).compute_capability
 
 
 def _calibrates(spec: EngineSpec) -> bool:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph, read_signature
+from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.trt.gpu.implicit import write_samples
-from pytest_quant.backends.trt.half import write_half
 from pytest_quant.backends.trt.options import float_type, parse_options
 from pytest_quant.backends.trt.preflight import check_graph
 from pytest_quant.backends.trt.profile import profile_of
@@ -42,8 +42,8 @@ def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Pat
     Parameters
     ----------
     spec : the engine; its model, or the one that arrives quantized, is copied where nothing is quantized here.
-    calibration : a folder that `write_trt_ranges` filled, from which Q/DQ pairs are made; it is not read where
-        TensorRT's own calibrator finds the ranges. ``None`` where there is no calibration.
+    calibration : the folder that the quantizer filled with ranges, from which Q/DQ pairs are made; it is not read
+        where TensorRT's own calibrator finds them. ``None`` where there is no calibration.
     folder : gets ``model.onnx`` and the files of its external data.
 
     Raises
@@ -69,7 +69,7 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
     Parameters
     ----------
     spec : the engine to build.
-    calibration : a folder that `write_trt_ranges` or `write_implicit_ranges` filled; ``None`` where there is none.
+    calibration : a folder with ranges, of the quantizer or of `write_implicit_ranges`; ``None`` where there are none.
     folder : the folder to write into.
     module : the package that builds, ``tensorrt`` or ``tensorrt_rtx``; only another process imports it.
 

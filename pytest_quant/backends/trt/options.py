@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_quant.backends.options import checked
+from pytest_quant.backends.offer import checked
 from pytest_quant.errors import UsageError
-from pytest_quant.readers import FLAG, accepting, count, keys_of, one_of, option, text
+from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, text
 from pytest_quant.spec import EngineSpec, Shape
 
 if TYPE_CHECKING:
@@ -126,6 +126,14 @@ class TrtOptions:
             one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"
         ),
     )
+    ranges: str = field(
+        default="qdq",
+        metadata=option(
+            one_of("qdq", "table"),
+            "`ort-trt`: Q/DQ pairs in the graph, or a table of ranges next to the float graph, which is implicit INT8 "
+            "of TensorRT 10",
+        ),
+    )
 
     @property
     def implicit(self) -> bool:
@@ -141,16 +149,21 @@ class TrtOptions:
         return self.beside or ("fp16" if self.implicit else "fp32")
 
 
-_NATIVE_KEYS = keys_of(TrtOptions)
+_ALL_KEYS = keys_of(TrtOptions)
+NATIVE_KEYS = {name: key for name, key in _ALL_KEYS.items() if name != "ranges"}
 # TensorRT-RTX has no calibrator, no lean runtime to put into a plan, no plan for other GPUs than those it is built for,
 # and runs nothing here.
 BUILDER_KEYS = {
     name: key
-    for name, key in _NATIVE_KEYS.items()
+    for name, key in NATIVE_KEYS.items()
     if name not in ("quantization", "version_compatible", "hardware_compatible", "cuda_graph", "memory")
 }
-_KEYS = {name: key for name, key in BUILDER_KEYS.items() if name not in ("timing_cache", "tf32", "native_instancenorm")}
-"""Options that every way to TensorRT has."""
+PROVIDER_KEYS = {
+    **{name: key for name, key in BUILDER_KEYS.items() if name not in ("timing_cache", "native_instancenorm")},
+    "ranges": _ALL_KEYS["ranges"],
+    "tf32": Key("tf32", one_of(False), "the provider has no option for it: it is off for the whole process"),
+}
+"""Options of ``trt``, ``trt-rtx`` and ``ort-trt``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +189,7 @@ _REFUSED = {
 """Options that are refused, by the names that TensorRT, its tools and ONNX Runtime have for them."""
 
 
-_KEYS_OF = {"trt": _NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}
+_KEYS_OF = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}
 
 
 def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:
@@ -186,7 +199,7 @@ def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOpt
         refusal = _REFUSED.get(name)
         if refusal is not None:
             raise UsageError(f"option '{name}': {refusal.what}", value=repr(value), fix=refusal.fix)
-    parsed = TrtOptions(**checked(backend, options, _KEYS_OF.get(backend, _KEYS)))
+    parsed = TrtOptions(**checked(backend, options, _KEYS_OF.get(backend, PROVIDER_KEYS)))
     if parsed.opt_batch is not None and parsed.max_batch is not None and parsed.opt_batch > parsed.max_batch:
         raise UsageError(
             "opt_batch lies above max_batch",
@@ -206,6 +219,16 @@ def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOpt
             fix="drop it, or drop version_compatible and hardware_compatible",
         )
     return parsed
+
+
+def target_of(spec: EngineSpec) -> str | None:
+    """Return the compute capability that the options of `spec` name, if they name one. Raises `UsageError`."""
+    return parse_options(spec.backend, spec.options).compute_capability
+
+
+def uses_table(spec: EngineSpec) -> bool:
+    """Whether the options of `spec` ask for a table of ranges. Raises `UsageError`."""
+    return spec.scheme == "static" and parse_options(spec.backend, spec.options).ranges == "table"
 
 
 def float_type(spec: EngineSpec) -> str:

@@ -10,10 +10,10 @@ import numpy as np
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.fitting import spelled
+from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature
-from pytest_quant.backends.options import calibration_ingredients
 from pytest_quant.backends.trt.options import Range, TrtOptions, parse_options
-from pytest_quant.backends.trt.quantize import trt_quantize_ingredients
+from pytest_quant.backends.trt.quantize import QUANTIZER, quantizer_spec
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, InputShapes, Shape, Signature, TensorInfo
 
@@ -253,7 +253,7 @@ def engine_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]
     """Return everything but the data that decides the plan. Raises `ModelError`."""
     ours = _builder(spec, runtime_version)
     if spec.scheme == "static":
-        return ours | trt_quantize_ingredients(spec)
+        return ours | QUANTIZER.ingredients(quantizer_spec(spec))
     return ours | _models(spec) | {"precision": spec.precision, "scheme": str(spec.scheme)}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-from pytest_quant.backends.base import Backend, Feeds
+from pytest_quant.backends import Backend, Feeds
 from pytest_quant.errors import BuildError, DataError, ModelError, UsageError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.examples import dense, unknown_operator

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.backends.base import Backend
+from pytest_quant.backends import Backend
 from pytest_quant.testing.conformance.examples import Example, conv, dense, tokens, two_by_two
 from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, float_spec, model_for, opened, specs, sqnr_db
 

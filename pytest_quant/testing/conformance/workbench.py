@@ -1,4 +1,4 @@
-"""From an example to an open engine, through the steps of the protocol."""
+"""From an example to an open engine, through the steps of a backend."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from pytest_quant.backends.base import Backend, Engine, Outputs, ShapedBackend
+from pytest_quant.backends import TARGET, Backend, Engine, Outputs
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example
 
 CALIBRATION_SEEDS = range(20, 28)
+_GPU = "SM89"
 SEVERAL = 16
 """Samples in a batch where their number is not the point: what compiles for each number does so once."""
 
@@ -38,7 +39,7 @@ def model_for(backend: Backend, example: Example, folder: Path) -> Model:
     example : the model, with inputs and expected outputs.
     folder : an existing folder, to which the file is written if the backend reads files.
     """
-    if backend.reads == "onnx":
+    if backend.offer.reads == "onnx":
         return example.write(folder)
     from pytest_quant.testing.conformance.modules import module_model
 
@@ -46,9 +47,10 @@ def model_for(backend: Backend, example: Example, folder: Path) -> Model:
 
 
 def options_for(backend: Backend) -> tuple[tuple[str, object], ...]:
-    """Return the options without which `backend` builds nothing, a target for example: its `conformance_options`."""
-    found: tuple[tuple[str, object], ...] = getattr(backend, "conformance_options", ())
-    return found
+    """Return the name of a GPU to build for, where `backend` takes one and there is none here."""
+    spec = EngineSpec(backend.name, "fp32", None, Model("any"))
+    needed = TARGET in backend.offer.options and not backend.availability(spec).available
+    return ((TARGET, _GPU),) if needed else ()
 
 
 def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
@@ -56,13 +58,13 @@ def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> l
 
     Parameters
     ----------
-    backend : its `schemes` are read.
+    backend : its offer is read.
     model : the float model.
     exclude : names of nodes to leave in float.
     """
     return [
         EngineSpec(backend.name, precision, scheme, model, exclude=exclude, options=options_for(backend))
-        for precision, schemes in backend.schemes.items()
+        for precision, schemes in backend.offer.precisions.items()
         for scheme in schemes
         if scheme not in (None, "qat")
     ]
@@ -92,15 +94,8 @@ def opened(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Eng
 
 
 def shaped(backend: Backend, spec: EngineSpec, example: Example) -> EngineSpec:
-    """Return `spec` with the shapes of an example, if the backend builds for shapes.
-
-    Parameters
-    ----------
-    backend : only a `ShapedBackend` is given shapes.
-    spec : the engine to build.
-    example : its shapes stand for those of the data.
-    """
-    return replace(spec, shapes=example.shapes) if isinstance(backend, ShapedBackend) else spec
+    """Return `spec` with the shapes of an example, which stand for those of data, if the backend builds for shapes."""
+    return replace(spec, shapes=example.shapes) if backend.offer.fixed_shapes else spec
 
 
 def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 import onnxruntime
 
-from pytest_quant.backends.ort.openvino import PROVIDER, cpu_devices
+from pytest_quant.backends.ort.libraries import OPENVINO, cpu_devices
 
 INTEL = 0x8086
 
@@ -27,7 +27,7 @@ def offer_any_cpu() -> None:
     """
     if cpu_devices():
         return
-    onnxruntime.unregister_execution_provider_library(PROVIDER)
+    onnxruntime.unregister_execution_provider_library(OPENVINO)
     with made_by(INTEL):
         assert cpu_devices(), "the plugin offers no device on a CPU made by Intel"
 

@@ -11,7 +11,8 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.openvino import PROVIDER, OrtOpenVinoBackend, cpu_devices
+from pytest_quant.backends.ort.libraries import OPENVINO, cpu_devices
+from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
 from pytest_quant.backends.ort.openvino_engine import OrtOpenVinoEngine, on_openvino
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.errors import BuildError
@@ -56,8 +57,8 @@ def test_the_same_graph_runs_without_our_refusal(tmp_path: Path, feeds: Feeds) -
     settings.add_provider_for_devices(cpu_devices(), {})
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     session = onnxruntime.InferenceSession(between("TransposeMatMul", tmp_path / "split.onnx", "a", "w"), settings)
-    assert session.get_providers()[0] == PROVIDER
-    assert {part.ep_name for part in session.get_provider_graph_assignment_info()} == {PROVIDER, CPU}
+    assert session.get_providers()[0] == OPENVINO
+    assert {part.ep_name for part in session.get_provider_graph_assignment_info()} == {OPENVINO, CPU}
     product = feeds["x"] @ MATRIX
     # No precision was asked for, so a CPU with bfloat16 (8 significant bits) multiplies in it. Six roundings, each by
     # 2**-8 at most, lie on the way to y = sum(a b): of x and a in the factor a, of x, a and b in the factor b, of y.
@@ -74,13 +75,13 @@ def test_what_is_no_product_may_fall_back_and_is_told(tmp_path: Path, feeds: Fee
     assert engine.notes == (f"1 nodes without products run on {CPU}: Inverse",)
     product = feeds["x"].astype(np.float64) @ MATRIX
     np.testing.assert_allclose(found, product @ np.linalg.inv(product), atol=1e-3)
-    assert (coverage.pct, coverage.provider, coverage.opaque_nodes) == (100.0, PROVIDER, 0)
+    assert (coverage.pct, coverage.provider, coverage.opaque_nodes) == (100.0, OPENVINO, 0)
     assert sum(row.quantized_nodes for row in coverage.by_op) == 2
 
 
 def test_a_graph_that_falls_back_whole_is_refused(tmp_path: Path) -> None:
     """Without a product in it, it is still not OpenVINO that is judged; the node is named."""
-    with pytest.raises(BuildError, match=f"nothing of alone.onnx runs on {PROVIDER}") as caught:
+    with pytest.raises(BuildError, match=f"nothing of alone.onnx runs on {OPENVINO}") as caught:
         opened(alone("Inverse", tmp_path / "alone.onnx"))
     assert "lonely (Inverse)" in str(caught.value)
 
@@ -100,7 +101,7 @@ def test_a_model_that_arrives_quantized(tmp_path: Path) -> None:
     target = tmp_path / "in place"
     target.mkdir()
     backend.build(spec, None, target)
-    with backend.open(spec, target) as engine:  # type: ignore[attr-defined]
+    with backend.open(spec, target) as engine:
         found = engine.coverage(example.feeds(1, 0))
     assert found.pct == 100.0
     assert sum(row.quantized_macs or 0 for row in found.by_op) == 64 * 32 + 32 * 10
@@ -120,7 +121,7 @@ def test_float_in_the_place_of_int8_is_seen(tmp_path: Path) -> None:
 
 def test_registered_twice() -> None:
     """The second time is harmless and finds the same one device."""
-    assert [one.ep_name for one in cpu_devices()] == [one.ep_name for one in cpu_devices()] == [PROVIDER]
+    assert [one.ep_name for one in cpu_devices()] == [one.ep_name for one in cpu_devices()] == [OPENVINO]
 
 
 def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:
     model = dense().write(tmp_path)
     assert model.path is not None
     session, _ = open_session(model.path, on_openvino(threads=2), threads=2)
-    settings = session.get_provider_options()[PROVIDER]["load_config"]
+    settings = session.get_provider_options()[OPENVINO]["load_config"]
     assert '"INFERENCE_PRECISION_HINT": "f32"' in settings
     assert '"INFERENCE_NUM_THREADS": "2"' in settings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort.openvino import PROVIDER
+from pytest_quant.backends.ort.libraries import OPENVINO
 from tests.integration.ort_provider_traps.graphs import classifier
 from tests.integration.projects import output, run_project_apart, write_project
 from tests.support import models
@@ -29,7 +29,7 @@ def test_int8_on_openvino_against_float_on_the_cpu_provider(project: pytest.Pyte
     models.select_first(project.path / "model.onnx")
     result, (check,) = run_project_apart(project)
     result.assert_outcomes(passed=1)
-    assert (check["coverage"]["provider"], check["coverage"]["pct"]) == (PROVIDER, 100.0)
+    assert (check["coverage"]["provider"], check["coverage"]["pct"]) == (OPENVINO, 100.0)
 
 
 def test_a_fallback_is_an_error_and_not_a_verdict(project: pytest.Pytester) -> None:

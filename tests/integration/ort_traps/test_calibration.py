@@ -54,7 +54,7 @@ def test_ranges_of_other_weights_are_not_reused(tmp_path: Path) -> None:
     planted = tmp_path / "planted"
     planted.mkdir()
     backend.build(spec, stale, planted)
-    with backend.open(spec, fresh) as good, backend.open(spec, planted) as bad:  # type: ignore[attr-defined]
+    with backend.open(spec, fresh) as good, backend.open(spec, planted) as bad:
         assert sqnr_db(heavier.compute(feeds), good.run(feeds)) > 20
         assert sqnr_db(heavier.compute(feeds), bad.run(feeds)) < 5
 

@@ -207,7 +207,7 @@ def test_large_models_keep_their_weights_beside_them(tmp_path: Path, monkeypatch
         folder = quantized(spec, lambda: iter([conv().feeds(8, 1)]), tmp_path / scheme)
         files = [file.stat().st_size for file in folder.iterdir()]
         assert len(files) == 2
-        with get_backend("ort").open(spec, folder) as engine:  # type: ignore[attr-defined]
+        with get_backend("ort").open(spec, folder) as engine:
             assert engine.size_bytes == sum(files)
             feeds = conv().feeds(4, 99)
             assert sqnr_db(conv().compute(feeds), engine.run(feeds)) > 8

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_quant.backends.base import prepare_events
 from pytest_quant.backends.torch.cuda_engine import TorchCudaEngine
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.program import write_engine
@@ -93,7 +92,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TorchCud
 
 def test_fake_events_hold_kernels_and_not_the_way_to_them(engine: TorchCudaEngine) -> None:
     """In an idle stream an event is reached when it is recorded, and the kernel comes after the host's way to it."""
-    call = prepare_events(engine, dense().feeds(4, 1))
+    call = engine.prepare_events(dense().feeds(4, 1))
     assert call is not None
     assert [call(), call()] == [COMPUTE_MS, COMPUTE_MS]
     times = engine.device_times(dense().feeds(4, 1))

@@ -73,7 +73,7 @@ def test_a_subclass_is_not_quantized_and_coverage_shows_it(tmp_path: Path) -> No
     for kind in (nn.Conv2d, OwnConv):
         folder = tmp_path / kind.__name__
         folder.mkdir()
-        with build(static(layers(kind)), folder) as engine:  # type: ignore[attr-defined]
+        with build(static(layers(kind)), folder) as engine:
             found[kind] = engine.coverage(feeds)
     assert found[nn.Conv2d].pct == 100.0
     assert found[OwnConv].pct == pytest.approx(100 / 3)
@@ -131,7 +131,7 @@ def test_without_freezing_no_int8_kernel_runs(tmp_path: Path) -> None:
 
     model = layers(nn.Conv2d)
     feeds = next(batches())
-    with build(static(model), tmp_path) as engine:  # type: ignore[attr-defined]
+    with build(static(model), tmp_path) as engine:
         program = torch.export.load(tmp_path / "engine" / "program.pt2").module()
         plain = torch.compile(program, dynamic=False)
         sample = torch.from_numpy(feeds["x"])
@@ -150,7 +150,7 @@ def test_every_batch_size_is_right(tmp_path: Path) -> None:
     """With sizes left free Inductor's int8 convolutions are wrong; here each batch equals the float simulation."""
     model = layers(nn.Conv2d)
     folder = tmp_path / "engine"
-    with build(static(model), tmp_path) as engine:  # type: ignore[attr-defined]
+    with build(static(model), tmp_path) as engine:
         simulation = TORCH.open(static(model, compiled=False), folder)
         for n in (8, 3, 1):
             feeds = {"x": np.random.default_rng(n).normal(size=(n, 1, 8, 8)).astype(np.float32)}
@@ -212,5 +212,5 @@ def test_many_engines_in_one_process(tmp_path: Path) -> None:
     with torch._dynamo.config.patch(recompile_limit=2):
         for batch_size in (2, 3, 4, 5):
             feeds = example.feeds(batch_size, 0)
-            with TORCH.open(spec, tmp_path) as engine:  # type: ignore[attr-defined]
+            with TORCH.open(spec, tmp_path) as engine:
                 assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 100

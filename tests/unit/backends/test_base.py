@@ -1,21 +1,21 @@
-"""An engine that has the base is run only while it is open, and only over inputs that fit."""
+"""What a backend and an engine have without writing it: defaults, and checks before the runtime sees anything."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Feeds, Outputs
-from pytest_quant.backends.base import EngineBase, plan_of, prepare_events, threads_of
+from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer, Outputs
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 
 
-class Doubling(EngineBase):
+class Doubling(Engine):
     """The least that a subclass writes; it keeps what reached it."""
 
     provider = "test"
@@ -46,9 +46,16 @@ class Clocked(Doubling):
         return lambda: float(len(feeds["x"]))
 
 
-def calls_of(engine: EngineBase) -> list[Callable[[Feeds], object]]:
+def calls_of(engine: Engine) -> list[Callable[[Feeds], object]]:
     """Return everything that takes inputs."""
-    return [engine.run, engine.prepare, engine.prepare_events, engine.coverage, engine.device_times]
+    return [
+        engine.run,
+        engine.prepare,
+        engine.prepare_events,
+        engine.coverage,
+        engine.device_times,
+        engine.layer_times,
+    ]
 
 
 GOOD = {"x": np.ones(3, np.float32)}
@@ -64,11 +71,13 @@ def test_an_open_engine_does_what_its_subclass_writes() -> None:
         assert engine.coverage(GOOD).pct == 100.0
         assert engine.device_times(GOOD) is None
         assert engine.prepare_events(GOOD) is None
+        assert engine.layer_times(GOOD) == ()
     assert engine.reached == ["run", "run", "coverage", "close"]
     assert (engine.simulated, engine.device_bytes, engine.notes, engine.threads) == (False, None, (), None)
+    assert engine.plan_of == ""
 
 
-@pytest.mark.parametrize("place", range(5), ids=["run", "prepare", "events", "coverage", "device_times"])
+@pytest.mark.parametrize("place", range(6), ids=["run", "prepare", "events", "coverage", "device_times", "layers"])
 def test_what_does_not_fit_never_reaches_the_runtime(place: int) -> None:
     """One message from each of the calls, and nothing ran."""
     engine = Doubling()
@@ -77,7 +86,7 @@ def test_what_does_not_fit_never_reaches_the_runtime(place: int) -> None:
     assert engine.reached == []
 
 
-@pytest.mark.parametrize("place", range(5), ids=["run", "prepare", "events", "coverage", "device_times"])
+@pytest.mark.parametrize("place", range(6), ids=["run", "prepare", "events", "coverage", "device_times", "layers"])
 def test_a_closed_engine_says_so(place: int) -> None:
     """One message from each of the calls; it was released once, however often it was closed."""
     engine = Doubling()
@@ -90,15 +99,13 @@ def test_a_closed_engine_says_so(place: int) -> None:
 
 
 def test_the_clock_of_a_device_is_there_for_engines_that_have_one() -> None:
-    """Its call is what the subclass wrote, over inputs that were looked at; without the base there is none."""
+    """Its call is what the subclass wrote, over inputs that were looked at."""
     with Clocked() as engine:
-        call = prepare_events(engine, GOOD)
+        call = engine.prepare_events(GOOD)
         assert call is not None
         assert (call(), engine.reached) == (3.0, ["prepare_events"])
         with pytest.raises(DataError, match="no input 'z'"):
-            prepare_events(engine, {"z": GOOD["x"]})
-    assert prepare_events(Doubling(), GOOD) is None
-    assert prepare_events(Plain(), GOOD) is None  # type: ignore[arg-type]
+            engine.prepare_events({"z": GOOD["x"]})
 
 
 @pytest.mark.parametrize(("scheme", "exclude"), [("static", ("a", "c", "d")), ("static", ()), (None, ("a",))])
@@ -120,16 +127,55 @@ def test_an_excluded_node_that_ran_quantized_is_an_error(scheme: str | None, exc
         assert engine.coverage(feeds).asked_nodes == ("a", "b")
 
 
-class Plain:
-    """An engine of a third party that has not even heard of the base."""
+class Least(Backend):
+    """The least that an author writes."""
 
-    def __init__(self, **told: object) -> None:
-        self.__dict__.update(told)
+    name = "least"
+    offer = Offer({"fp32": (None,), "int8": ("static", "weight-only")}, calibrations=("minmax",))
+
+    def availability(self, _spec: EngineSpec | None = None) -> Availability:
+        """Be here."""
+        return Availability(True, "1")
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Name one thing."""
+        return {"precision": spec.precision}
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write nothing."""
+
+    def open(self, _spec: EngineSpec, _folder: Path) -> Engine:
+        """Open what needs no file."""
+        return Doubling()
 
 
-def test_what_an_engine_need_not_tell() -> None:
-    """Threads and the product that stood in are told by those who know them, with the base or without."""
-    plain, telling = Plain(), Plain(threads=3, plan_of="Another")
-    assert (threads_of(plain), plan_of(plain)) == (None, "")  # type: ignore[arg-type]
-    assert (threads_of(telling), plan_of(telling)) == (3, "Another")  # type: ignore[arg-type]
-    assert (threads_of(Doubling()), plan_of(Doubling())) == (None, "")
+FLOAT = EngineSpec("least", "fp32", None, Model("net"))
+STATIC = EngineSpec("least", "int8", "static", Model("net"))
+
+
+def test_what_a_backend_need_not_write() -> None:
+    """It runs on the CPU, any shape, beside other work; it refuses no limit and knows no remedy."""
+    backend = Least()
+    assert backend.device == "cpu"
+    assert (backend.refuses_speed(STATIC), backend.tunes(STATIC), backend.largest_batch(STATIC, {})) == (
+        None,
+        False,
+        None,
+    )
+    assert (backend.remedies(STATIC), backend.quantized_nodes(STATIC)) == ((), ())
+
+
+def test_ranges_are_made_from_what_the_engine_is_made_from() -> None:
+    """And from how they are found, for the scheme that needs them; what the backend does not write is an error."""
+    backend = Least()
+    assert backend.calibration_ingredients(FLOAT) is None
+    assert backend.calibration_ingredients(replace(STATIC, scheme="weight-only")) is None
+    assert backend.calibration_ingredients(STATIC) == {
+        "precision": "int8",
+        "method": "minmax",
+        "percentile": "not used",
+        "samples": "None",
+        "batch_size": "1",
+    }
+    with pytest.raises(NotImplementedError, match="backend 'least' has no calibrate"):
+        backend.calibrate(STATIC, lambda: iter(()), Path())

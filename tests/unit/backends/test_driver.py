@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends import runtime
-from pytest_quant.backends.ort import gpu
+from pytest_quant.backends.ort import libraries
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.runtime import driver_too_old
 from pytest_quant.backends.torch import cuda as torch_cuda
@@ -100,12 +100,12 @@ def test_stub_driver_refuses_the_wheel_of_onnxruntime_before_its_libraries(
         get_available_providers=lambda: [TENSORRT, CUDA],
     )
     monkeypatch.setitem(sys.modules, "onnxruntime", wheel)
-    monkeypatch.setattr(gpu, "find_spec", lambda _: True)
-    monkeypatch.setattr(gpu, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
-    monkeypatch.setattr(gpu, "loading_trouble", lambda _: "")
-    monkeypatch.setattr(gpu, "load_provider", lambda *_: loaded.append("provider"))
-    monkeypatch.setattr(gpu, "ask_driver", lambda *_: Answer(("00",)))
-    found = gpu.find_provider(provider)
+    monkeypatch.setattr(libraries, "find_spec", lambda _: True)
+    monkeypatch.setattr(libraries, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
+    monkeypatch.setattr(libraries, "loading_trouble", lambda _: "")
+    monkeypatch.setattr(libraries, "load_provider", lambda *_: loaded.append("provider"))
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: Answer(("00",)))
+    found = libraries.find_provider(provider)
     assert (found.available, found.broken, loaded) == (False, False, [])
     assert found.reason == "driver 550.54.15 has CUDA 12.4, and onnxruntime-gpu 1.31.1 wants 13"
     assert found.fix == "driver 580 or later, or its wheel for CUDA 12: pytest-quant guide gpu"

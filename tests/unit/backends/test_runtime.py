@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import runtime
-from pytest_quant.backends.base import Availability
+from pytest_quant.backends import Availability, runtime
 from pytest_quant.backends.runtime import (
     KEPT_FILES,
     WHEELS,

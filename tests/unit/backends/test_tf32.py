@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.backends import Tf32Backend, backend_names, get_backend
-from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off, switch_off, with_option
+from pytest_quant.backends import TF32, backend_names, get_backend, with_tf32
+from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off, switch_off
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
 
@@ -24,9 +24,9 @@ def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_option_is_there_or_is_not() -> None:
     """Off is no option at all, so that an engine has one cache key; other options stay, sorted by name."""
-    assert with_option(SPEC, allowed=True) == with_option(ROUNDING, allowed=True) == ROUNDING
-    assert with_option(SPEC, allowed=False) == with_option(ROUNDING, allowed=False) == SPEC
-    assert with_option(replace(SPEC, options=(("tf32", False),)), allowed=False).options == ()
+    assert with_tf32(SPEC, allowed=True) == with_tf32(ROUNDING, allowed=True) == ROUNDING
+    assert with_tf32(SPEC, allowed=False) == with_tf32(ROUNDING, allowed=False) == SPEC
+    assert with_tf32(replace(SPEC, options=(("tf32", False),)), allowed=False).options == ()
 
 
 def test_what_the_environment_switches_off_cannot_be_had() -> None:
@@ -34,9 +34,9 @@ def test_what_the_environment_switches_off_cannot_be_had() -> None:
     assert not is_switched_off()
     switch_off()
     assert is_switched_off()
-    assert with_option(ROUNDING, allowed=False) == SPEC
+    assert with_tf32(ROUNDING, allowed=False) == SPEC
     with pytest.raises(UsageError, match="TF32 is switched off in this process") as caught:
-        with_option(SPEC, allowed=True)
+        with_tf32(SPEC, allowed=True)
     assert (caught.value.value, "unset NVIDIA_TF32_OVERRIDE" in str(caught.value.fix)) == (
         "NVIDIA_TF32_OVERRIDE=0 in the environment",
         True,
@@ -44,21 +44,20 @@ def test_what_the_environment_switches_off_cannot_be_had() -> None:
 
 
 def test_backends_for_nvidias_devices_know_of_it_and_others_do_not() -> None:
-    """The core asks each of them, and names none."""
-    known = {name for name in backend_names() if isinstance(get_backend(name), Tf32Backend)}
-    assert known == {"ort-cuda", "ort-trt", "torch-cuda", "trt", "trt-rtx"}
+    """It is in what they offer, so that the core names none."""
+    offering = {name for name in backend_names() if TF32 in get_backend(name).offer.options}
+    assert offering == {"ort-cuda", "ort-trt", "torch-cuda", "trt", "trt-rtx"}
 
 
 @pytest.mark.parametrize("name", ["ort-cuda", "torch-cuda", "trt", "trt-rtx"])
 def test_a_backend_takes_its_own_option(name: str) -> None:
     """What it returns it also lets pass, and what it builds the one from is not what it builds the other from."""
     backend = get_backend(name)
-    assert isinstance(backend, Tf32Backend)
     plain = EngineSpec(name, "fp32", None, Model("net"))
-    rounding = backend.with_tf32(plain, allowed=True)
+    rounding = with_tf32(plain, allowed=True)
     backend.check(rounding)
     assert rounding.options == (("tf32", True),)
-    assert backend.with_tf32(rounding, allowed=False) == plain
+    assert with_tf32(rounding, allowed=False) == plain
 
 
 def test_on_the_cpu_there_is_no_such_option() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant import UsageError
-from pytest_quant.backends.options import check_calibration
+from pytest_quant.backends.offer import check_calibration
 from pytest_quant.marks.keys import KEYS, check_scores, read
 from pytest_quant.spec import LIMITS, Calibration, EngineSpec, Limits, Model
 

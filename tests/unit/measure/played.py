@@ -8,19 +8,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from pytest_quant.backends import Availability, Engine, Feeds, Outputs
+from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer, Outputs
 from pytest_quant.data import Data, open_data
 from pytest_quant.result import Coverage
 from pytest_quant.spec import Dataset, EngineSpec, Model, Signature, TensorInfo
 
 
-class Played:
-    """As much of an engine as evaluation touches; `runs` holds the number of samples of each run."""
+class Played(Engine):
+    """An engine that takes whatever it is fed; `runs` holds the number of samples of each run."""
 
-    simulated = False
     provider = "played"
-    size_bytes, device_bytes = 5, None
-    notes: tuple[str, ...] = ("a note",)
+    size_bytes = 5
+    notes = ("a note",)
 
     def __init__(self, play: Callable[[Feeds], Outputs], signature: Signature, scheme: str | None = "static") -> None:
         self.spec = EngineSpec("played", "int8", scheme, Model("net"))
@@ -29,23 +28,19 @@ class Played:
         self.closed = 0
         self._play = play
 
-    def run(self, feeds: Feeds) -> Outputs:
+    def _misfit(self, feeds: Feeds) -> None:
+        """Take anything."""
+
+    def _run(self, feeds: Feeds) -> Outputs:
         """Give what the function gives."""
         self.runs.append(len(next(iter(feeds.values()))))
         return self._play(feeds)
 
-    def prepare(self, feeds: Feeds) -> Callable[[], object]:
-        """Return the run that would be timed."""
-        return lambda: self.run(feeds)
-
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def _coverage(self, feeds: Feeds) -> Coverage:
         """Tell the shapes that were run, as a provider."""
         return Coverage(None, "nodes", (), str({name: array.shape for name, array in feeds.items()}))
 
-    def device_times(self, _feeds: Feeds) -> None:
-        """Say that there is no device."""
-
-    def close(self) -> None:
+    def _close(self) -> None:
         """Count."""
         self.closed += 1
 
@@ -61,9 +56,9 @@ def inputs(**shapes: tuple[int | None, ...]) -> Signature:
 def played(
     play: Callable[[Any], Mapping[str, Any]], signature: Signature, scheme: str | None = "static"
 ) -> tuple[Played, Engine]:
-    """Return an engine, as it is and as the protocol that it stands for."""
-    made = Played(cast("Callable[[Feeds], Outputs]", play), signature, scheme)
-    return made, cast("Engine", made)
+    """Return an engine, twice: as what it is and as any engine."""
+    engine = Played(cast("Callable[[Feeds], Outputs]", play), signature, scheme)
+    return engine, engine
 
 
 def numbers(n: int, width: int = 2) -> np.ndarray:
@@ -78,10 +73,11 @@ def data_of(
     return open_data(Dataset.from_arrays(samples, labels, calibration), signature, model)
 
 
-class PlayedBackend:
+class PlayedBackend(Backend):
     """A backend whose engines are functions, and whose builds and calibrations take seconds of its own clock."""
 
-    name, device, reads = "played", "cpu", "onnx"
+    name = "played"
+    offer = Offer({})
 
     def __init__(self, play: Callable[[str, Feeds], Outputs], signature: Signature) -> None:
         self.now_s = 0.0
@@ -133,4 +129,4 @@ class PlayedBackend:
         for name, value in self.facts.items():
             setattr(made, name, value)
         self.engines.append(made)
-        return cast("Engine", made)
+        return made

@@ -7,11 +7,11 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends import Availability, Engine, Feeds, Outputs
+from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer, Outputs
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.sessions import TimingSubject
@@ -46,11 +46,11 @@ WHEN_OPENED: dict[str, Callable[[], object]] = {
 }
 
 
-class PlayedBackend:
-    """As much of a backend as opening and timing touch."""
+class PlayedBackend(Backend):
+    """A backend that opens engines, and builds none."""
 
     name = "played"
-    device = "cpu"
+    offer = Offer({})
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002 - a backend's method
         """Tell that it is here."""
@@ -60,6 +60,14 @@ class PlayedBackend:
         """Return that of every model."""
         return SIGNATURE
 
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Nothing is built here."""
+        raise NotImplementedError
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Nothing is built here."""
+        raise NotImplementedError
+
     def open(self, spec: EngineSpec, folder: Path) -> Engine:  # noqa: ARG002 - a backend's method
         """Do what the precision says."""
         WHEN_OPENED.get(spec.precision, lambda: None)()
@@ -68,7 +76,7 @@ class PlayedBackend:
             BEFORE_RUN[spec.precision]()
             return {"y": feeds["x"]}
 
-        return cast("Engine", Played(run, SIGNATURE))
+        return Played(run, SIGNATURE)
 
 
 def played(precision: str, backend: Any = None, model: Model | None = None) -> TimingSubject:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_quant.backends import Backend
+from pytest_quant.backends import Offer
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, DataError
@@ -37,7 +37,7 @@ class Bench:
     def build(self, spec: EngineSpec = STATIC) -> BuiltEngine:
         """Build through the cache, and forget what was called before."""
         self.backend.calls.clear()
-        built = build_engine(spec, cast("Backend", self.backend), self.data, self.tools)
+        built = build_engine(spec, self.backend, self.data, self.tools)
         self.backend.calls.remove(("check", spec.id))
         return built
 
@@ -190,7 +190,7 @@ def test_only_torch_modules_are_exported(bench: Bench, monkeypatch: pytest.Monke
     quantized = replace(STATIC, quantized=Model("other"))
     assert export_spec(quantized, bench.tools) == quantized
     module = replace(STATIC, model=Model("net", module=cast("Any", "a module")))
-    monkeypatch.setattr(bench.backend, "reads", "module")
+    monkeypatch.setattr(bench.backend, "offer", Offer({}, reads="module"))
     assert export_spec(module, bench.tools) is module
     assert bench.steps.texts == []
 

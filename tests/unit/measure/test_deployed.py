@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Availability, Engine
-from pytest_quant.backends.tf32 import OVERRIDE, with_option
+from pytest_quant.backends import TF32, Availability, Engine, Offer, with_tf32
+from pytest_quant.backends.tf32 import OVERRIDE
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import sessions
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.measurement import Measurement
+from pytest_quant.readers import FLAG, Key
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, LatencyPlan
 from tests.unit.measure.played import PlayedBackend, inputs
@@ -32,9 +33,9 @@ RUN_MS: Mapping[str, float] = {"fp32": 4.0, "tf32": 3.0, "fp16": 2.0, "int8": 1.
 class Paced(PlayedBackend):
     """Its engines take the time of their precision, on a device that has TF32."""
 
-    schemes: ClassVar[Mapping[str, tuple[str | None, ...]]] = {
-        "fp32": (None,), "fp16": (None,), "int8": ("static",)
-    }  # fmt: skip
+    offer = Offer(
+        {"fp32": (None,), "fp16": (None,), "int8": ("static",)}, {TF32: Key(TF32, FLAG, "rounds inputs to ten bits")}
+    )
 
     def __init__(self, bench: Bench, time: SimulatedTime) -> None:
         super().__init__(bench.play, inputs(x=(None, 2)))
@@ -59,13 +60,6 @@ class Paced(PlayedBackend):
         if spec is not None and spec.precision in self.absent:
             return Availability(False, reason=f"this device does not compute {spec.precision}")
         return super().availability(spec)
-
-    def with_tf32(self, spec: EngineSpec, *, allowed: bool) -> EngineSpec:
-        """Take the option."""
-        return with_option(spec, allowed=allowed)
-
-    def refuses_speed(self, _spec: EngineSpec) -> None:
-        """Refuse nothing."""
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open an engine of known speed and coverage."""
@@ -97,7 +91,7 @@ def paced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Paced:
 
 def measured(bench: Bench, precision: str) -> Measurement:
     """Measure the check of int8 against a reference of `precision`."""
-    rounding = with_option(FLOAT, allowed=True)
+    rounding = with_tf32(FLOAT, allowed=True)
     timed = {"fp32": None, "tf32": rounding}.get(precision, replace(FLOAT, precision=precision))
     return bench.measure(
         latency=LatencyPlan(), latency_off="", reference_precision=precision, timed_reference=timed

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pytest_quant.backends import Offer
 from pytest_quant.data import open_data
 from pytest_quant.errors import ModelError
 from pytest_quant.measure import engines
@@ -48,12 +50,9 @@ def test_renamed_outputs_carry_the_names_of_the_reference() -> None:
 class Shaped(PlayedBackend):
     """A backend that builds for shapes, up to a batch that an option may bound."""
 
-    schemes: ClassVar[dict[str, tuple[str | None, ...]]] = {}
+    offer = Offer({}, fixed_shapes=True)
 
-    def refuses_speed(self, _spec: EngineSpec) -> None:
-        """Refuse nothing."""
-
-    def largest_batch(self, spec: EngineSpec, batch_axes: dict[str, int | None]) -> int | None:
+    def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
         """Return the option, and note the axes."""
         self.calls.append(("axes", batch_axes))
         bound = dict(spec.options).get("batch")

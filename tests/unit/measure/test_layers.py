@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Engine, Feeds
+from pytest_quant.backends import Feeds
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
@@ -106,7 +106,7 @@ def test_of_a_model_with_a_state_the_first_step_is_profiled(log: list[Any], tmp_
     )
 
     def rolled() -> Any:
-        return Rollout(cast("Engine", Layered(log, step)), (("h_out", "h"),))
+        return Rollout(Layered(log, step), (("h_out", "h"),))
 
     measurement = _measurement(rolled, rolled)
     sequences = np.arange(24, dtype=np.float32).reshape(4, 3, 2)

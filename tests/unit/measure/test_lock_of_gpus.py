@@ -10,11 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, cast
 
 import pytest
 
-from pytest_quant.backends import Backend
 from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
 from pytest_quant.measure import lock
@@ -151,15 +149,11 @@ class Tuning(PlayedBackend):
     """A backend that notes in each build whether another process could use its device."""
 
     device = "cuda:0"
-    schemes: ClassVar[dict[str, tuple[str | None, ...]]] = {}
 
     def __init__(self, *, tunes: bool) -> None:
         super().__init__(lambda _precision, feeds: {"y": feeds["x"]}, inputs(x=(None, 2)))
         self._tunes = tunes
         self.undisturbed: list[bool] = []
-
-    def refuses_speed(self, spec: EngineSpec) -> None:
-        """Refuse nothing."""
 
     def tunes(self, spec: EngineSpec) -> bool:  # noqa: ARG002
         """Whether builds choose kernels by their time."""
@@ -190,7 +184,7 @@ def build(tmp_path: Path, nvml_stub: NvmlStub) -> Callable[[Tuning, bool], Built
         tools = Tools(cache, QuietSteps(), DeviceLocks(pytest.fail))
         spec = EngineSpec("played", "int8", "weight-only", Model("net"))
         with tools.locks.shared("cuda:0", waits=times):
-            made = build_engine(spec, cast("Backend", backend), None, tools)
+            made = build_engine(spec, backend, None, tools)
             assert shares_with_another()
         return made
 

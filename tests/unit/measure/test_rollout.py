@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_quant.backends import prepare_events
 from pytest_quant.errors import DataError, ModelError
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.spec import Signature, TensorInfo
@@ -85,15 +84,15 @@ def test_what_is_timed_and_read_back_is_the_first_step() -> None:
     assert own.runs == [3]
     assert engine.coverage(feeds).provider == "{'x': (3, 2), 'rate': (), 'h': (3, 2)}"
     assert engine.device_times(feeds) is None
-    assert prepare_events(engine, feeds) is None
+    assert engine.prepare_events(feeds) is None
     shapes: list[tuple[int, ...]] = []
 
     def clocked(given: Any) -> Callable[[], float]:
         shapes.append(given["x"].shape)
         return lambda: 0.5
 
-    own.prepare_events = clocked  # type: ignore[attr-defined]
-    call = prepare_events(engine, feeds)
+    own.prepare_events = clocked  # type: ignore[method-assign, assignment]
+    call = engine.prepare_events(feeds)
     assert call is not None
     assert (call(), shapes) == (0.5, [SEQUENCES[0].shape])
     assert engine.notes == ("a note", "what is timed and read back is one step of a sequence")
@@ -104,8 +103,8 @@ def test_the_rest_is_the_engines() -> None:
     own, engine = rolled()
     assert (engine.spec, engine.signature, engine.provider) == (own.spec, own.signature, "played")
     assert (engine.simulated, engine.size_bytes, engine.device_bytes, engine.threads) == (False, 5, None, None)
-    own.threads = 3  # type: ignore[attr-defined]
-    assert Rollout(own, STATE).threads == 3  # type: ignore[arg-type]
+    own.threads = 3
+    assert Rollout(own, STATE).threads == 3
     engine.close()
     assert own.closed == 1
 

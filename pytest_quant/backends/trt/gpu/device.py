@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from pytest_quant.backends.apart import ApartError, call_apart
-from pytest_quant.backends.base import Availability
+from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import driver_too_old, installed_version, memory_libraries
 from pytest_quant.backends.trt.configure import complaints, make_logger
 from pytest_quant.backends.trt.gpu.memory import DeviceMemory

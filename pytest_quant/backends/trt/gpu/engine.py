@@ -10,10 +10,10 @@ from pathlib import Path
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
-from pytest_quant.backends.base import EngineBase, Feeds, Outputs
+from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.layers import LayerTime, device_times, medians, warm_runs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
-from pytest_quant.backends.ort.lineage import excluded_among
+from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, layers_in_inspection, macs_by_node, ops_of
 from pytest_quant.backends.trt.gpu.device import open_device
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import tensorrt
 
 
-class GpuEngine(EngineBase):
+class GpuEngine(Engine):
     """Runs the plan in `folder` on a stream of its own, in the primary context that other libraries share.
 
     Raises
@@ -102,9 +102,8 @@ class GpuEngine(EngineBase):
         macs = macs_by_node(self._graph, feeds)
         return count_layers(layers_in_inspection(self._inspected(feeds)), ops, self.spec.precision, self.provider, macs)
 
-    def layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Return the median time of each layer, in a context of its own: timed runs have no profiler."""
-        self._check(feeds)
         ops = ops_of(read_graph(self._graph).graph)
         layers = layers_in_inspection(self._inspected(feeds))
         with self._current():

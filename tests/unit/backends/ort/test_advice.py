@@ -65,7 +65,7 @@ def test_openvino_offers_its_own_words(tmp_path: Path) -> None:
     backend = get_backend("openvino")
     spec = EngineSpec("openvino", "int8", "static", Model.from_onnx(tmp_path / "net.onnx"))
     mixed = EngineSpec("openvino", "int8", "static", spec.model, options=(("preset", "mixed"),))
-    found, others = ([one.paste for one in backend.remedies(one_spec)] for one_spec in (spec, mixed))  # type: ignore[attr-defined]
+    found, others = ([one.paste for one in backend.remedies(one_spec)] for one_spec in (spec, mixed))
     assert found[0] == "options={'preset': 'mixed'}"
     assert not any("entropy" in paste or "transformer" in paste for paste in found)
     assert "options={'preset': 'mixed'}" not in others

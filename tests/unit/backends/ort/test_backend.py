@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import runtime, trt
-from pytest_quant.backends.base import Availability
-from pytest_quant.backends.ort import OrtBackend, find_runtime
-from pytest_quant.backends.ort import gpu as ort_gpu_availability
-from pytest_quant.backends.ort.gpu import find_provider
+from pytest_quant.backends import Availability, runtime, trt
+from pytest_quant.backends.ort import OrtBackend, find_runtime, libraries
+from pytest_quant.backends.ort.libraries import find_provider
 from pytest_quant.backends.runtime import wanted_versions
 from pytest_quant.backends.trt import TrtRtxBackend
 
@@ -34,7 +32,7 @@ def test_too_old_by_a_simulated_version_number(
     """A version below what the metadata ask for cannot run, which is no error, and the line brings a newer one."""
     (wanted,) = wanted_versions(wheel)
     old = f"{wanted.version}.dev1"
-    for module in (runtime, ort_gpu_availability):
+    for module in (runtime, libraries):
         monkeypatch.setattr(module, "installed_version", lambda asked: old if asked == wheel else "")
     monkeypatch.setattr(trt, "find_spec", lambda _: object())
     found = ask()

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends import get_backend
+from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.build import part_from_pairs
-from pytest_quant.backends.ort.lineage import PARTED
 from pytest_quant.spec import EngineSpec, Model
 
 WIDTH = 8

@@ -10,11 +10,9 @@ import onnx
 import onnxruntime
 import pytest
 
-from pytest_quant.backends import Availability, EarlyBackend, TuningBackend, get_backend
-from pytest_quant.backends.ort import gpu as availability
-from pytest_quant.backends.ort import gpu_engine, libraries
-from pytest_quant.backends.ort.gpu import find_provider
-from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
+from pytest_quant.backends import Availability, get_backend
+from pytest_quant.backends.ort import gpu, gpu_engine, libraries
+from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off
 from pytest_quant.environment.cuda_driver import Answer
 from pytest_quant.errors import BackendUnavailable, UsageError
@@ -31,14 +29,14 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     trouble: dict[str, str] = {}
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: PROVIDERS)
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
-    monkeypatch.setattr(availability, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
-    monkeypatch.setattr(availability, "has_nvml", lambda: True)
-    monkeypatch.setattr(availability, "ask_driver", lambda *_: Answer(("00",)))
+    monkeypatch.setattr(libraries, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
+    monkeypatch.setattr(libraries, "has_nvml", lambda: True)
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: Answer(("00",)))
 
     def loading_trouble(library: str) -> str:
         return next((words for name, words in trouble.items() if name in library), "")
 
-    for module in (availability, libraries):
+    for module in (gpu, libraries):
         monkeypatch.setattr(module, "loading_trouble", loading_trouble)
     return trouble
 
@@ -47,7 +45,7 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def test_the_cpu_wheel_has_none(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not installed is a skip with the line that installs it, not an error."""
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
-    monkeypatch.setattr(availability, "installed_version", {"onnxruntime": "1.31.1"}.get)
+    monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1"}.get)
     found = find_provider(provider)
     assert not found.available
     assert not found.broken
@@ -57,7 +55,7 @@ def test_the_cpu_wheel_has_none(provider: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_both_wheels_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """They overwrite each other's files, so what loads is not what pip shows."""
-    monkeypatch.setattr(availability, "installed_version", {"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"}.get)
+    monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"}.get)
     found = find_provider(CUDA)
     assert found.broken
     assert "onnxruntime 1.31.1 and onnxruntime-gpu 1.31.1" in found.reason
@@ -89,7 +87,7 @@ def test_a_machine_whose_devices_are_hidden(
     """All libraries load and CUDA has no device: a skip that names the variable, and no error of a session."""
     assert gpu_wheel == {}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(availability, "ask_driver", lambda *_: Answer())
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: Answer())
     found = find_provider(provider)
     assert (found.available, found.broken) == (False, False)
     assert found.reason == "CUDA has no device here: CUDA_VISIBLE_DEVICES='' leaves none"
@@ -98,7 +96,7 @@ def test_a_machine_whose_devices_are_hidden(
 def test_a_driver_that_does_not_answer(gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is here and of no use, which is no skip; its own words are quoted."""
     assert gpu_wheel == {}
-    monkeypatch.setattr(availability, "ask_driver", lambda *_: Answer(error="cuInit gave error 803"))
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: Answer(error="cuInit gave error 803"))
     found = find_provider(CUDA)
     assert (found.available, found.broken) == (False, True)
     assert found.reason.endswith("cuInit gave error 803")
@@ -113,7 +111,7 @@ def test_everything_is_here(gpu_wheel: dict[str, str]) -> None:
 def test_without_nvml_no_gpu_is_told_from_another(gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of two kinds of GPU would be compared; the line that brings the package is told."""
     assert gpu_wheel == {}
-    monkeypatch.setattr(availability, "has_nvml", lambda: False)
+    monkeypatch.setattr(libraries, "has_nvml", lambda: False)
     found = find_provider(CUDA)
     assert (found.available, found.broken) == (False, False)
     assert found.reason.startswith("nvidia-ml-py is not installed")
@@ -145,7 +143,6 @@ FLOAT = EngineSpec("ort-trt", "fp32", None, Model("net"))
 def test_tf32_is_off_before_anything_is_loaded_for_the_tensorrt_provider(gpu_wheel: dict[str, str]) -> None:
     """It has no option of its own, and TensorRT keeps what it read first."""
     backend = get_backend("ort-trt")
-    assert isinstance(backend, EarlyBackend)
     gpu_wheel["libcuda.so.1"] = "no such file"
     backend.before_loading(FLOAT)
     assert not is_switched_off()
@@ -168,7 +165,7 @@ def test_every_way_to_the_tensorrt_provider_begins_with_that(
         seen.append(is_switched_off())
         return Availability(False, reason="nothing more is looked at here")
 
-    monkeypatch.setattr(availability, "find_provider", find)
+    monkeypatch.setattr(gpu, "find_provider", find)
     backend = get_backend("ort-trt")
     if step == "availability":
         assert not backend.availability(FLOAT).available
@@ -243,7 +240,6 @@ def test_builds_on_the_gpu_choose_kernels_by_their_time() -> None:
     """They need the device alone; those for a named target, and ONNX Runtime's graphs for CUDA, do not."""
     backend = get_backend("ort-trt")
     spec = EngineSpec("ort-trt", "fp32", None, Model("net"))
-    assert isinstance(backend, TuningBackend)
     assert backend.tunes(spec)
     assert not backend.tunes(replace(spec, options=(("compute_capability", "SM89"),)))
-    assert not isinstance(get_backend("ort-cuda"), TuningBackend)
+    assert not get_backend("ort-cuda").tunes(replace(spec, backend="ort-cuda"))

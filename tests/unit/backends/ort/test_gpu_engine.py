@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.backends.base import Availability, Feeds
+from pytest_quant.backends import Availability, Feeds
 from pytest_quant.backends.ort import gpu_engine
 from pytest_quant.backends.ort.gpu_engine import time_here, time_layers_on_gpu
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT

@@ -9,8 +9,9 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from pytest_quant.backends.ort import openvino as plugin
-from pytest_quant.backends.ort.openvino import PROVIDER, OrtOpenVinoBackend, cpu_devices, find_plugin
+from pytest_quant.backends.ort import libraries as plugin
+from pytest_quant.backends.ort.libraries import OPENVINO, cpu_devices, find_plugin
+from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
@@ -48,8 +49,8 @@ def devices(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
 
 def test_the_one_by_that_name(devices: list[Device]) -> None:
     """Siblings with longer names, and GPUs, are not it; of two alike one is enough."""
-    wanted = Device(PROVIDER)
-    devices += [Device(f"{PROVIDER}.AUTO"), replace(wanted, type=GPU), wanted, wanted, Device("CPUExecutionProvider")]
+    wanted = Device(OPENVINO)
+    devices += [Device(f"{OPENVINO}.AUTO"), replace(wanted, type=GPU), wanted, wanted, Device("CPUExecutionProvider")]
     assert cpu_devices() == [wanted]
     assert find_plugin().available
 
@@ -75,10 +76,10 @@ def test_registered_already(devices: list[Device], monkeypatch: pytest.MonkeyPat
     """Somebody else in the process has registered it: that is what was wanted."""
 
     def registered(*_: object) -> None:
-        raise Exception(f"EP library is already registered under {PROVIDER}")  # noqa: TRY002
+        raise Exception(f"EP library is already registered under {OPENVINO}")  # noqa: TRY002
 
     monkeypatch.setattr(onnxruntime, "register_execution_provider_library", registered)
-    devices.append(Device(PROVIDER))
+    devices.append(Device(OPENVINO))
     assert len(cpu_devices()) == 1
 
 
@@ -103,7 +104,7 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.fix == 'pip install "pytest-quant[ort-openvino]"'
 
 
-@pytest.mark.parametrize("provider", ["CPUExecutionProvider", PROVIDER, "CUDAExecutionProvider"])
+@pytest.mark.parametrize("provider", ["CPUExecutionProvider", OPENVINO, "CUDAExecutionProvider"])
 def test_its_provider_is_no_option(provider: str) -> None:
     """Another provider is another backend."""
     with pytest.raises(UsageError, match="runs on OpenVINOExecutionProvider and nothing else"):

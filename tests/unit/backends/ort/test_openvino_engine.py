@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.coverage import Kind
+from pytest_quant.backends.ort.libraries import OPENVINO
 from pytest_quant.backends.ort.macs import Operand, RanNode
-from pytest_quant.backends.ort.openvino import PROVIDER
 from pytest_quant.backends.ort.openvino_engine import Kernel, count_kernels, kernel_kind, read_kernels
 from pytest_quant.backends.ort.products import Product
 
@@ -19,7 +19,7 @@ DENSE = Product("dense", ("y",), 100)
 
 def event(name: str, layer: str, implementation: str, **changes: str) -> dict[str, object]:
     """One event as the plugin writes it."""
-    arguments = {"ep": PROVIDER, "ov_node_type": layer, "ov_exec_type": implementation, "ov_status": "EXECUTED"}
+    arguments = {"ep": OPENVINO, "ov_node_type": layer, "ov_exec_type": implementation, "ov_status": "EXECUTED"}
     return {"cat": "Kernel", "name": f"OV::{name}", "args": arguments | changes}
 
 
@@ -27,7 +27,7 @@ def test_kernels_are_read(tmp_path: Path) -> None:
     """The precision is the last part of the implementation; what did not run or is not the plugin's is left out."""
     events = [
         {"cat": "Session", "name": "model_run", "args": {}},
-        {"cat": "Node", "name": "fused_kernel_time", "args": {"op_name": "x", "provider": PROVIDER}},
+        {"cat": "Node", "name": "fused_kernel_time", "args": {"op_name": "x", "provider": OPENVINO}},
         event("conv/WithoutBiases", "Convolution", "brgconv_avx512_I8"),
         event("y", "FullyConnected", "gemm_mlas_f32"),
         event("relu", "Eltwise", "undef", ov_status="OPTIMIZED_OUT"),
@@ -70,7 +70,7 @@ def test_weighted_by_macs() -> None:
     found = count_kernels(kernels, [], [CONV, DENSE], "int8")
     assert (found.pct, found.unit) == (90.0, "MACs")
     assert found.float_nodes == ("dense",)
-    assert (found.provider, found.opaque_nodes) == (PROVIDER, 0)
+    assert (found.provider, found.opaque_nodes) == (OPENVINO, 0)
 
 
 def test_names_do_not_run_together() -> None:
@@ -112,7 +112,7 @@ def test_names_that_do_not_fit_are_opaque() -> None:
 
 def test_no_counters_is_no_coverage() -> None:
     """With the fused node alone nothing is known: no share at all, and every product opaque."""
-    fused = RanNode("fused", f"{PROVIDER}_1_0", PROVIDER, (), ())
+    fused = RanNode("fused", f"{OPENVINO}_1_0", OPENVINO, (), ())
     found = count_kernels([], [fused], [CONV, DENSE], "int8")
     assert found.pct is None
     assert found.opaque_nodes == 2

@@ -23,7 +23,7 @@ from pytest_quant.backends.ort.tensorrt import (
     read_ranges,
     write_table,
 )
-from pytest_quant.backends.trt.quantize import write_trt_ranges
+from pytest_quant.backends.trt.quantize import QUANTIZER, quantizer_spec
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
@@ -226,7 +226,7 @@ def test_ranges_of_a_real_calibration(tmp_path: Path) -> None:
     example = dense()
     spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
     batches = [example.feeds(4, seed) for seed in range(3)]
-    write_trt_ranges(spec, lambda: iter(batches), tmp_path)
+    QUANTIZER.calibrate(quantizer_spec(spec), lambda: iter(batches), tmp_path)
     samples = np.concatenate([batch["x"] for batch in batches])
     found = read_ranges(tmp_path / RANGES_FILE)["x"]
     largest = float(np.abs(samples).max())

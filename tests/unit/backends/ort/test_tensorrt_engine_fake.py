@@ -69,7 +69,7 @@ def test_the_engine_is_built_in_build_and_only_read_when_it_opens(tmp_path: Path
     assert [name for name in before if name.endswith(".profile")]
     assert {"build.log", "layers.json", "cached.json"} <= before.keys()
     feeds = dense().feeds(4, 1)
-    with BACKEND.open(spec_of(tmp_path), folder) as engine, BACKEND.open(spec_of(tmp_path), folder) as second:  # type: ignore[attr-defined]
+    with BACKEND.open(spec_of(tmp_path), folder) as engine, BACKEND.open(spec_of(tmp_path), folder) as second:
         np.testing.assert_array_equal(engine.run(feeds)["y"], second.run(feeds)["y"])
         assert not [note for note in engine.notes if "anew" in note]
     assert state(folder) == before
@@ -90,7 +90,7 @@ def test_an_entry_of_the_cache_stays_sound(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setenv(SM, sm)
         built = obtain()
         assert built.status == "hit"
-        with BACKEND.open(spec, built.folder) as engine:  # type: ignore[attr-defined]
+        with BACKEND.open(spec, built.folder) as engine:
             engine.run(dense().feeds(4, 1))
     assert obtain().status == "hit"
     assert state(built.folder) == before
@@ -103,7 +103,7 @@ def test_an_engine_that_the_build_did_not_write_is_not_taken(tmp_path: Path, mon
     foreign = ours.with_name(ours.name.replace("_sm89", "_sm90"))
     foreign.write_bytes(b"an engine of somebody else")
     monkeypatch.setenv(SM, "90")
-    with BACKEND.open(spec_of(tmp_path), folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec_of(tmp_path), folder) as engine:
         assert any("built its engine anew" in note for note in engine.notes)
     assert foreign.read_bytes() == b"an engine of somebody else"
 
@@ -113,7 +113,7 @@ def test_an_engine_for_another_gpu_is_not_taken(tmp_path: Path, monkeypatch: pyt
     folder = build(BACKEND, spec_of(tmp_path), dense(), tmp_path)
     before = state(folder)
     monkeypatch.setenv(SM, "90")
-    with BACKEND.open(spec_of(tmp_path), folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec_of(tmp_path), folder) as engine:
         assert any("built its engine anew" in note for note in engine.notes)
         found = engine.coverage(dense().feeds(4, 1))
     assert (found.pct, found.opaque_nodes) == (None, 2)
@@ -131,7 +131,7 @@ def test_what_the_layers_read(
     monkeypatch.setenv(READS, reads)
     spec = spec_of(tmp_path, precision)
     folder = build(BACKEND, spec, dense(), tmp_path)
-    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec, folder) as engine:
         found = engine.coverage(dense().feeds(4, 1))
     assert (found.pct, found.unit, found.provider) == (pct, "MACs", TENSORRT)
     assert found.notes == (("2 of 2 products ran in fp16",) if reads == "Half" else ())
@@ -141,12 +141,12 @@ def test_a_product_on_cuda_is_no_int8_of_tensorrt(tmp_path: Path, monkeypatch: p
     """It is named in a note and among the float nodes, and its multiply-accumulates count against INT8."""
     spec = spec_of(tmp_path)
     folder = build(BACKEND, spec, dense(), tmp_path)
-    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec, folder) as engine:
         first, second = products(engine)
     monkeypatch.setenv(LEFT, second)
     (tmp_path / "again").mkdir()
     folder = build(BACKEND, spec, dense(), tmp_path / "again")
-    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec, folder) as engine:
         found = engine.coverage(dense().feeds(4, 1))
         assert any(f"run on {CUDA}, which {TENSORRT} left: {second} (" in note for note in engine.notes)
     shares = {row.op_type: row for row in found.by_op}
@@ -163,7 +163,7 @@ def test_without_a_list_of_layers_nothing_is_said(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv(READS, "")
     spec = spec_of(tmp_path)
     folder = build(BACKEND, spec, dense(), tmp_path)
-    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec, folder) as engine:
         found = engine.coverage(dense().feeds(4, 1))
     assert (found.pct, found.opaque_nodes) == (None, 2)
     assert found.notes == ("neither the provider's engine nor the log of its build tells the precision of layers",)
@@ -174,7 +174,7 @@ def test_missing_scales_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(SAYS, "Missing scale and zero-point for tensor h, expect fall back to non-int8 implementation")
     spec = spec_of(tmp_path)
     folder = build(BACKEND, spec, dense(), tmp_path)
-    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec, folder) as engine:
         assert any("1 tensor has no scale" in note for note in engine.notes)
     log = (folder / "build.log").read_text()
     assert "\x1b" not in log
@@ -199,10 +199,9 @@ def test_a_build_that_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """What the other process found wrong is quoted: here that TensorRT took nothing."""
     spec = spec_of(tmp_path, "fp32")
     folder = build(BACKEND, spec, dense(), tmp_path)
-    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
-        nodes = [
-            node.name for part in engine._session.get_provider_graph_assignment_info() for node in part.get_nodes()
-        ]
+    with BACKEND.open(spec, folder) as engine:
+        session = vars(engine)["_session"]
+        nodes = [node.name for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()]
     monkeypatch.setenv(LEFT, ",".join(nodes))
     (tmp_path / "again").mkdir()
     with pytest.raises(BuildError, match="refused to build ort-trt-fp32") as caught:
@@ -261,7 +260,7 @@ def test_a_log_is_believed_where_the_engine_has_its_layers(
     """The inspector's names are those of the log; where they are not, the log tells of another build."""
     spec = spec_of(tmp_path)
     folder = build(BACKEND, spec, dense(), tmp_path)
-    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec, folder) as engine:
         said = tuple(f"{name} + relu" for name in products(engine)) if names else ("another",)
         monkeypatch.setattr(tensorrt_engine, "inspected", lambda _: Inspected(names=said))
         found = engine.coverage(dense().feeds(4, 1))
@@ -274,5 +273,5 @@ def test_convolutions_too(tmp_path: Path) -> None:
     example = conv()
     spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
     folder = build(BACKEND, spec, example, tmp_path)
-    with BACKEND.open(spec, folder) as engine:  # type: ignore[attr-defined]
+    with BACKEND.open(spec, folder) as engine:
         assert engine.coverage(example.feeds(4, 1)).pct == 100.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from pytest_quant.backends.base import EngineBase
+from pytest_quant.backends.base import Engine
 from pytest_quant.backends.layers import Role, node_name
 from pytest_quant.backends.onnx_files import all_nodes, model_file, names_made_of, normalized, read_graph
 
@@ -105,7 +105,7 @@ def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> li
     return [tuple(dict.fromkeys(source.names[place] for place in sorted(places))) for places in claims]
 
 
-def excluded_among(engine: EngineBase, names: Collection[str]) -> list[str]:
+def excluded_among(engine: Engine, names: Collection[str]) -> list[str]:
     """Return the nodes that are excluded from `engine`, as its spec names them, that one of `names` is built on."""
     path = model_file(engine.spec.model)
     source = _Source(onnx.GraphProto(node=all_nodes(normalized(onnx.load(path, load_external_data=False)))))

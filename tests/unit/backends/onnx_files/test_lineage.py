@@ -6,7 +6,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from pytest_quant.backends.ort.lineage import nodes_behind, trace
+from pytest_quant.backends.onnx_files.lineage import nodes_behind, trace
 
 HEAD = "agraph (float[n, 4] x) => (float[n, 4] y)"
 

@@ -1,4 +1,4 @@
-"""What cannot be is refused at collection."""
+"""What a backend does not offer is refused at collection."""
 
 from __future__ import annotations
 

@@ -1,0 +1,143 @@
+"""What a backend says of itself as data: whether it can run here, and what it offers; no runtime is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.readers import Key
+from pytest_quant.spec import Calibration, EngineSpec, check_percentile
+
+Precisions: TypeAlias = Mapping[str, tuple[str | None, ...]]
+"""Precisions, each with its schemes; ``(None,)`` for a float precision."""
+
+Reads: TypeAlias = Literal["onnx", "module"]
+"""What a backend takes: ONNX files, to which a torch module is exported first, or torch modules as they are."""
+
+TARGET = "compute_capability"
+"""The option that names a GPU to build for, ``SM89`` for one, where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a backend can run here, and if not why and what to do about it.
+
+    `version` and `device` are known only when it can. `fix` is a command line where there is one.
+    `broken` : the runtime is installed and does not load, which is an error and never a skip.
+    """
+
+    available: bool
+    version: str = ""
+    device: str = ""
+    reason: str = ""
+    fix: str = ""
+    broken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a backend offers.
+
+    Attributes
+    ----------
+    precisions : precisions and their schemes.
+    options : what ``options={...}`` of a mark may have, by name. One called ``tf32`` means that FP32 can be had with
+        TF32 and without, one called ``compute_capability`` that a GPU which is not here can be simulated.
+    calibrations : methods that find the ranges of activations, for scheme ``static``.
+    reads : ONNX files, or torch modules.
+    extras : of this package, those that bring the runtime: ``pip install "pytest-quant[ort]"``.
+    fixed_shapes : an engine runs only shapes that it was built for; `EngineSpec.shapes` has those of the data.
+    """
+
+    precisions: Precisions
+    options: Mapping[str, Key] = field(default_factory=dict)
+    calibrations: tuple[str, ...] = ()
+    reads: Reads = "onnx"
+    extras: tuple[str, ...] = ()
+    fixed_shapes: bool = False
+
+
+def check_offer(spec: EngineSpec, offer: Offer) -> None:
+    """Raise `UsageError` when `offer` has not what `spec` asks for, or ``qat`` names no model."""
+    if spec.precision not in offer.precisions:
+        message = f"backend '{spec.backend}' has no precision '{spec.precision}'"
+        raise UsageError(message, allowed=", ".join(offer.precisions))
+    schemes = offer.precisions[spec.precision]
+    if spec.scheme not in schemes:
+        names = ", ".join(str(name) for name in schemes if name) or "no scheme"
+        message = f"backend '{spec.backend}' has no scheme '{spec.scheme}' for {spec.precision}"
+        raise UsageError(message, allowed=names)
+    if spec.scheme == "qat" and spec.quantized is None:
+        raise UsageError(
+            "scheme 'qat' is for a model that arrives quantized, and none is named",
+            fix="write quantized='model_int8.onnx' in the mark",
+        )
+    checked(spec.backend, spec.options, offer.options)
+    if spec.scheme == "static":
+        check_calibration(spec, offer.calibrations)
+
+
+def check_calibration(spec: EngineSpec, methods: Sequence[str]) -> None:
+    """Raise `UsageError` when the calibration's method is not one of `methods`, or a number is out of range."""
+    calibration: Calibration = spec.calibration
+    if calibration.method not in methods:
+        message = f"backend '{spec.backend}' has no calibration '{calibration.method}'"
+        raise UsageError(message, allowed=nearest(calibration.method, methods))
+    check_percentile(calibration.percentile)
+    for name, count in (("batch_size", calibration.batch_size), ("samples", calibration.samples)):
+        if count is not None and count < 1:
+            raise UsageError(f"calibration {name} must be at least 1", value=str(count))
+
+
+def calibration_ingredients(spec: EngineSpec) -> dict[str, str]:
+    """Return what decides the ranges of a calibration beside the model, the data and the library that finds them."""
+    asked = spec.calibration
+    return {
+        "method": asked.method,
+        "percentile": str(asked.percentile) if asked.method == "percentile" else "not used",
+        "samples": str(asked.samples),
+        "batch_size": str(asked.batch_size),
+    }
+
+
+def seven_bits_note(what: str, tier: str, keeps_8: str) -> str:
+    """Return the note that `what` got seven bits, because the kernels of this CPU add products in 16 bits.
+
+    Parameters
+    ----------
+    what : weights or activations.
+    tier : the instruction set of the kernels.
+    keeps_8 : the option that keeps eight bits, as a mark has it.
+    """
+    cause = f"this CPU ({tier}) has no VNNI, and its int8 kernels saturate with 8"
+    return f"{what} have 7 bits: {cause}; options={{{keeps_8}}} keeps 8"
+
+
+def checked(backend: str, options: Iterable[tuple[str, object]], keys: Mapping[str, Key]) -> dict[str, Any]:
+    """Return `options` by name, each value in its normal form.
+
+    Parameters
+    ----------
+    backend : name of the backend, for errors.
+    options : name and value of each option as the user wrote it.
+    keys : the options that the backend takes, by name.
+
+    Raises
+    ------
+    UsageError : an option is unknown, of another type or out of range.
+    """
+    values = {}
+    for name, value in options:
+        if name not in keys:
+            raise UsageError(
+                f"backend '{backend}' has no option '{name}'",
+                value=repr(value),
+                allowed=nearest(name, keys) if keys else "none",
+            )
+        values[name] = keys[name].reader.form(name, value)
+        if values[name] is None:
+            message = f"option '{name}' of backend '{backend}' cannot be that"
+            raise UsageError(message, value=repr(value), allowed=keys[name].reader.allowed)
+    return values
