@@ -80,14 +80,14 @@ def parse_json(text: bytes | str, parse_int: Callable[[str], int] = int) -> obje
 
     Raises
     ------
-    ValueError : it is no JSON, is nested too deeply, or has more values than fit into memory.
+    ValueError : it is no JSON, as NaN is none, is nested too deeply, or has more values than fit into memory.
     """
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     values = sum(map(content.count, (b",", b"[", b"{")))
     if values > MOST_JSON_VALUES:
         raise ValueError(f"it has {values} values, more than {MOST_JSON_VALUES}")
     try:
-        value: object = json.loads(content.decode("utf-8-sig"), parse_int=parse_int)
+        value: object = json.loads(content.decode("utf-8-sig"), parse_int=parse_int, parse_constant=_refuse)
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
     except RecursionError as error:
@@ -95,6 +95,10 @@ def parse_json(text: bytes | str, parse_int: Callable[[str], int] = int) -> obje
     except MemoryError as error:
         raise ValueError("it needs more memory than there is") from error
     return value
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 @contextmanager

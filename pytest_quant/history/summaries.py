@@ -121,7 +121,7 @@ def read_summary(columns: dict[str, Any], figures: str) -> CheckSummary:
             f"the figures of a check of run {columns['run_id']} of the history are damaged",
             value=figures[:80],
             allowed="JSON",
-            fix="pytest-quant export FILE, then pytest-quant import FILE --history NEW, which reads the records",
+            fix="pytest-quant history export FILE, then pytest-quant history import FILE --history NEW",
         ) from error
 
 

@@ -95,13 +95,18 @@ class FakeForge:
 
     def _github_comments(self, asked: Asked, _: str) -> Reply:
         if asked.method == "POST":
-            return Reply(201, self._made(asked.body["body"], "user"))
+            return Reply(201, self._with_url(self._made(asked.body["body"], "user")))
         page, size, pages = self._page(asked)
         address = f"{self.address}{urlsplit(asked.path).path}?per_page={size}"
         links = {"next": page + 1, "last": pages} if page < pages else {}
         links |= {"prev": page - 1, "first": 1} if page > 1 else {}
         link = ", ".join(f'<{address}&page={number}>; rel="{name}"' for name, number in links.items())
-        return Reply(200, self._of_page(page, size), {"Link": link} if link else {})
+        listed = [self._with_url(comment) for comment in self._of_page(page, size)]
+        return Reply(200, listed, {"Link": link} if link else {})
+
+    def _with_url(self, comment: dict[str, Any]) -> dict[str, Any]:
+        """Return a comment of GitHub with the address that its API changes it at."""
+        return {"url": f"{self.address}/repos/me/models/issues/comments/{comment['id']}", **comment}
 
     def _gitlab_notes(self, asked: Asked, _: str) -> Reply:
         if asked.method == "POST":

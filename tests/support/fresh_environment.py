@@ -36,7 +36,7 @@ TESTS = (
     "tests/unit/report",
     "tests/unit/measure",
     "tests/unit/test_session.py",
-    "tests/unit/plugin/test_console.py",
+    "tests/unit/plugin/test_settings.py",
     "tests/integration/test_history_limits.py",
 )
 

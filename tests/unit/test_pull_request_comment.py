@@ -78,7 +78,7 @@ def test_it_is_posted_and_then_updated_on_gitlab(forge: FakeForge, project: str)
     assert [note["body"] for note in forge.comments] == [f"{MARKER}\ntwo"]
     path = f"/api/v4/projects/{project.replace('/', '%2F')}/merge_requests/11/notes"
     assert forge.written() == [f"POST {path}", f"PUT {path}/1001"]
-    assert forge.asked[0].headers["Private-Token"] == TOKEN
+    assert {name.lower(): value for name, value in forge.asked[0].headers.items()}["private-token"] == TOKEN
 
 
 @pytest.mark.parametrize("before", [0, 99, 100, 250])

@@ -24,8 +24,8 @@ def test_series_on_one_machine_have_their_noise_in_common() -> None:
     ]  # fmt: skip
     found = noise_by_machine(points)
     here, there = (shared_noise(found[machine].values()) for machine in ("here", "there"))
-    assert here.speedup.between == pytest.approx(1e-4, rel=0.25)
-    assert there.speedup.between == pytest.approx(1e-2, rel=0.25)
+    assert here.speedup.between.sd == pytest.approx(0.01, rel=0.12)
+    assert there.speedup.between.sd == pytest.approx(0.1, rel=0.12)
     assert here.candidate == NOTHING_KNOWN
     assert noise_by_machine([]) == {}
     assert shared_noise([]) == NO_NOISE_KNOWN

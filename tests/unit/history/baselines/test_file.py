@@ -80,7 +80,7 @@ def test_the_key_is_that_of_the_record() -> None:
 
 
 def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
-    """One value in a line, units beside, in an order that does not depend on that of accepting."""
+    """One value or one machine in a line, units beside, in an order that does not depend on that of accepting."""
     other = replace(ENTRY, series=replace(ENTRY.series, backend="openvino"))
     write_baselines(tmp_path / NAME, [ENTRY, other])
     text = (tmp_path / NAME).read_text()
@@ -94,9 +94,7 @@ def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
         "candidate_score = 93.55",
         "drop = 4.23",
         'unit = "%"',
-        "candidate_p50_ms = 0.2345",
-        'cpu = "Some CPU"',
-        'isa = "avx2"',
+        '    { speedup = 1.9475, candidate_p50_ms = 0.2345, identity = { cpu = "Some CPU", isa = "avx2" } },',
     ):
         assert text.splitlines().count(line) == 2
     assert tomllib.loads(text)["schema"] == 1
