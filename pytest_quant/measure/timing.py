@@ -195,7 +195,8 @@ def add_launches(
     """Time a check in fresh processes too, and add what each of them found and what all of them say together.
 
     A launch whose numbers have a reason against them is a note and does not count. One that fails is a note and the
-    last one, since the next would fail too. There are none if the first measurement is unreliable.
+    last one, since the next would fail too. If the first measurement is unreliable, there are none, or with `auto` one
+    in its place, since what disturbed it may be over.
 
     Parameters
     ----------
@@ -209,9 +210,16 @@ def add_launches(
     ------
     QuantError : a device was not free in time.
     """
-    if latency.reasons or check.latency is None:
+    if check.latency is None:
         return latency
     plan = plan_for(check, replace(check.latency, batch_size=latency.batch_size))
+    if latency.reasons and wanted.auto:
+        note = f"the first launch does not count: {latency.reasons[0]}"
+        with tools.locks.exclusive(*(subject.device for subject in timed)):
+            latency = _time_apart(replace(plan, seed=plan.seed + 1), *timed, tools)
+        latency = replace(latency, notes=(*latency.notes, note))
+    if latency.reasons:
+        return latency
     results, tried = [latency], 1
     what = ""
     try:

@@ -106,3 +106,17 @@ def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: QuietSteps, 
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
     assert add_launches(CHECK, void, (played("quiet"),) * 2, LaunchCount(3), lambda _: True, tools) is void
     assert not steps.texts
+
+
+def test_a_first_launch_that_was_disturbed_is_made_again_where_their_number_is_open(
+    steps: QuietSteps, tmp_path: Path
+) -> None:
+    """Once, in a process of its own, and a note says why."""
+    tools = Tools(Cache(tmp_path), steps, DeviceLocks(pytest.fail))
+    with open_sessions(played("quiet"), played("quiet"), "huge") as sessions:
+        void = replace(sessions.measure(PLAN), reasons=("the null is off",))
+    timed = (played("quiet"), played("quiet"))
+    latency = add_launches(CHECK, void, timed, LaunchCount(auto=True), lambda _: False, tools)
+    assert steps.texts == ["timing played-quiet of net again in a fresh process"]
+    assert "the first launch does not count: the null is off" in latency.notes
+    assert "the null is off" not in latency.reasons
