@@ -58,21 +58,23 @@ def _rows(ledger: Ledger, load: str) -> Iterator[Row]:
     equal, slower = (
         [one for name in READ_FROM_MEMORY for one in ledger.trials(_key(name, load, pct))] for pct in (0.0, 5.0)
     )
-    yield _at_most(f"A/A, {load}: FAIL", equal, Status.FAIL, FAIL_AT_MOST_PCT)
+    yield _at_most(f"memory-bound, A/A, {load}: FAIL", equal, Status.FAIL, FAIL_AT_MOST_PCT)
     covered = rate(launches.encloses(one["speedup_ci"], 1.0) for one in equal)
     yield Row(
-        f"intervals of A/A that enclose 1, {load}",
+        f"memory-bound, intervals of A/A that enclose 1, {load}",
         f">= {COVERED_AT_LEAST_PCT:g} %",
         str(covered),
         covered.pct >= COVERED_AT_LEAST_PCT if covered.n else None,
     )
-    yield _at_most(f"+5 % at a limit of 3 %, one launch, {load}: PASS", slower, Status.PASS, PASS_AT_MOST_PCT)
+    yield _at_most(
+        f"memory-bound, +5 % at a limit of 3 %, one launch, {load}: PASS", slower, Status.PASS, PASS_AT_MOST_PCT
+    )
     checks = [
         check for name in READ_FROM_MEMORY for one in ledger.trials(_auto(name, load)) for check in _checks(one[name])
     ]
     caught = rate(check["status"] == Status.FAIL.value and float(str(check["run_s"])) <= WITHIN_S for check in checks)
     yield Row(
-        f"+5 % at a limit of 3 %, `--quant-launches auto`, {load}: FAIL within {WITHIN_S:g} s",
+        f"memory-bound, +5 % at a limit of 3 %, `--quant-launches auto`, {load}: FAIL within {WITHIN_S:g} s",
         f">= {CAUGHT_AT_LEAST_PCT:g} %",
         str(caught),
         caught.pct >= CAUGHT_AT_LEAST_PCT if caught.n else None,
