@@ -62,6 +62,13 @@ def refuse_without_gpu(config: pytest.Config, backends: Iterable[str]) -> None:
         raise chosen
 
 
+def choose_for_engine(config: pytest.Config, backend: str) -> None:
+    """Do both before a test opens an engine of a backend by itself; one on the CPU leaves the process as it is."""
+    if _is_on_gpu(backend):
+        choose(config, [backend])
+        refuse_without_gpu(config, [backend])
+
+
 def chosen_uuid(config: pytest.Config) -> str | None:
     """Return the UUID of the GPU that this process has been given; ``None`` where it keeps all."""
     chosen = config.stash.get(_CHOSEN, None)

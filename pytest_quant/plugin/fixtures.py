@@ -121,7 +121,7 @@ class EngineFactory:
         from pytest_quant.marks.check import checks_of, fill_in
         from pytest_quant.marks.keys import read
         from pytest_quant.plugin.check import session_of
-        from pytest_quant.plugin.devices import choose, refuse_without_gpu
+        from pytest_quant.plugin.devices import choose_for_engine
         from pytest_quant.plugin.resolve import find_data, find_models
         from pytest_quant.plugin.settings import settings_of
 
@@ -140,8 +140,7 @@ class EngineFactory:
         keys = read(values)
         (check,) = checks_of(keys, settings_of(config).backend)
         spec = fill_in(check, *find_models(request, keys), check.dataset).candidate
-        choose(config, [spec.backend])
-        refuse_without_gpu(config, [spec.backend])
+        choose_for_engine(config, spec.backend)
         chosen = get_backend(spec.backend)
         shaped = keys.data is not None and chosen.offer.fixed_shapes
         reads = shaped or chosen.calibration_ingredients(spec) is not None
