@@ -35,12 +35,6 @@ def test_an_entry_lies_under_its_kind_and_key(cache: Cache, root: Path, builder:
     assert manifest["files"]["model.onnx"] == len(CONTENT)
 
 
-def test_another_cache_object_finds_it(cache: Cache, root: Path, builder: Builder) -> None:
-    """What one run builds, the next one has."""
-    cache.obtain("engine", "s", {"model": "1"}, builder)
-    assert Cache(root).obtain("engine", "s", {"model": "1"}, never).status == "hit"
-
-
 def test_a_changed_ingredient_builds_again_and_says_which(cache: Cache, builder: Builder) -> None:
     """The reason compares with the entry of the slot that was used last."""
     cache.obtain("engine", "s", {"model": "1", "option reduce_range": "False"}, builder)
@@ -62,12 +56,6 @@ def test_slots_and_kinds_do_not_explain_each_other(cache: Cache, builder: Builde
     cache.obtain("engine", "a", {"v": "1"}, builder)
     assert cache.obtain("engine", "b", {"v": "2"}, builder).reason == "first build of b"
     assert cache.obtain("calibration", "a", {"v": "2"}, builder).reason == "first build of a"
-
-
-def test_two_roots_are_independent(cache: Cache, tmp_path: Path, builder: Builder) -> None:
-    """What one holds the other does not."""
-    cache.obtain("engine", "s", {"v": "1"}, builder)
-    assert Cache(tmp_path / "other").obtain("engine", "s", {"v": "1"}, builder).status == "built"
 
 
 def test_a_build_may_ask_the_cache_for_a_part(cache: Cache, builder: Builder) -> None:
