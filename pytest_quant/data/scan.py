@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from pytest_quant.data.batch import Batch, Feeds, Sample, assemble, dtype_name
 from pytest_quant.data.labels import LabelKind, LabelScan, canonical_bytes, is_object
 from pytest_quant.data.layout import Layout, ShapeScan
-from pytest_quant.data.source import Block, DataContract, Source, check_fit
+from pytest_quant.data.source import DataContract, SampleBlock, Source, check_fit
 from pytest_quant.errors import DataError
 
 _HASH_BYTES = 8
 
 
-def hash_rows(block: Block, what: str, first: int) -> tuple[array[int], array[int]]:
+def hash_rows(block: SampleBlock, what: str, first: int) -> tuple[array[int], array[int]]:
     """Hash every sample of a block.
 
     A hash is the first eight bytes of a sha256 over name, dtype, shape and bytes of every input; two unequal samples
@@ -146,7 +146,7 @@ def scan_source(source: Source, contract: DataContract, *, keep_input_hashes: bo
     return Scan(len(hashes), hashes, input_hashes, labels.kind, labels.type_name, labels.range, shapes, layout)
 
 
-def _check_finite(block: Block, what: str, first: int) -> None:
+def _check_finite(block: SampleBlock, what: str, first: int) -> None:
     for name, values in block.feeds.items():
         if dtype_name(values.dtype).startswith(_FLOATS) and not np.isfinite(values).all():
             row = int(np.flatnonzero(~_finite_rows(values))[0])
@@ -241,7 +241,7 @@ class Part:
         """Return the same samples held in memory, so that no later pass reads a stream again."""
         if self.source.arrays is not None:
             return self
-        blocks = [Block(batch.feeds, batch.labels, batch.n) for batch in self._batches(1, pad=False)]
+        blocks = [SampleBlock(batch.feeds, batch.labels, batch.n) for batch in self._batches(1, pad=False)]
         what, hashes = self.source.what, array("Q")
         for index, block in enumerate(blocks):
             hashes.extend(hash_rows(block, what, index)[1])

@@ -151,7 +151,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SampleBlock:
     """Consecutive samples of one shape, on axis 0 of every array even where the model's input has no batch axis.
 
     Attributes
@@ -187,7 +187,7 @@ class Source:
     """
 
     what: str
-    blocks: Callable[[], Iterator[Block]]
+    blocks: Callable[[], Iterator[SampleBlock]]
     arrays: Feeds | None = None
     labels: NDArray[Any] | None = None
 
@@ -267,14 +267,14 @@ def _from_arrays(inputs: object, labels: object | None, contract: DataContract, 
     n = next(iter(lengths.values()), 1)
     feeds |= {name: np.broadcast_to(array, (n, *array.shape)) for name, array in shared.items()}
 
-    def blocks() -> Iterator[Block]:
+    def blocks() -> Iterator[SampleBlock]:
         row_bytes = sum(array.nbytes for array in feeds.values()) // max(n, 1)
         step = max(1, _BLOCK_BYTES // max(row_bytes, 1))
         for first in range(0, n, step):
             cut = slice(first, min(first + step, n))
             part = {name: array[cut] for name, array in feeds.items()}
             numbers = None if every_label is None else widened(every_label[cut], f"{what}, labels")
-            yield Block(part, numbers, cut.stop - first)
+            yield SampleBlock(part, numbers, cut.stop - first)
 
     return Source(what, blocks, feeds, every_label)
 
@@ -321,19 +321,21 @@ def _require_reiterable(samples: object, what: str) -> Iterable[object]:
 
 def _iterable_blocks(
     samples: Iterable[object], contract: DataContract, what: str, *, labelled: bool
-) -> Iterator[Block]:
+) -> Iterator[SampleBlock]:
     for index, item in enumerate(samples):
         where = f"{what}, sample {index}"
         inputs, label = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
         named = name_inputs(inputs, contract.signature, where, contract.states)
         feeds = {name: array[np.newaxis] for name, array in named.items()}
         if labelled and label is not None:
-            yield Block(feeds, label_of(label, f"{where}, label")[np.newaxis], 1, (label,))
+            yield SampleBlock(feeds, label_of(label, f"{where}, label")[np.newaxis], 1, (label,))
         else:
-            yield Block(feeds, None, 1)
+            yield SampleBlock(feeds, None, 1)
 
 
-def _loader_blocks(batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool) -> Iterator[Block]:
+def _loader_blocks(
+    batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool
+) -> Iterator[SampleBlock]:
     for index, item in enumerate(batches):
         where = f"{what}, batch {index}"
         inputs, label = item, None
@@ -354,4 +356,4 @@ def _loader_blocks(batches: Iterable[object], contract: DataContract, what: str,
                 fix="look at the DataLoader's collate_fn",
             )
         given: Any = label
-        yield Block(feeds, labels, lengths.pop(), given)
+        yield SampleBlock(feeds, labels, lengths.pop(), given)

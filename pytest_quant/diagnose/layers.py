@@ -9,7 +9,7 @@ from pytest_quant.backends.layers import LayerTime
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayerRow:
     """Layers of both engines that do the same work.
 
     Attributes
@@ -60,8 +60,8 @@ class Alignment:
     moves : reformats and copies, one row for each operator, the slowest first.
     """
 
-    rows: tuple[Row, ...]
-    moves: tuple[Row, ...]
+    rows: tuple[LayerRow, ...]
+    moves: tuple[LayerRow, ...]
 
 
 def total_ms(layers: Sequence[LayerTime]) -> float | None:
@@ -116,14 +116,14 @@ def _leader(leaders: dict[str, str], node: str) -> str:
     return node
 
 
-def _row(reference: Sequence[LayerTime], candidate: Sequence[LayerTime]) -> Row:
+def _row(reference: Sequence[LayerTime], candidate: Sequence[LayerTime]) -> LayerRow:
     layers = (*reference, *candidate)
     moves = all(layer.role in ("reformat", "copy") for layer in layers)
     nodes = () if moves else dict.fromkeys(node for layer in layers for node in layer.nodes)
-    return Row(tuple(nodes), tuple(reference), tuple(candidate))
+    return LayerRow(tuple(nodes), tuple(reference), tuple(candidate))
 
 
-def _slowness(row: Row) -> float:
+def _slowness(row: LayerRow) -> float:
     """Return what sorts the slowest first; sorting keeps rows without a time in their order."""
     own = row.candidate_ms if row.candidate else row.reference_ms
     return -(own or 0.0)

@@ -28,7 +28,7 @@ HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 _MOST_LAUNCHES = 100
 
 
-class Kind(NamedTuple):
+class OptionKind(NamedTuple):
     """One kind of written value.
 
     Attributes
@@ -44,12 +44,12 @@ class Kind(NamedTuple):
     is_path: bool = False
 
 
-def _matching(pattern: str, words: str) -> Kind:
-    return Kind(lambda text: text if re.fullmatch(pattern, text) else None, words)
+def _matching(pattern: str, words: str) -> OptionKind:
+    return OptionKind(lambda text: text if re.fullmatch(pattern, text) else None, words)
 
 
-def _number(is_allowed: Callable[[float], bool], words: str) -> Kind:
-    return Kind(lambda text: number if is_allowed(number := float(text)) else None, words)
+def _number(is_allowed: Callable[[float], bool], words: str) -> OptionKind:
+    return OptionKind(lambda text: number if is_allowed(number := float(text)) else None, words)
 
 
 def _read_names(text: str) -> tuple[str, ...] | None:
@@ -68,19 +68,19 @@ def _read_launches(text: str) -> int | str | None:
 
 
 NAME = _matching(r".+", "a name, for example ort")
-NAMES = Kind(_read_names, "a list of names with commas between them; write ort,trt")
+NAMES = OptionKind(_read_names, "a list of names with commas between them; write ort,trt")
 LEVEL = _number(lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
 SECONDS = _number(lambda seconds: 0.0 < seconds < math.inf, "a time above 0 in seconds; write 30")
 SECONDS_OR_NONE = _number(lambda seconds: 0.0 <= seconds < math.inf, "a time in seconds; write 30, or 0 for none")
-PERCENT = Kind(_read_percent, "a percentage above 0; write 5")
-LAUNCHES = Kind(_read_launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
+PERCENT = OptionKind(_read_percent, "a percentage above 0; write 5")
+LAUNCHES = OptionKind(_read_launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
 SIZE_OF_PAGES = _matching("huge|small", "a size of pages; write small or huge")
 TARGET = _matching(r"SM\d{2,3}", "a compute capability; write SM89")
 DEVICE = _matching(
     r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*", "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736"
 )
-FILE = Kind(lambda text: text if text and not Path(text).is_dir() else None, "the name of a file", is_path=True)
-DIRECTORY = Kind(lambda text: text or None, "a folder", is_path=True)
+FILE = OptionKind(lambda text: text if text and not Path(text).is_dir() else None, "the name of a file", is_path=True)
+DIRECTORY = OptionKind(lambda text: text or None, "a folder", is_path=True)
 LOCATION = _matching(r".+", "a file or a database URL")
 
 
@@ -96,7 +96,7 @@ class Option(NamedTuple):
     name : of the ini option; ``quant_`` and the name of the field unless it is given.
     """
 
-    kind: Kind | None
+    kind: OptionKind | None
     metavar: str
     help: str
     default: object = None
@@ -143,7 +143,7 @@ class Option(NamedTuple):
         return value
 
 
-def _option(kind: Kind, metavar: str, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
+def _option(kind: OptionKind, metavar: str, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
     return Option(kind, metavar, help, default, **more)
 
 

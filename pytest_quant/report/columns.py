@@ -22,7 +22,7 @@ Figures = tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One check as the table names it: its record, the short id of its test, and its status or ``XFAIL``."""
 
     record: Record
@@ -30,10 +30,10 @@ class Row:
     status: str
 
 
-def rows_of(records: Sequence[Record], expected: Collection[str] = ()) -> list[Row]:
+def rows_of(records: Sequence[Record], expected: Collection[str] = ()) -> list[TableRow]:
     """Return one row for each record; `expected` are the node ids of tests that failed as they were expected to."""
     names = _short_ids([record.nodeid for record in records])
-    return [Row(record, clean(names[record.nodeid]), word(record, expected)) for record in records]
+    return [TableRow(record, clean(names[record.nodeid]), word(record, expected)) for record in records]
 
 
 def word(record: Record, expected: Collection[str]) -> str:
@@ -62,14 +62,14 @@ class Column:
 
     name: str
     head: str
-    cell: Callable[[Row], str]
+    cell: Callable[[TableRow], str]
     number: bool = False
 
-    def cells(self, rows: Sequence[Row], *, aligned: bool = True) -> tuple[str, list[str]]:  # noqa: ARG002
+    def cells(self, rows: Sequence[TableRow], *, aligned: bool = True) -> tuple[str, list[str]]:  # noqa: ARG002
         """Return the head and one cell for each row, which is as it is whether it is to be `aligned` or not."""
         return self.head, [self.cell(row) for row in rows]
 
-    def sort_value(self, row: Row) -> float | None:
+    def sort_value(self, row: TableRow) -> float | None:
         """Return the number that a row is sorted by; ``None`` for a text, and where nothing was measured."""
         text = self.cell(row)
         return int(text) if self.number and text != NOT_MEASURED else None
@@ -102,7 +102,7 @@ class FigureColumn:
     full: float | None = None
     label: Callable[[Record], str] = lambda _: ""
 
-    def cells(self, rows: Sequence[Row], *, aligned: bool = True) -> tuple[str, list[str]]:
+    def cells(self, rows: Sequence[TableRow], *, aligned: bool = True) -> tuple[str, list[str]]:
         """Return the head and one cell for each row; where `aligned`, with spaces that put digits below each other."""
         records = [row.record for row in rows]
         kinds = [self._kind(record) for record in records]
@@ -119,7 +119,7 @@ class FigureColumn:
         pad = str.ljust if any(label for label, _ in several[1:]) else str.rjust
         return f"{label or self.head} {unit}".rstrip(), [pad(text, size) for text in texts]
 
-    def sort_value(self, row: Row) -> float | None:
+    def sort_value(self, row: TableRow) -> float | None:
         """Return the number that a row is sorted by: the last one of its cell, that of two which is the candidate's."""
         return next((value for value in reversed(self.read(row.record)) if value is not None), None)
 
@@ -206,7 +206,7 @@ def _doubt(record: Record) -> str:
     return " ?" if record.latency is not None and record.latency.reasons else ""
 
 
-def _cache(row: Row) -> str:
+def _cache(row: TableRow) -> str:
     found = row.record.cache
     return (
         NOT_MEASURED if found is None else "/".join(found.get(what, NOT_MEASURED) for what in ("engine", "reference"))
@@ -315,7 +315,7 @@ def pick_columns(names: Sequence[str]) -> tuple[AnyColumn, ...]:
     return tuple(known[name] for name in names)
 
 
-def default_columns(rows: Sequence[Row]) -> tuple[str, ...]:
+def default_columns(rows: Sequence[TableRow]) -> tuple[str, ...]:
     """Return the test first, then what differs between `rows`, then the figures that a row has, and the status."""
     cells = {column.name: [cell.strip() for cell in column.cells(rows)[1]] for column in COLUMNS}
     differ = [name for name in WHICH[1:] if any(one != other for one, other in pairwise(cells[name]))]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from pytest_quant.backends.layers import MIN_RUNS, LayerTime
-from pytest_quant.diagnose.layers import Alignment, Row, total_ms
+from pytest_quant.diagnose.layers import Alignment, LayerRow, total_ms
 from pytest_quant.measure.layers import LayerProfile, SideLayers
 from pytest_quant.printable import clean
 from pytest_quant.record import Json
@@ -57,7 +57,7 @@ def _wrapped(text: str, width: int) -> str:
     return textwrap.fill(text, width, break_on_hyphens=False, break_long_words=False)
 
 
-def _work(rows: Sequence[Row], width: int, top: int) -> list[str]:
+def _work(rows: Sequence[LayerRow], width: int, top: int) -> list[str]:
     shown = rows[:top]
     digits = _digits(ms for row in rows for ms in (row.reference_ms, row.candidate_ms))
     columns = {
@@ -89,7 +89,7 @@ def _added(value: float | None, digits: int) -> str:
     return f"+{text}" if value is not None and value > 0.0 else text
 
 
-def _nodes(row: Row, room: int) -> str:
+def _nodes(row: LayerRow, room: int) -> str:
     """Return the names of the nodes, or the end of the first and how many more, which is what tells long names apart.
 
     A layer without nodes is called by its own name, in brackets.
@@ -127,7 +127,7 @@ def _main_op(layers: Sequence[LayerTime]) -> str:
     return "" if slowest is None else clean(slowest.op) + (f" +{len(layers) - 1}" if len(layers) > 1 else "")
 
 
-def _changed_ops(row: Row) -> str:
+def _changed_ops(row: LayerRow) -> str:
     return _changed(_ops(row.reference), _ops(row.candidate))
 
 
@@ -141,7 +141,7 @@ def _slowest(layers: Sequence[LayerTime]) -> LayerTime | None:
     return max(layers, key=lambda layer: layer.ms or 0.0, default=None)
 
 
-def _moves(moves: Sequence[Row], reference: SideLayers, candidate: SideLayers) -> list[str]:
+def _moves(moves: Sequence[LayerRow], reference: SideLayers, candidate: SideLayers) -> list[str]:
     if not moves:
         return []
     digits = _digits(ms for row in moves for ms in (row.reference_ms, row.candidate_ms))
@@ -242,7 +242,7 @@ def _causes(found: Alignment) -> str:
     )
 
 
-def _called(row: Row) -> str:
+def _called(row: LayerRow) -> str:
     return f"{_nodes(row, _CALLED)} ({_changed_ops(row)})" if row.nodes else _ops(row.candidate or row.reference)
 
 
@@ -277,7 +277,7 @@ def layers_document(profile: LayerProfile, found: Alignment) -> Json:
     }
 
 
-def _row_document(row: Row) -> Json:
+def _row_document(row: LayerRow) -> Json:
     return {
         "nodes": list(row.nodes),
         "reference_ms": row.reference_ms,

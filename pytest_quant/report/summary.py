@@ -19,7 +19,7 @@ from pytest_quant.report.columns import (
     WHICH,
     AnyColumn,
     Column,
-    Row,
+    TableRow,
     default_columns,
     pick_columns,
     rows_of,
@@ -109,13 +109,13 @@ def _without_room(names: Sequence[str], picks: str, width: int) -> list[str]:
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-def _print(column: AnyColumn, rows: Sequence[Row]) -> _Printed:
+def _print(column: AnyColumn, rows: Sequence[TableRow]) -> _Printed:
     head, cells = column.cells(rows)
     size = max(map(cell_len, (head, *cells)))
     return _Printed(column.name, head, cells, size, not isinstance(column, Column) or column.number)
 
 
-def _with_reasons(found: Sequence[_Printed], rows: Sequence[Row], width: int) -> list[_Printed]:
+def _with_reasons(found: Sequence[_Printed], rows: Sequence[TableRow], width: int) -> list[_Printed]:
     """Return the columns, with one for reasons before the status where the figures leave a reason too little room."""
     longest = max(cell_len(_why(row)) for row in rows)
     if not longest or _used([column for column in found if column.name not in _NO_FIGURES]) >= _LEAST_REASON:
@@ -154,7 +154,7 @@ def _used(columns: Sequence[_Printed]) -> int:
     return width_of([column.size for column in columns])
 
 
-def _cells(shown: Sequence[_Printed], index: int, row: Row, grid: Grid) -> list[Cell]:
+def _cells(shown: Sequence[_Printed], index: int, row: TableRow, grid: Grid) -> list[Cell]:
     cells = [
         Cell(column.cells[index], _STYLES.get(column.cells[index], "") if column.name == "status" else "")
         for column in shown
@@ -163,7 +163,7 @@ def _cells(shown: Sequence[_Printed], index: int, row: Row, grid: Grid) -> list[
     return [*cells[:first], Cell(reason, span=after - first), *cells[after:]] if reason else cells
 
 
-def _reason(shown: Sequence[_Printed], row: Row, grid: Grid) -> tuple[str, int, int]:
+def _reason(shown: Sequence[_Printed], row: TableRow, grid: Grid) -> tuple[str, int, int]:
     """Return why a check never came to be, and the neighbouring columns of figures that it stands in place of."""
     first = next((place for place, column in enumerate(shown) if column.name not in _NO_FIGURES), len(shown))
     after = next((place for place in range(first, len(shown)) if shown[place].name in _NO_FIGURES), len(shown))
@@ -174,7 +174,7 @@ def _reason(shown: Sequence[_Printed], row: Row, grid: Grid) -> tuple[str, int, 
     return (told if cell_len(told) <= room else set_cell_size(told, room - 3).rstrip() + "..."), first, after
 
 
-def _why(row: Row) -> str:
+def _why(row: TableRow) -> str:
     """Return the first line of why a check never came to be; empty for one that was measured."""
     message = row.record.message
     return clean(message.splitlines()[0]) if message and row.record.accuracy is None else ""

@@ -87,7 +87,7 @@ _PRODUCTS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | _TRANSPOS
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceGraph:
     """What the read-back must know of the model that was compiled.
 
     Attributes
@@ -104,7 +104,7 @@ class Source:
     behind: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-def source_of(model: Any) -> Source:
+def source_of(model: Any) -> SourceGraph:
     """Return the compute of `model`, whose shapes are fixed. Products of constants alone are none: they are folded."""
     macs: dict[str, int | None] = {}
     quantizers: set[str] = set()
@@ -125,7 +125,7 @@ def source_of(model: Any) -> Source:
             quantizers.add(name)
         elif kind in _NESTING and not _holds_products(node):
             hollow.add(name)
-    return Source(macs, frozenset(quantizers), frozenset(hollow), behind)
+    return SourceGraph(macs, frozenset(quantizers), frozenset(hollow), behind)
 
 
 def _holds_products(node: Any) -> bool:
@@ -222,7 +222,7 @@ def measure_coverage(source: Any, precision: str, compiled: Callable[[Mapping[st
     return count_layers(layers, facts, precision, apart)
 
 
-def hidden_products(layers: Sequence[PluginLayer], source: Source, precision: str) -> list[str]:
+def hidden_products(layers: Sequence[PluginLayer], source: SourceGraph, precision: str) -> list[str]:
     """Return the names of the operators of `source` that ran inside a layer whose products cannot be seen.
 
     Parameters
@@ -235,7 +235,7 @@ def hidden_products(layers: Sequence[PluginLayer], source: Source, precision: st
 
 
 def count_layers(
-    layers: Sequence[PluginLayer], source: Source, precision: str, apart: Sequence[PluginLayer] = ()
+    layers: Sequence[PluginLayer], source: SourceGraph, precision: str, apart: Sequence[PluginLayer] = ()
 ) -> Coverage:
     """Return the coverage of the layers that run.
 
@@ -268,7 +268,7 @@ def count_layers(
     return replace(tally(seen, PROVIDER), notes=notes)
 
 
-def _tallied(layers: Sequence[PluginLayer], source: Source, precision: str) -> list[Tallied]:
+def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str) -> list[Tallied]:
     """Return every layer, or one entry for each product of the model that became part of it."""
     products = {
         place: _products_in(layer, source) for place, layer in enumerate(layers) if layer.kind in COMPUTE | {FUSED}
@@ -303,7 +303,7 @@ def _tallied(layers: Sequence[PluginLayer], source: Source, precision: str) -> l
     return found + [Tallied("", "Unknown", Kind.OPAQUE, None if unnamed else source.macs[it]) for it in lost[unnamed:]]
 
 
-def _products_in(layer: PluginLayer, source: Source) -> list[str]:
+def _products_in(layer: PluginLayer, source: SourceGraph) -> list[str]:
     """Return the products of the model that a layer is made from.
 
     The pass that makes integer layers renames: the product becomes ``name_original``, and what is left of the scale

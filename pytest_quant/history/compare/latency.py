@@ -184,7 +184,7 @@ def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
+class _LatencySides:
     """Base and head of one series on one machine."""
 
     base: Launches
@@ -207,14 +207,16 @@ class _Sides:
 
 def _on_one_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
     base, head = launches_of(pair.base, pair.head)
-    sides = _Sides(base, head, machine.noise_of(pair.series, base, head), machine)
+    sides = _LatencySides(base, head, machine.noise_of(pair.series, base, head), machine)
     ratio = all(side.speedup or not side.n for side in (base, head))
     yield _row_of_ratio(pair, sides) if ratio else _row_of_time(pair, sides)
     if ratio and sides.enough and machine.shift is not None:
         yield _row_of_time(pair, sides)
 
 
-def _begun(pair: Pair, sides: _Sides, quantity: Literal["speedup", "p50"]) -> tuple[Row, LaunchDifference | None]:
+def _begun(
+    pair: Pair, sides: _LatencySides, quantity: Literal["speedup", "p50"]
+) -> tuple[Row, LaunchDifference | None]:
     """Return the row with all that is told of any change, and the change; ``None`` without a launch of both."""
     base, head, ratio = sides.base, sides.head, quantity == "speedup"
     was, now = (base.speedup, head.speedup) if ratio else (base.candidate, head.candidate)
@@ -246,7 +248,7 @@ def _assumed(base: Sequence[Launch], head: Sequence[Launch]) -> str:
     return f"{what} differ here is not known yet: {100.0 * ASSUMED.sd:g} % are assumed"
 
 
-def _row_of_ratio(pair: Pair, sides: _Sides) -> Draft:
+def _row_of_ratio(pair: Pair, sides: _LatencySides) -> Draft:
     row, change = _begun(pair, sides, "speedup")
     if change is None:
         return Draft(row)
@@ -276,7 +278,7 @@ def _row_of_ratio(pair: Pair, sides: _Sides) -> Draft:
 _UNRESOLVED = f"a slowdown of {RESOLVED_PCT:g} % cannot be excluded: more launches, or a quieter machine"
 
 
-def _row_of_time(pair: Pair, sides: _Sides) -> Draft:
+def _row_of_time(pair: Pair, sides: _LatencySides) -> Draft:
     """Return the row of the candidate's own time, less what the whole machine moved where that is known."""
     row, change = _begun(pair, sides, "p50")
     if change is None:

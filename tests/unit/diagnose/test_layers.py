@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.layers import LayerTime
-from pytest_quant.diagnose.layers import Alignment, Row, align, total_ms
+from pytest_quant.diagnose.layers import Alignment, LayerRow, align, total_ms
 
 
 def layer(name: str, ms: float | None, *nodes: str, op: str = "Conv", role: str = "compute") -> LayerTime:
@@ -34,7 +34,7 @@ def _layers(draw: st.DrawFn) -> list[LayerTime]:
     return found
 
 
-def _rows(found: Alignment) -> tuple[Row, ...]:
+def _rows(found: Alignment) -> tuple[LayerRow, ...]:
     return (*found.rows, *found.moves)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_quant.backends.coverage import Kind
 from pytest_quant.backends.openvino.coverage import (
     PluginLayer,
-    Source,
+    SourceGraph,
     computed_in,
     count_layers,
     hidden_products,
@@ -172,10 +172,10 @@ def facts(file: Path) -> tuple[str, str, int]:
     return found[1], found[2], int(found[3])
 
 
-def source(example: str, batch: int) -> Source:
+def source(example: str, batch: int) -> SourceGraph:
     """The compute of an example, from its shapes."""
     each = MACS[example].values()
-    return Source({name: batch * macs for name, macs in zip(CALLED[example], each, strict=True)}, QUANTIZERS)
+    return SourceGraph({name: batch * macs for name, macs in zip(CALLED[example], each, strict=True)}, QUANTIZERS)
 
 
 def identifier(file: Path) -> str:
