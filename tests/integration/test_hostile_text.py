@@ -202,10 +202,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "no test": ("accept", "--removed", "--series", f"not {NASTY}", "--reason", NASTY),
     "a test that is gone": ("accept", "--removed", "--series", "stop-commands", "--reason", NASTY),
     "export": ("history", "export", f"none/{NASTY}"),
-    "export to the output": (
-        "history",
-        "export",
-    ),
+    "export to the output": ("history", "export"),
     "export as CSV": ("history", "export", "--format", "csv"),
     "export of no run": ("history", "export", "--run", f"not {NASTY}"),
     "no file to import": ("history", "import", NASTY),

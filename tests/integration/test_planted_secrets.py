@@ -51,21 +51,12 @@ OF_A_HISTORY: dict[str, tuple[str, ...]] = {
     "compare as JSON": ("compare", "HEAD", "HEAD", "--json"),
     "compare as Markdown": ("compare", "HEAD", "HEAD", "--markdown"),
     "export": ("history", "export", "export.jsonl"),
-    "export to the output": (
-        "history",
-        "export",
-    ),
+    "export to the output": ("history", "export"),
     "export as CSV": ("history", "export", "export.csv"),
     "import": ("history", "import", "run.json"),
     "accept": ("accept", "--reason", "why"),
-    "push": (
-        "history",
-        "push",
-    ),
-    "pull": (
-        "history",
-        "pull",
-    ),
+    "push": ("history", "push"),
+    "pull": ("history", "pull"),
     "prune": ("history", "prune", "--keep-runs", "0"),
 }
 OF_NONE: dict[str, tuple[str, ...]] = {
@@ -185,9 +176,7 @@ def test_a_history_that_answers(
         assert {name: code for name, code in codes.items() if code} == {}
     assert "postgresql+psycopg://postgres:***@/" in project.seen.printed["import"]
     assert len(list(open_store(place).each_run())) == 1
-    assert {"run.json", "junit.xml", "run.log", "export.jsonl", "rest.jsonl", "quant-baselines.toml"} <= set(
-        project.seen.files()
-    )
+    assert {"run.json", "junit.xml", "run.log", "export.jsonl", "quant-baselines.toml"} <= set(project.seen.files())
     assert any(name.startswith(".quant/cache/") for name in project.seen.files())
     assert project.seen.leaks() == []
 
@@ -283,7 +272,7 @@ def test_a_remote_that_refuses(project: Project, monkeypatch: pytest.MonkeyPatch
     for name, value in way.environ:
         monkeypatch.setenv(name, value)
     for name in ("push", "pull"):
-        assert project.command(name, name, f"--remote={way.remote.replace('HOST', host)}") == 2
+        assert project.command(name, "history", name, f"--remote={way.remote.replace('HOST', host)}") == 2
         assert "git" in project.seen.printed[name] or "remote" in project.seen.printed[name]
     assert project.seen.leaks() == []
 
