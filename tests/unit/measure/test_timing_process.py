@@ -124,7 +124,7 @@ def test_a_call_that_never_ends_is_ended(tmp_path: Path, candidate: str, limit_s
 
 
 def test_another_thread_can_end_it(tmp_path: Path) -> None:
-    """As the watchdog of a run of pytest does."""
+    """As the steps of a run of pytest do."""
     with TimingProcess(saved(tmp_path, "hangs in a run")) as launch, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(launch.measure, PLAN)
         assert end_running()
