@@ -11,6 +11,7 @@ from pytest_quant.verdict.accuracy import (
     accuracy_verdicts,
     doubt_worthless_reference,
     open_on_placeholder,
+    open_where_classes_change,
     reference_doubts,
     require_agreement,
 )
@@ -33,6 +34,7 @@ def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> 
     own, against_earlier = on_accuracy(measured.accuracy)
     if again is not None:
         own, against_earlier = map(require_agreement, (own, against_earlier), on_accuracy(again))
+    own = open_where_classes_change(own, measured.unsteady)
     verdicts = (
         *doubt_worthless_reference(own, measured.accuracy, check.output),
         *latency_verdicts(limits, latency, check.latency_off),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
+from pytest_quant.result import AccuracyResult, OutputError, SelfDifference, Status, Verdict
 from pytest_quant.spec import LIMITS, Dataset, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.stats.paired import wilson_interval
 from pytest_quant.verdict.rules import by_interval, by_value, not_measured, written
@@ -315,6 +315,23 @@ def _could_flip(verdict: Verdict, other: Verdict) -> bool:
     spread = abs(verdict.observed - other.observed)
     nearest = min(abs(verdict.observed - verdict.allowed), abs(other.observed - verdict.allowed))
     return spread > 0.0 and nearest <= _SPREADS * spread
+
+
+def open_where_classes_change(verdicts: Iterable[Verdict], unsteady: Sequence[SelfDifference]) -> Iterator[Verdict]:
+    """Yield `verdicts`; one on agreement is INCONCLUSIVE where samples whose class changes from run to run decide it.
+
+    `unsteady` are the engines that differ from themselves. Each such sample may agree in the next run, or not.
+    """
+    changing = sum(engine.top1_pct or 0.0 for engine in unsteady)
+    for verdict in verdicts:
+        observed, allowed = verdict.observed, verdict.allowed
+        decides = observed is not None and allowed is not None and abs(observed - allowed) <= changing
+        if verdict.limit != "min_agreement" or not changing or not decides or verdict.status is Status.INCONCLUSIVE:
+            yield verdict
+            continue
+        names = " and ".join(dict.fromkeys(engine.engine for engine in unsteady))
+        reason = f"{verdict.reason}, but from run to run {names} change the class of {changing:.3g} % of the samples"
+        yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
 
 
 _OUTPUTS = "outputs"

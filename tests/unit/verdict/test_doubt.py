@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import AccuracyResult, Coverage, OutputError, OutputFault, Status, Verdict
+from pytest_quant.result import AccuracyResult, Coverage, OutputError, OutputFault, SelfDifference, Status, Verdict
 from pytest_quant.spec import Dataset, Limits
 from pytest_quant.verdict import judge, worst
-from pytest_quant.verdict.accuracy import doubt_worthless_reference, reference_doubts, require_agreement
+from pytest_quant.verdict.accuracy import (
+    doubt_worthless_reference,
+    open_where_classes_change,
+    reference_doubts,
+    require_agreement,
+)
 from tests.unit.record.examples import ACCURACY, a_check, found
 from tests.unit.verdict.test_accuracy import HINGE, TOP1
 from tests.unit.verdict.test_baseline import ACCEPTED
@@ -136,6 +141,21 @@ def test_what_three_spreads_could_flip_is_open(first: float, second: float, allo
     near = min(abs(first - allowed), abs(second - allowed)) <= 3 * spread
     stands = one.status is other.status and (spread == 0 or not near)
     assert found.status is (one.status if stands else INCONCLUSIVE)
+
+
+@pytest.mark.parametrize(
+    ("agreement", "allowed", "status"),
+    [(98.0, 72.0, PASS), (98.0, 74.0, INCONCLUSIVE), (98.0, 99.0, INCONCLUSIVE), (60.0, 84.0, INCONCLUSIVE),
+     (60.0, 86.0, FAIL)],
+)  # fmt: skip
+def test_agreement_is_open_by_the_samples_that_change(agreement: float, allowed: float, status: Status) -> None:
+    """Two engines that change one class in eight each leave 25 points open on both sides."""
+    each = SelfDifference("a", 8, 0.1, 1.0, 12.5)
+    reached = Verdict("min_agreement", allowed, agreement, PASS if agreement >= allowed else FAIL, "found")
+    for unsteady, expected in (((each, each), status), ((), reached.status)):
+        (verdict,) = open_where_classes_change([reached], unsteady)
+        assert verdict.status is expected
+        assert ("but from run to run a change the class of 25 %" in verdict.reason) is (expected is INCONCLUSIVE)
 
 
 def test_a_second_evaluation_opens_limits_against_earlier_records_too() -> None:
