@@ -22,7 +22,7 @@ Figures = tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TableRow:
+class CheckRow:
     """One check as the table names it: its record, the short id of its test, and its status or ``XFAIL``."""
 
     record: Record
@@ -30,10 +30,10 @@ class TableRow:
     status: str
 
 
-def rows_of(records: Sequence[Record], expected: Collection[str] = ()) -> list[TableRow]:
+def rows_of(records: Sequence[Record], expected: Collection[str] = ()) -> list[CheckRow]:
     """Return one row for each record; `expected` are the node ids of tests that failed as they were expected to."""
     names = _short_ids([record.nodeid for record in records])
-    return [TableRow(record, clean(names[record.nodeid]), word(record, expected)) for record in records]
+    return [CheckRow(record, clean(names[record.nodeid]), word(record, expected)) for record in records]
 
 
 def word(record: Record, expected: Collection[str]) -> str:
@@ -45,14 +45,14 @@ def word(record: Record, expected: Collection[str]) -> str:
 def _short_ids(nodeids: Sequence[str]) -> dict[str, str]:
     """Return the end of each id, from a folder, file or class on, that no other id ends with."""
     ends = {nodeid: _ends(nodeid) for nodeid in nodeids}
-    number = Counter(end for found in ends.values() for end in found)
-    return {nodeid: next((end for end in found if number[end] == 1), nodeid) for nodeid, found in ends.items()}
+    number = Counter(end for of_id in ends.values() for end in of_id)
+    return {nodeid: next((end for end in of_id if number[end] == 1), nodeid) for nodeid, of_id in ends.items()}
 
 
 def _ends(nodeid: str) -> list[str]:
     """Return what an id may be called, the shortest first; parameters are never taken apart."""
     path = nodeid.partition("[")[0]
-    starts = [0, *(found.end() for found in re.finditer("::|/", path))]
+    starts = [0, *(separator.end() for separator in re.finditer("::|/", path))]
     return [nodeid[start:] for start in reversed(starts)]
 
 
@@ -62,14 +62,14 @@ class Column:
 
     name: str
     head: str
-    cell: Callable[[TableRow], str]
+    cell: Callable[[CheckRow], str]
     number: bool = False
 
-    def cells(self, rows: Sequence[TableRow], *, aligned: bool = True) -> tuple[str, list[str]]:  # noqa: ARG002
+    def cells(self, rows: Sequence[CheckRow], *, aligned: bool = True) -> tuple[str, list[str]]:  # noqa: ARG002
         """Return the head and one cell for each row, which is as it is whether it is to be `aligned` or not."""
         return self.head, [self.cell(row) for row in rows]
 
-    def sort_value(self, row: TableRow) -> float | None:
+    def sort_value(self, row: CheckRow) -> float | None:
         """Return the number that a row is sorted by; ``None`` for a text, and where nothing was measured."""
         text = self.cell(row)
         return int(text) if self.number and text != NOT_MEASURED else None
@@ -102,7 +102,7 @@ class FigureColumn:
     full: float | None = None
     label: Callable[[Record], str] = lambda _: ""
 
-    def cells(self, rows: Sequence[TableRow], *, aligned: bool = True) -> tuple[str, list[str]]:
+    def cells(self, rows: Sequence[CheckRow], *, aligned: bool = True) -> tuple[str, list[str]]:
         """Return the head and one cell for each row; where `aligned`, with spaces that put digits below each other."""
         records = [row.record for row in rows]
         kinds = [self._kind(record) for record in records]
@@ -119,7 +119,7 @@ class FigureColumn:
         pad = str.ljust if any(label for label, _ in several[1:]) else str.rjust
         return f"{label or self.head} {unit}".rstrip(), [pad(text, size) for text in texts]
 
-    def sort_value(self, row: TableRow) -> float | None:
+    def sort_value(self, row: CheckRow) -> float | None:
         """Return the number that a row is sorted by: the last one of its cell, that of two which is the candidate's."""
         return next((value for value in reversed(self.read(row.record)) if value is not None), None)
 
@@ -156,20 +156,20 @@ def _score_unit(record: Record) -> str:
 
 
 def _score(record: Record) -> Figures:
-    found = record.accuracy
-    if found is None:
+    accuracy = record.accuracy
+    if accuracy is None:
         return ()
-    return (found.sqnr_db,) if found.metric is None else (found.reference, found.candidate)
+    return (accuracy.sqnr_db,) if accuracy.metric is None else (accuracy.reference, accuracy.candidate)
 
 
 def _score_remark(record: Record) -> str:
-    found = record.accuracy
-    if found is None:
+    accuracy = record.accuracy
+    if accuracy is None:
         return ""
-    told = ["identical"] if found.metric is None and found.identical else []
-    told += ["simulated"] if found.simulated else []
+    remarks = ["identical"] if accuracy.metric is None and accuracy.identical else []
+    remarks += ["simulated"] if accuracy.simulated else []
     lead = " " if any(value is not None for value in _score(record)) else ""
-    return lead + " ".join(told) if told else ""
+    return lead + " ".join(remarks) if remarks else ""
 
 
 def _name(text: str | None) -> str:
@@ -194,8 +194,8 @@ def _ends_of(span: Interval | None) -> Figures:
 
 
 def _sqnr_remark(record: Record) -> str:
-    found = record.accuracy
-    return "identical" if found is not None and found.identical and found.sqnr_db is None else ""
+    accuracy = record.accuracy
+    return "identical" if accuracy is not None and accuracy.identical and accuracy.sqnr_db is None else ""
 
 
 def _speedup(record: Record) -> Figures:
@@ -206,10 +206,10 @@ def _doubt(record: Record) -> str:
     return " ?" if record.latency is not None and record.latency.reasons else ""
 
 
-def _cache(row: TableRow) -> str:
-    found = row.record.cache
+def _cache(row: CheckRow) -> str:
+    cache = row.record.cache
     return (
-        NOT_MEASURED if found is None else "/".join(found.get(what, NOT_MEASURED) for what in ("engine", "reference"))
+        NOT_MEASURED if cache is None else "/".join(cache.get(what, NOT_MEASURED) for what in ("engine", "reference"))
     )
 
 
@@ -239,10 +239,10 @@ def _resources(name: str, head: str, read: Callable[[Resources], float | None], 
 
 
 def _coverage(record: Record) -> Figures:
-    found = record.coverage
-    if found is None:
+    coverage = record.coverage
+    if coverage is None:
         return ()
-    return (found.pct,) if found.high_pct is None else (found.pct, found.high_pct)
+    return (coverage.pct,) if coverage.high_pct is None else (coverage.pct, coverage.high_pct)
 
 
 AnyColumn = Column | FigureColumn
@@ -259,14 +259,14 @@ COLUMNS: tuple[AnyColumn, ...] = (
     Column("n", "n", lambda row: str(row.record.accuracy.n) if row.record.accuracy else NOT_MEASURED, number=True),
     FigureColumn("drop", "drop", _drop, _drop_unit),
     FigureColumn("drop_ci", "interval", _drop_interval, _drop_unit, "[{}, {}]", like=_drop),
-    _accuracy("agreement", "agree", lambda found: found.agreement_pct, "%"),
-    _accuracy("sqnr", "SQNR", lambda found: found.sqnr_db, "dB", remark=_sqnr_remark),
-    _accuracy("cosine", "cosine", lambda found: found.cosine, full=1.0),
-    _accuracy("max_abs_error", "max error", lambda found: found.max_abs_error),
-    _accuracy("kl", "KL", lambda found: found.kl, "nats"),
-    _latency("p50", "p50", lambda found: (found.reference_p50_ms, found.candidate_p50_ms), "ms", "{} -> {}"),
-    _latency("p90", "p90", lambda found: (found.candidate_p90_ms,), "ms"),
-    _latency("p99", "p99", lambda found: (found.candidate_p99_ms,), "ms"),
+    _accuracy("agreement", "agree", lambda accuracy: accuracy.agreement_pct, "%"),
+    _accuracy("sqnr", "SQNR", lambda accuracy: accuracy.sqnr_db, "dB", remark=_sqnr_remark),
+    _accuracy("cosine", "cosine", lambda accuracy: accuracy.cosine, full=1.0),
+    _accuracy("max_abs_error", "max error", lambda accuracy: accuracy.max_abs_error),
+    _accuracy("kl", "KL", lambda accuracy: accuracy.kl, "nats"),
+    _latency("p50", "p50", lambda times: (times.reference_p50_ms, times.candidate_p50_ms), "ms", "{} -> {}"),
+    _latency("p90", "p90", lambda times: (times.candidate_p90_ms,), "ms"),
+    _latency("p99", "p99", lambda times: (times.candidate_p99_ms,), "ms"),
     FigureColumn("speedup", "speedup", _speedup, lambda _: "x", remark=_doubt),
     FigureColumn(
         "speedup_ci",
@@ -277,9 +277,9 @@ COLUMNS: tuple[AnyColumn, ...] = (
         like=_speedup,
     ),
     FigureColumn("coverage", "coverage", _coverage, lambda _: "%", "{} to {}"),
-    _resources("size", "size", lambda found: found.size_mb, "MB"),
-    _resources("memory", "memory", lambda found: found.peak_memory_mb, "MB"),
-    _resources("build", "build", lambda found: found.build_s, "s"),
+    _resources("size", "size", lambda resources: resources.size_mb, "MB"),
+    _resources("memory", "memory", lambda resources: resources.peak_memory_mb, "MB"),
+    _resources("build", "build", lambda resources: resources.build_s, "s"),
     Column("cache", "engine/reference", _cache),
     Column("status", "status", lambda row: row.status),
 )
@@ -304,20 +304,20 @@ STAY_LONGEST = (
 
 def pick_columns(names: Sequence[str]) -> tuple[AnyColumn, ...]:
     """Return the columns called `names`, in that order. Raises `UsageError` for one that does not exist."""
-    known = {column.name: column for column in COLUMNS}
+    by_name = {column.name: column for column in COLUMNS}
     for name in names:
-        if name not in known:
+        if name not in by_name:
             raise UsageError(
                 f"--quant-columns: there is no column '{clean(name)}'",
-                allowed=nearest(name, known),
+                allowed=nearest(name, by_name),
                 fix=f"write --quant-columns={','.join(DEFAULT)}",
             )
-    return tuple(known[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
-def default_columns(rows: Sequence[TableRow]) -> tuple[str, ...]:
+def default_columns(rows: Sequence[CheckRow]) -> tuple[str, ...]:
     """Return the test first, then what differs between `rows`, then the figures that a row has, and the status."""
     cells = {column.name: [cell.strip() for cell in column.cells(rows)[1]] for column in COLUMNS}
-    differ = [name for name in WHICH[1:] if any(one != other for one, other in pairwise(cells[name]))]
+    differ = [name for name in WHICH[1:] if any(first != second for first, second in pairwise(cells[name]))]
     filled = [name for name in _FIGURES if any(cell != NOT_MEASURED for cell in cells[name])]
     return (DEFAULT[0], *differ, *filled, DEFAULT[-1])

@@ -18,8 +18,8 @@ from pytest_quant.report.columns import (
     STAY_LONGEST,
     WHICH,
     AnyColumn,
+    CheckRow,
     Column,
-    TableRow,
     default_columns,
     pick_columns,
     rows_of,
@@ -88,17 +88,17 @@ def table(
     if not records:
         return ""
     rows = rows_of(records, expected)
-    found = [_print(column, rows) for column in pick_columns(columns or default_columns(rows))]
+    wanted = [_print(column, rows) for column in pick_columns(columns or default_columns(rows))]
     if not columns:
-        found = _with_reasons(found, rows, width)
-    shown, left_out = _fit(found, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
+        wanted = _with_reasons(wanted, rows, width)
+    shown, left_out = _fit(wanted, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
     grid = Grid(tuple(column.size for column in shown), frozenset(i for i, column in enumerate(shown) if column.number))
     lines = [grid.line([column.head for column in shown]), Text("-" * min(width, grid.width()))]
     lines += [grid.line(_cells(shown, index, row, grid)) for index, row in enumerate(rows)]
-    told = printed(lines, color)
+    text = printed(lines, color)
     if left_out:
-        told += _without_room(left_out, picks, width)
-    return "\n".join(told)
+        text += _without_room(left_out, picks, width)
+    return "\n".join(text)
 
 
 def _without_room(names: Sequence[str], picks: str, width: int) -> list[str]:
@@ -109,37 +109,37 @@ def _without_room(names: Sequence[str], picks: str, width: int) -> list[str]:
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-def _print(column: AnyColumn, rows: Sequence[TableRow]) -> _Printed:
+def _print(column: AnyColumn, rows: Sequence[CheckRow]) -> _Printed:
     head, cells = column.cells(rows)
     size = max(map(cell_len, (head, *cells)))
     return _Printed(column.name, head, cells, size, not isinstance(column, Column) or column.number)
 
 
-def _with_reasons(found: Sequence[_Printed], rows: Sequence[TableRow], width: int) -> list[_Printed]:
+def _with_reasons(columns: Sequence[_Printed], rows: Sequence[CheckRow], width: int) -> list[_Printed]:
     """Return the columns, with one for reasons before the status where the figures leave a reason too little room."""
     longest = max(cell_len(_why(row)) for row in rows)
-    if not longest or _used([column for column in found if column.name not in _NO_FIGURES]) >= _LEAST_REASON:
-        return list(found)
-    left = width - _used([_narrowed(column, max(_LEAST_TEST, width // 4)) for column in found]) - len(GAP)
+    if not longest or _used([column for column in columns if column.name not in _NO_FIGURES]) >= _LEAST_REASON:
+        return list(columns)
+    left = width - _used([_narrowed(column, max(_LEAST_TEST, width // 4)) for column in columns]) - len(GAP)
     size = max(_LEAST_REASON, min(longest, left))
-    return [*found[:-1], _Printed(REASON, REASON, [""] * len(rows), size, number=False), found[-1]]
+    return [*columns[:-1], _Printed(REASON, REASON, [""] * len(rows), size, number=False), columns[-1]]
 
 
-def _fit(found: Sequence[_Printed], width: int, wanted: Sequence[str]) -> tuple[list[_Printed], list[str]]:
+def _fit(columns: Sequence[_Printed], width: int, wanted: Sequence[str]) -> tuple[list[_Printed], list[str]]:
     """Return the columns that fit, in their order, and names of others to pick; the first of `wanted` always fits."""
     least = max(_LEAST_TEST, width // 4)
-    small = {column.name: _narrowed(column, least) for column in found}
-    kept: set[str] = set()
+    small = {column.name: _narrowed(column, least) for column in columns}
+    fitting_names: set[str] = set()
     for name in (name for name in wanted if name in small):
-        if not kept or _used([small[one] for one in (*kept, name)]) <= width:
-            kept.add(name)
-    fitting = [small[column.name] for column in found if column.name in kept]
+        if not fitting_names or _used([small[narrow] for narrow in (*fitting_names, name)]) <= width:
+            fitting_names.add(name)
+    fitting = [small[column.name] for column in columns if column.name in fitting_names]
     room = width - _used(fitting)
-    whole = {column.name: column for column in found}
-    shown = [_narrowed(whole[one.name], one.size + max(room, 0)) for one in fitting]
+    whole = {column.name: column for column in columns}
+    shown = [_narrowed(whole[narrow.name], narrow.size + max(room, 0)) for narrow in fitting]
     if _used(shown) > width:
-        shown = [_narrowed(one, max(_LEAST_REASON, one.size + width - _used(shown))) for one in shown]
-    return shown, [column.name for column in found if column.name not in kept and column.name != REASON]
+        shown = [_narrowed(narrow, max(_LEAST_REASON, narrow.size + width - _used(shown))) for narrow in shown]
+    return shown, [column.name for column in columns if column.name not in fitting_names and column.name != REASON]
 
 
 def _narrowed(column: _Printed, size: int) -> _Printed:
@@ -154,7 +154,7 @@ def _used(columns: Sequence[_Printed]) -> int:
     return width_of([column.size for column in columns])
 
 
-def _cells(shown: Sequence[_Printed], index: int, row: TableRow, grid: Grid) -> list[Cell]:
+def _cells(shown: Sequence[_Printed], index: int, row: CheckRow, grid: Grid) -> list[Cell]:
     cells = [
         Cell(column.cells[index], _STYLES.get(column.cells[index], "") if column.name == "status" else "")
         for column in shown
@@ -163,18 +163,18 @@ def _cells(shown: Sequence[_Printed], index: int, row: TableRow, grid: Grid) -> 
     return [*cells[:first], Cell(reason, span=after - first), *cells[after:]] if reason else cells
 
 
-def _reason(shown: Sequence[_Printed], row: TableRow, grid: Grid) -> tuple[str, int, int]:
+def _reason(shown: Sequence[_Printed], row: CheckRow, grid: Grid) -> tuple[str, int, int]:
     """Return why a check never came to be, and the neighbouring columns of figures that it stands in place of."""
     first = next((place for place, column in enumerate(shown) if column.name not in _NO_FIGURES), len(shown))
     after = next((place for place in range(first, len(shown)) if shown[place].name in _NO_FIGURES), len(shown))
     room = grid.width(first, after)
-    told = _why(row)
-    if not told or room < _LEAST_REASON:
+    why = _why(row)
+    if not why or room < _LEAST_REASON:
         return "", 0, 0
-    return (told if cell_len(told) <= room else set_cell_size(told, room - 3).rstrip() + "..."), first, after
+    return (why if cell_len(why) <= room else set_cell_size(why, room - 3).rstrip() + "..."), first, after
 
 
-def _why(row: TableRow) -> str:
+def _why(row: CheckRow) -> str:
     """Return the first line of why a check never came to be; empty for one that was measured."""
     message = row.record.message
     return clean(message.splitlines()[0]) if message and row.record.accuracy is None else ""
@@ -209,8 +209,8 @@ def counted(records: Sequence[Record], expected: Collection[str] = ()) -> str:
     """
     counts = Counter(word(record, expected) for record in records)
     words = (*(status.value for status in reversed(Status)), EXPECTED)
-    told = ", ".join(f"{counts[one]} {one}" for one in words if counts[one])
-    return f"{count(len(records), 'check')}: {told}"
+    texts = ", ".join(f"{counts[status]} {status}" for status in words if counts[status])
+    return f"{count(len(records), 'check')}: {texts}"
 
 
 def name_of(record: Record) -> str:
@@ -228,8 +228,8 @@ def _unavailable(records: Sequence[Record]) -> Iterator[str]:
     reasons = Counter(record.message for record in records if record.status is Status.UNAVAILABLE)
     for message, number in reasons.items():
         first, *rest = message.splitlines() or [""]
-        told = "; ".join(clean(line.strip()) for line in (first, *rest))
-        yield f"UNAVAILABLE: {count(number, 'check')} NOT RUN: {told}"
+        reason = "; ".join(clean(line.strip()) for line in (first, *rest))
+        yield f"UNAVAILABLE: {count(number, 'check')} NOT RUN: {reason}"
 
 
 def _simulated(records: Sequence[Record]) -> Iterator[str]:
@@ -249,12 +249,17 @@ def _open_limits(records: Sequence[Record]) -> Iterator[str]:
 def _mostly_float(records: Sequence[Record]) -> Iterator[str]:
     """One line for each engine that passes and whose scheme left most of the compute in float."""
     for record in records:
-        found = record.coverage
-        if found is None or found.most_pct is None or found.most_pct >= _MOST_PCT or not found.not_quantizable:
+        coverage = record.coverage
+        if (
+            coverage is None
+            or coverage.most_pct is None
+            or coverage.most_pct >= _MOST_PCT
+            or not coverage.not_quantizable
+        ):
             continue
         if any(verdict.limit == "min_coverage" and verdict.status is Status.PASS for verdict in record.verdicts or ()):
-            left = ", ".join(f"{clean(name)} ({points(share)} %)" for name, share in found.not_quantizable.items())
-            share = f"{points(found.most_pct)} % of {found.unit} ran in {record.precision}"
+            left = ", ".join(f"{clean(name)} ({points(share)} %)" for name, share in coverage.not_quantizable.items())
+            share = f"{points(coverage.most_pct)} % of {coverage.unit} ran in {record.precision}"
             yield f"mostly float: {name_of(record)}: {share}; {record.scheme} cannot quantize {left}"
 
 
@@ -279,11 +284,11 @@ def _without_limits(records: Sequence[Record]) -> Iterator[str]:
 
 def _better(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
-        found = record.accuracy
-        if found is not None and found.drop is not None and found.drop < 0.0:
-            scores = f"{in_unit(found.reference, found.unit)} -> {in_unit(found.candidate, found.unit)}"
-            told = clean(f"{found.metric} {scores} {found.unit or ''}".rstrip())
-            yield f"better than FP32: {name_of(record)}: {told}"
+        accuracy = record.accuracy
+        if accuracy is not None and accuracy.drop is not None and accuracy.drop < 0.0:
+            scores = f"{in_unit(accuracy.reference, accuracy.unit)} -> {in_unit(accuracy.candidate, accuracy.unit)}"
+            score = clean(f"{accuracy.metric} {scores} {accuracy.unit or ''}".rstrip())
+            yield f"better than FP32: {name_of(record)}: {score}"
 
 
 def _compared_with(records: Sequence[Record]) -> Iterator[str]:

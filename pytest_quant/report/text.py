@@ -11,8 +11,6 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from pytest_quant.result import Interval
-
 NOT_MEASURED = "-"
 _MAX_DECIMALS = 8
 _WIDE, _LARGE, _SMALL = 1e5, 1e7, 1e-5
@@ -87,11 +85,6 @@ def fixed(value: float | None, digits: int | None) -> str:
 def in_unit(value: float | None, unit: str | None) -> str:
     """Return a score or a drop with the digits that suit its unit; the unit itself is left out."""
     return points(value) if unit == "%" else figure(value)
-
-
-def interval(span: Interval | None, unit: str | None = None) -> str:
-    """Return ``[low, high]``; empty when there is none."""
-    return "" if span is None else f"[{in_unit(span.low, unit)}, {in_unit(span.high, unit)}]"
 
 
 def count(number: int, noun: str) -> str:

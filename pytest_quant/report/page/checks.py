@@ -16,7 +16,7 @@ from pytest_quant.history import StoredCheck
 from pytest_quant.history.compare.samples import answers_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
-from pytest_quant.report.columns import EXPECTED, TableRow, default_columns, pick_columns, rows_of
+from pytest_quant.report.columns import EXPECTED, CheckRow, default_columns, pick_columns, rows_of
 from pytest_quant.report.details import DetailSection, Pairs, details, said, whole
 from pytest_quant.report.failure import broken_first, headline
 from pytest_quant.report.page.charts import RoundsChart, rounds_chart
@@ -49,7 +49,7 @@ class PageCheck:
     """
 
     number: int
-    row: TableRow
+    row: CheckRow
     headline: str
     cells: tuple[tuple[str, float | None], ...]
     words: str
@@ -91,7 +91,7 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
     }
 
 
-def _page_check(row: TableRow, run: Run, number: int, cells: tuple[tuple[str, float | None], ...]) -> PageCheck:
+def _page_check(row: CheckRow, run: Run, number: int, cells: tuple[tuple[str, float | None], ...]) -> PageCheck:
     record = row.record
     words = " ".join((record.nodeid, record.model, record.engine_id, record.metric or "", row.status))
     identity, context = run.environment.identity, run.environment.context

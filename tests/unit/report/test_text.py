@@ -18,13 +18,11 @@ from pytest_quant.report.text import (
     aligned,
     count,
     figure,
-    interval,
     points,
     printed,
     shorten,
     width_of,
 )
-from pytest_quant.result import Interval
 
 _FINITE = st.floats(-1e9, 1e9)
 
@@ -67,7 +65,7 @@ def test_only_all_of_it_is_printed_as_100(value: float) -> None:
 
 def test_nothing_measured_is_a_dash() -> None:
     """Never 0."""
-    assert (figure(None), points(None), interval(None)) == ("-", "-", "")
+    assert (figure(None), points(None)) == ("-", "-")
 
 
 def test_zero_has_no_sign() -> None:
@@ -78,12 +76,6 @@ def test_zero_has_no_sign() -> None:
 def test_large_figures_are_written_out() -> None:
     """Nobody reads 1.235e+04 ms."""
     assert [figure(12345.6), figure(9999.7), figure(1234.56)] == ["12346", "10000", "1235"]
-
-
-def test_an_interval_has_the_digits_of_its_unit() -> None:
-    """Two decimals for percentages, four significant digits for anything else."""
-    assert interval(Interval(0.12345, 1.0), "%") == "[0.12, 1.00]"
-    assert interval(Interval(0.12345, 1.0)) == "[0.1235, 1]"
 
 
 @given(st.text(), st.integers(5, 60))
