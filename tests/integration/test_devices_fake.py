@@ -49,9 +49,11 @@ class Project:
         self, *args: str, backend: str = "trt", source: str = "", conftest: str = CONFTEST, **outcomes: int
     ) -> pytest.RunResult:
         """Run it, in processes of its own, and check the outcomes if there are to be any."""
-        told = ("--quant-json=run.json", "--quant-no-history")
+        # A document names the GPU of its run, for which the driver is asked.
+        written = () if source == UNMARKED else ("--quant-json=run.json",)
         source = source or SOURCE.format(backend=backend)
-        result = run_fake_apart(self._pytester, self._monkeypatch, source, *told, *args, conftest=conftest)
+        options = ("--quant-no-history", *written, *args)
+        result = run_fake_apart(self._pytester, self._monkeypatch, source, *options, conftest=conftest)
         if outcomes:
             result.assert_outcomes(**outcomes)
         return result
