@@ -16,9 +16,9 @@ from click.testing import CliRunner
 
 from pytest_quant.backends.workload import WORKLOADS
 from pytest_quant.cli import commands
+from pytest_quant.cli import selftest as command
 from pytest_quant.environment import fingerprint
 from pytest_quant.history.selftests import newest_selftest, session_noise
-from pytest_quant.measure import selftest
 from pytest_quant.measure.selftest import Effort
 from pytest_quant.spec import LatencyPlan
 
@@ -28,7 +28,7 @@ FEW = Effort(3, None, WORKLOADS[:1], LatencyPlan(min_rounds=8, max_rounds=8, min
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, and self-tests that are over in seconds."""
-    monkeypatch.setattr(selftest, "QUICK", FEW)
+    monkeypatch.setattr(command, "QUICK", FEW)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTEST_QUANT_HISTORY", raising=False)
     return tmp_path
