@@ -21,7 +21,7 @@ from pytest_quant.printable import HIDDEN, redact_address
 
 GITHUB_API, GITLAB_API = "https://api.github.com", "https://gitlab.com/api/v4"
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
-GITLAB_TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
+GITLAB_TOKEN = "GITLAB_TOKEN"  # nosec B105 # noqa: S105 - the name of a variable
 
 _BEGINNING = "<!-- pytest-quant "
 """Of the first line of every comment of ours, which anybody may copy."""

@@ -39,24 +39,24 @@ def main() -> None:
     faulthandler.enable()
     os.set_inheritable(int(descriptor), False)
     pipe = Connection(int(descriptor))
-    requests: Requests = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(pipe, requests), name="quant-requests", daemon=True).start()
+    pending: Requests = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(pipe, pending), name="quant-requests", daemon=True).start()
     try:
-        _serve(Path(file), pipe, requests, float(limit))
+        _serve(Path(file), pipe, pending, float(limit))
     except QuantError as error:
         pipe.send_bytes(msgspec.msgpack.encode(TimingAnswer(error=str(error))))
 
 
-def _read(pipe: Connection, requests: Requests) -> None:
+def _read(pipe: Connection, pending: Requests) -> None:
     while True:
         try:
             request = pipe.recv_bytes()
         except (EOFError, OSError):
             os._exit(0)
-        requests.put(msgspec.msgpack.decode(request, type=Request))
+        pending.put(msgspec.msgpack.decode(request, type=Request))
 
 
-def _serve(file: Path, pipe: Connection, requests: Requests, limit_s: float) -> None:
+def _serve(file: Path, pipe: Connection, pending: Requests, limit_s: float) -> None:
     """Open the engines of a file, and answer requests until one is ``None``; `limit_s` bounds each, 0 for no bound."""
     with ExitStack() as opened:
         with _bounded(limit_s):
@@ -65,7 +65,7 @@ def _serve(file: Path, pipe: Connection, requests: Requests, limit_s: float) -> 
                 _require(subject.built)
             sessions = opened.enter_context(open_sessions(job.reference, job.candidate, job.plan.pages))
         pipe.send_bytes(msgspec.msgpack.encode(TimingAnswer()))
-        while (request := requests.get()) is not None:
+        while (request := pending.get()) is not None:
             with _bounded(limit_s):
                 value = sessions.measure(request) if isinstance(request, LatencyPlan) else sessions.block(*request)
             pipe.send_bytes(msgspec.msgpack.encode(TimingAnswer(msgspec.Raw(msgspec.msgpack.encode(value)))))
