@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 ELSEWHERE = {
+    "backends.cuda.*": "tests/integration/trt_traps",
     "backends.onnx_files.*": "tests/integration/ort_traps",
     "backends.openvino.*": "tests/integration/openvino_traps",
     "backends.ort.*": "tests/integration/ort_traps",

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.ort.libraries import loading_trouble
-from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.environment.gpu import cuda_gpu, find_gpus
 from pytest_quant.environment.gpu_clocks import clock_reader
@@ -67,7 +67,7 @@ def memory_by_pycuda() -> str:
     if find_spec("pycuda") is None:
         raise Lacking("pycuda is not installed")
     _need_driver()
-    from pytest_quant.backends.trt.gpu.pycuda_memory import PycudaMemory
+    from pytest_quant.backends.cuda.pycuda_memory import PycudaMemory
 
     return _there_and_back(PycudaMemory(0))
 
@@ -171,7 +171,7 @@ def _need_driver() -> None:
 
 def _cuda_bindings() -> DeviceMemory:
     _need_driver()
-    from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory, load_runtime
+    from pytest_quant.backends.cuda.cuda_python_memory import CudaPythonMemory, load_runtime
 
     try:
         runtime = load_runtime()

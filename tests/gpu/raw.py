@@ -24,7 +24,7 @@ from typing import Any
 import onnx
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.trt.gpu.device import open_device
+from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.trt.gpu.plan import Plan
 from pytest_quant.backends.trt.run_builder import LOG_FILE, PLAN_FILE
 from pytest_quant.environment.gpu import find_gpus

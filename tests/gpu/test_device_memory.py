@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from pytest_quant.backends.cuda.device import open_device
+from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.ort.libraries import loading_trouble
 from pytest_quant.backends.runtime import memory_libraries
-from pytest_quant.backends.trt.gpu.device import open_device
-from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.errors import BuildError
 
 pytestmark = pytest.mark.gpu
@@ -103,7 +103,7 @@ def test_memory_that_runs_out_is_told_and_the_process_goes_on(memory: DeviceMemo
 BREAKS = """
 import sys
 import torch
-from pytest_quant.backends.trt.gpu.device import open_device
+from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.errors import BuildError
 
 memory = open_device()

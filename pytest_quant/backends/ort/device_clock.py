@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
+from pytest_quant.backends.cuda.device import open_device
+from pytest_quant.backends.cuda.memory import DeviceClock, DeviceMemory, make_clock
 from pytest_quant.backends.layers import device_times
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.backends.trt.gpu.device import open_device
-from pytest_quant.backends.trt.gpu.memory import DeviceClock, DeviceMemory, make_clock
 from pytest_quant.errors import BackendUnavailable, BuildError
 from pytest_quant.result import DeviceTimes
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends.base import Engine
+from pytest_quant.backends.cuda.device import installed_tensorrt
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, DRIVER, TENSORRT, find_provider, loading_trouble
@@ -13,7 +14,6 @@ from pytest_quant.backends.ort.options import CUDA_KEYS, parse_options
 from pytest_quant.backends.ort.tensorrt import write_float_with_table
 from pytest_quant.backends.tf32 import TF32, switch_off
 from pytest_quant.backends.trt import TrtRtxBackend
-from pytest_quant.backends.trt.gpu.device import installed_tensorrt
 from pytest_quant.backends.trt.options import PROVIDER_KEYS, float_type, target_of, uses_table
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import BackendUnavailable, UsageError

@@ -18,6 +18,7 @@ import numpy as np
 
 from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.cuda.memory import GRAPH_NOTE
 from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.ort.device_clock import device_clock, on_stream, time_parts
 from pytest_quant.backends.ort.engine import OrtEngine
@@ -25,7 +26,6 @@ from pytest_quant.backends.ort.layers import time_layers
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, new_run_options
 from pytest_quant.backends.runtime import failed
-from pytest_quant.backends.trt.gpu.runner import GRAPH_NOTE
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec

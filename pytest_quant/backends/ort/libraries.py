@@ -18,10 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.backends.cuda.device import probe_native
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.ort import find_runtime
 from pytest_quant.backends.runtime import WHEELS, driver_too_old, import_runtime, installed_version
-from pytest_quant.backends.trt.gpu.device import probe_native
 from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.nvml import has_nvml

@@ -11,13 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_quant.backends.cuda.device import complaints, make_logger
 from pytest_quant.backends.trt.configure import (
     BuildFailedError,
-    complaints,
     configure,
     configure_parser,
     keep_timing_cache,
-    make_logger,
     network_flags,
     register_plugins,
 )

@@ -1,4 +1,4 @@
-"""TensorRT's builder, parser and logger set up for a request; names are looked up, since versions differ."""
+"""TensorRT's builder and parser set up for a request; names are looked up, since versions differ."""
 
 from __future__ import annotations
 
@@ -10,42 +10,6 @@ from pytest_quant.files import write_whole
 
 if TYPE_CHECKING:
     import tensorrt
-
-
-_BAD = ("[ERROR]", "[INTERNAL_ERROR]")
-_LINES_SHOWN = 3
-
-
-_LISTED = ("Layers:", "Name: ")
-"""How TensorRT-RTX begins to list the layers of a plan, in the lowest severity."""
-
-
-def make_logger(trt: Any, lines: list[str]) -> Any:
-    """Return a logger that appends to its `lines`, severity in front, at first these. Keep a reference to it.
-
-    Of the lowest severity it keeps lists of layers alone: a build on a device logs each kernel that it times.
-    """
-
-    class Logger(trt.ILogger):  # type: ignore[misc]
-        """Keeps lines with their severity in front."""
-
-        def __init__(self) -> None:
-            # Without this call of the binding's own constructor the first line crashes the process.
-            trt.ILogger.__init__(self)
-            self.lines = lines
-
-        def log(self, severity: Any, msg: str) -> None:
-            name = str(severity).rpartition(".")[2]
-            if name != "VERBOSE" or msg.startswith(_LISTED):
-                self.lines.append(f"[{name}] {msg}")
-
-    return Logger()
-
-
-def complaints(lines: list[str]) -> str:
-    """Return the errors in the log, or its last lines where there are none."""
-    bad = [line for line in lines if line.startswith(_BAD)]
-    return "\n".join(bad or lines[-_LINES_SHOWN:]) or "the log says nothing"
 
 
 class BuildFailedError(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.backends.trt.gpu.cuda_python_memory import STICKY
+from pytest_quant.backends.cuda.cuda_python_memory import STICKY
 from tests.support import tensorrt_bindings
 from tests.support.fake_tensorrt import FakeCuda, HostMemory, make
 from tests.support.fake_tensorrt.contract import differences, read, read_real
@@ -115,7 +115,8 @@ def test_another_fake_would_be_seen(tensorrt: tuple[int, dict[str, str]], name: 
 
 OURS = """
 import tensorrt as trt
-from pytest_quant.backends.trt.configure import make_logger, register_plugins
+from pytest_quant.backends.cuda.device import make_logger
+from pytest_quant.backends.trt.configure import register_plugins
 from pytest_quant.backends.trt.gpu.implicit import ALGORITHMS, make_calibrator
 from tests.support.fake_tensorrt import HostMemory
 
@@ -176,7 +177,7 @@ def test_errors_that_cuda_does_not_recover_from_are_those_that_it_names(cuda: di
 
 EACH_CALL = """
 import numpy as np
-from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory, load_runtime
+from pytest_quant.backends.cuda.cuda_python_memory import CudaPythonMemory, load_runtime
 from pytest_quant.errors import BuildError
 
 real = load_runtime()

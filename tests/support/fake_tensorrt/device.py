@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory
+from pytest_quant.backends.cuda.cuda_python_memory import CudaPythonMemory
 from tests.support.fake_tensorrt.cuda import FakeCuda
 
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends import runtime
+from pytest_quant.backends.cuda import device
 from pytest_quant.backends.ort import libraries
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.runtime import driver_too_old
 from pytest_quant.backends.torch import cuda as torch_cuda
-from pytest_quant.backends.trt.gpu import device
 from pytest_quant.environment.cuda_driver import Answer
 from pytest_quant.environment.packages import version
 from tests.support.nvml_stub import NvmlStub, StubCard

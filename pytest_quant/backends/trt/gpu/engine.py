@@ -11,15 +11,15 @@ from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
+from pytest_quant.backends.cuda.device import open_device
+from pytest_quant.backends.cuda.memory import GRAPH_NOTE, DeviceMemory
 from pytest_quant.backends.layers import LayerTime, device_times, medians, warm_runs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, layers_in_inspection, macs_by_node, ops_of
-from pytest_quant.backends.trt.gpu.device import open_device
-from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes, slots_of
-from pytest_quant.backends.trt.gpu.runner import GRAPH_NOTE, GraphedRun, Runner
+from pytest_quant.backends.trt.gpu.runner import GraphedRun, Runner
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.run_builder import PLAN_FILE, build_notes
 from pytest_quant.errors import BuildError

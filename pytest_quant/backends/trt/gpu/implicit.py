@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.cuda.device import open_device
+from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.fitting import fitting_batches
 from pytest_quant.backends.trt.configure import BuildFailedError
-from pytest_quant.backends.trt.gpu.device import open_device
-from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.backends.trt.run_builder import BuildRequest
 from pytest_quant.errors import BuildError, DataError, QuantError
 from pytest_quant.spec import Signature

@@ -8,16 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.trt.configure import complaints
-from pytest_quant.backends.trt.gpu.memory import DeviceMemory, OutOfMemoryError, make_clock
+from pytest_quant.backends.cuda.device import complaints
+from pytest_quant.backends.cuda.memory import DeviceMemory, OutOfMemoryError, make_clock
 from pytest_quant.backends.trt.gpu.plan import Slot
 from pytest_quant.backends.trt.options import sizes_of
 from pytest_quant.errors import BuildError, DataError
 
 if TYPE_CHECKING:
     import tensorrt
-
-GRAPH_NOTE = "timed runs replay a CUDA graph"
 
 
 class Runner:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from pytest_quant.backends.cuda import device
+from pytest_quant.backends.cuda.memory import make_clock
 from pytest_quant.backends.ort import gpu_engine
 from pytest_quant.backends.ort.device_clock import device_clock, on_stream
 from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.backends.trt.gpu import device
-from pytest_quant.backends.trt.gpu.memory import make_clock
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 from tests.support.fake_tensorrt import HostMemory

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pytest_quant.errors import BuildError
 
 MEGABYTE = 1e6
+GRAPH_NOTE = "timed runs replay a CUDA graph"
 
 
 class DeviceMemory(Protocol):

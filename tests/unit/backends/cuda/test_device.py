@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.trt.gpu import device as find
+from pytest_quant.backends.cuda import device as find
 from pytest_quant.environment.gpu import CudaGpus, Gpu
 from pytest_quant.errors import BackendUnavailable
 from tests.support.planted_modules import forget_modules
@@ -210,7 +210,7 @@ def test_a_process_has_one_object_for_a_device(plant: Path) -> None:
 
 
 AT_THE_END = """
-from pytest_quant.backends.trt.gpu.device import open_device
+from pytest_quant.backends.cuda.device import open_device
 open_device()
 print("open")
 """

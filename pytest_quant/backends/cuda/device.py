@@ -10,12 +10,12 @@ import re
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from pytest_quant.backends.apart import ApartError, call_apart
+from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import driver_too_old, installed_version, memory_libraries
-from pytest_quant.backends.trt.configure import complaints, make_logger
-from pytest_quant.backends.trt.gpu.memory import DeviceMemory
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.nvml import has_nvml
 from pytest_quant.errors import BackendUnavailable
@@ -56,12 +56,46 @@ def _opened(name: str, index: int) -> DeviceMemory:
     # pycuda's context must be given back while its module is whole.
     atexit.register(_opened.cache_clear)
     if name == "pycuda":
-        from pytest_quant.backends.trt.gpu.pycuda_memory import PycudaMemory
+        from pytest_quant.backends.cuda.pycuda_memory import PycudaMemory
 
         return PycudaMemory(index)
-    from pytest_quant.backends.trt.gpu.cuda_python_memory import CudaPythonMemory, load_runtime
+    from pytest_quant.backends.cuda.cuda_python_memory import CudaPythonMemory, load_runtime
 
     return CudaPythonMemory(load_runtime(), index)
+
+
+_BAD = ("[ERROR]", "[INTERNAL_ERROR]")
+_LINES_SHOWN = 3
+_LISTED = ("Layers:", "Name: ")
+"""How TensorRT-RTX begins to list the layers of a plan, in the lowest severity."""
+
+
+def make_logger(trt: Any, lines: list[str]) -> Any:
+    """Return a logger that appends to its `lines`, severity in front, at first these. Keep a reference to it.
+
+    Of the lowest severity it keeps lists of layers alone: a build on a device logs each kernel that it times.
+    """
+
+    class Logger(trt.ILogger):  # type: ignore[misc]
+        """Keeps lines with their severity in front."""
+
+        def __init__(self) -> None:
+            # Without this call of the binding's own constructor the first line crashes the process.
+            trt.ILogger.__init__(self)
+            self.lines = lines
+
+        def log(self, severity: Any, msg: str) -> None:
+            name = str(severity).rpartition(".")[2]
+            if name != "VERBOSE" or msg.startswith(_LISTED):
+                self.lines.append(f"[{name}] {msg}")
+
+    return Logger()
+
+
+def complaints(lines: list[str]) -> str:
+    """Return the errors in the log, or its last lines where there are none."""
+    bad = [line for line in lines if line.startswith(_BAD)]
+    return "\n".join(bad or lines[-_LINES_SHOWN:]) or "the log says nothing"
 
 
 def answer(with_device: bool) -> dict[str, str]:

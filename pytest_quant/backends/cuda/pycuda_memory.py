@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends.trt.gpu.memory import broken_context, nothing_to_lock, out_of_memory
+from pytest_quant.backends.cuda.memory import broken_context, nothing_to_lock, out_of_memory
 from pytest_quant.errors import BuildError
 
 _STICKY = ("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction")

@@ -1,0 +1,1 @@
+"""What backends for an NVIDIA GPU share: its memory, streams and events, and whether TensorRT loads."""
