@@ -65,8 +65,8 @@ def test_engines_are_built_in_build_and_nothing_is_written_afterwards(tmp_path: 
 
 def test_layers_of_the_log_are_those_of_the_engine(tmp_path: Path) -> None:
     """The log of the build lists layers with types, and TensorRT's inspector gives the same names of the engine."""
-    from pytest_quant.backends.ort.tensorrt_build import is_told_of
-    from pytest_quant.backends.ort.tensorrt_engine import OrtTrtEngine, inspected
+    from pytest_quant.backends.trt.provider_build import is_told_of
+    from pytest_quant.backends.trt.provider_engine import OrtTrtEngine, inspected
 
     backend = usable("ort-trt")
     example = conv()

@@ -18,8 +18,8 @@ from pytest_quant.backends.cuda.memory import DeviceClock
 from pytest_quant.backends.ort.device_clock import on_stream
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.backends.ort.tensorrt import profile_options, provider_options
-from pytest_quant.backends.ort.tensorrt_build import LISTS_LAYERS
+from pytest_quant.backends.trt.provider_build import LISTS_LAYERS
+from pytest_quant.backends.trt.provider_settings import profile_options, provider_options
 from pytest_quant.spec import EngineSpec, Model
 from tests.support import models
 from tests.support.fake_tensorrt import HostMemory

@@ -17,9 +17,9 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends import Availability
-from pytest_quant.backends.ort import gpu, tensorrt_build
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.session import Provider
+from pytest_quant.backends.trt import provider, provider_build
 from pytest_quant.backends.trt.coverage import COMPUTE_OPS
 
 LEFT = "FAKE_ORT_TRT_LEFT"
@@ -114,13 +114,13 @@ def _find(_: str) -> Availability:
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the provider be here in this process, and in the one that builds."""
-    monkeypatch.setattr(gpu, "find_provider", _find)
+    monkeypatch.setattr(provider, "find_provider", _find)
     monkeypatch.setattr(onnxruntime, "InferenceSession", _open)
-    monkeypatch.setattr(tensorrt_build, "open_here", open_with_fake)
+    monkeypatch.setattr(provider_build, "open_here", open_with_fake)
 
 
 def open_with_fake(model: Path, providers: Sequence[Provider]) -> None:
     """Build as the provider would, in a process that is made for it."""
-    vars(tensorrt_build)["find_provider"] = _find
+    vars(provider_build)["find_provider"] = _find
     vars(onnxruntime)["InferenceSession"] = _open
-    tensorrt_build.open_here(model, providers)
+    provider_build.open_here(model, providers)

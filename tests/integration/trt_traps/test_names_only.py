@@ -9,9 +9,9 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.ort.tensorrt_build import layers_in_summary
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, layers_in_log, ops_of
+from pytest_quant.backends.trt.provider_build import layers_in_summary
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import build

@@ -11,9 +11,10 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends import Availability, get_backend
-from pytest_quant.backends.ort import gpu, gpu_engine, libraries
+from pytest_quant.backends.ort import gpu_engine, libraries
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off
+from pytest_quant.backends.trt import provider
 from pytest_quant.environment.cuda_driver import Answer
 from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec, Model
@@ -36,7 +37,7 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     def loading_trouble(library: str) -> str:
         return next((words for name, words in trouble.items() if name in library), "")
 
-    for module in (gpu, libraries):
+    for module in (provider, libraries):
         monkeypatch.setattr(module, "loading_trouble", loading_trouble)
     return trouble
 
@@ -165,7 +166,7 @@ def test_every_way_to_the_tensorrt_provider_begins_with_that(
         seen.append(is_switched_off())
         return Availability(False, reason="nothing more is looked at here")
 
-    monkeypatch.setattr(gpu, "find_provider", find)
+    monkeypatch.setattr(provider, "find_provider", find)
     backend = get_backend("ort-trt")
     if step == "availability":
         assert not backend.availability(FLOAT).available

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort.gpu import OrtTrtBackend
 from pytest_quant.backends.trt import TrtBackend, TrtRtxBackend
+from pytest_quant.backends.trt.provider import OrtTrtBackend
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 

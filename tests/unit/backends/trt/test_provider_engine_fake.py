@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.base import Engine
-from pytest_quant.backends.ort import tensorrt_build, tensorrt_engine
-from pytest_quant.backends.ort.gpu import OrtTrtBackend
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
-from pytest_quant.backends.ort.tensorrt_engine import Inspected, count_products, inspected, left_products
+from pytest_quant.backends.trt import provider_build, provider_engine
 from pytest_quant.backends.trt.coverage import Layer
+from pytest_quant.backends.trt.provider import OrtTrtBackend
+from pytest_quant.backends.trt.provider_engine import Inspected, count_products, inspected, left_products
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
@@ -190,7 +190,7 @@ def test_a_build_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_build_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the time that it was given."""
-    monkeypatch.setattr(tensorrt_build, "TIME_LIMIT_S", 0.001)
+    monkeypatch.setattr(provider_build, "TIME_LIMIT_S", 0.001)
     with pytest.raises(BuildError, match=r"did not build ort-trt-fp32 of dense: it took more than 0\.001 s"):
         build(BACKEND, spec_of(tmp_path, "fp32"), dense(), tmp_path)
 
@@ -262,7 +262,7 @@ def test_a_log_is_believed_where_the_engine_has_its_layers(
     folder = build(BACKEND, spec, dense(), tmp_path)
     with BACKEND.open(spec, folder) as engine:
         said = tuple(f"{name} + relu" for name in products(engine)) if names else ("another",)
-        monkeypatch.setattr(tensorrt_engine, "inspected", lambda _: Inspected(names=said))
+        monkeypatch.setattr(provider_engine, "inspected", lambda _: Inspected(names=said))
         found = engine.coverage(dense().feeds(4, 1))
     assert found.pct == pct
     assert bool(found.notes) is not names

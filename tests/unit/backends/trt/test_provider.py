@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.ort.calibrate import RANGES_FILE
-from pytest_quant.backends.ort.gpu import OrtTrtBackend
-from pytest_quant.backends.ort.tensorrt import (
+from pytest_quant.backends.trt.provider import OrtTrtBackend
+from pytest_quant.backends.trt.provider_settings import (
     TABLE_FILE,
     largest_magnitude,
     profile_options,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_quant.backends.ort.tensorrt_build import is_told_of, layers_in_summary, told_of_build
 from pytest_quant.backends.trt.coverage import count_layers, layer_of
+from pytest_quant.backends.trt.provider_build import is_told_of, layers_in_summary, told_of_build
 
 TENSORRT_10 = """\
 \x1b[0;93m2026-11-22 17:17:35.343 [W:onnxruntime:Default, tensorrt_execution_provider.h:93 log] [2026-11-22 17:17:35 \

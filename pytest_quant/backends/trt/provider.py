@@ -1,0 +1,123 @@
+"""The backend ``ort-trt``: TensorRT as a provider of ONNX Runtime; what it offers, and where each step is done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_quant.backends.base import Engine
+from pytest_quant.backends.cuda.device import installed_tensorrt
+from pytest_quant.backends.offer import Availability
+from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_provider, loading_trouble
+from pytest_quant.backends.tf32 import TF32, switch_off
+from pytest_quant.backends.trt import TrtRtxBackend
+from pytest_quant.backends.trt.options import PROVIDER_KEYS, float_type, target_of, uses_table
+from pytest_quant.backends.trt.provider_settings import write_float_with_table
+from pytest_quant.environment.gpu import cuda_gpu
+from pytest_quant.errors import BackendUnavailable, UsageError
+from pytest_quant.spec import EngineSpec
+
+_SHORT_FLOATS = ("fp16", "bf16")
+
+
+class OrtTrtBackend(TrtRtxBackend):
+    """TensorRT through ONNX Runtime. With a compute capability named, it is built and simulated as by ``trt-rtx``."""
+
+    name = "ort-trt"
+    device = "cuda:0"
+    offer = replace(
+        TrtRtxBackend.offer,
+        precisions={**TrtRtxBackend.offer.precisions, **dict.fromkeys(_SHORT_FLOATS, (None,))},
+        options=PROVIDER_KEYS,
+        extras=("gpu", "trt10"),
+    )
+
+    def before_loading(self, spec: EngineSpec) -> None:
+        """Switch TF32 off for the whole process: the provider has no option for it, and has it on (version 1.31).
+
+        What chooses kernels is the builder, which is a process of its own and reads what this one has set.
+        """
+        if not target_of(spec) and not loading_trouble(DRIVER):
+            switch_off()
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
+        """Tell whether the provider loads, or for a named target whether a build can be simulated."""
+        if spec is None:
+            return find_provider(TENSORRT)
+        if not target_of(spec):
+            self.before_loading(spec)
+            return find_provider(TENSORRT)
+        floats = float_type(spec)
+        if spec.precision in _SHORT_FLOATS or floats == "bf16" or uses_table(spec):
+            what = "a table of ranges" if uses_table(spec) else floats
+            fix = "run it on a machine with an NVIDIA GPU, or judge int8 from Q/DQ pairs here"
+            return Availability(False, reason=f"the simulation computes Q/DQ pairs and float32, not {what}", fix=fix)
+        return super().availability(spec)
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise `UsageError` for what is not offered, TF32, and nodes left in float by a table of ranges."""
+        if (TF32, True) in spec.options:
+            raise UsageError(
+                "ONNX Runtime's TensorRT provider has no option for TF32, so that it is off for the whole process",
+                value="TF32 for backend 'ort-trt'",
+                allowed="fp32 with TF32 off, fp16, bf16",
+                fix="backend='trt' times FP32 with TF32",
+            )
+        super().check(spec)
+        if uses_table(spec) and spec.exclude:
+            raise UsageError(
+                "a table of ranges leaves no node in float: TensorRT chooses, by what is faster",
+                value=f"exclude={list(spec.exclude)}",
+                fix="drop options={'ranges': 'table'}: Q/DQ pairs say which nodes are quantized",
+            )
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Those of the graph and the builder, and ONNX Runtime with its provider."""
+        from pytest_quant.backends.ort.options import runtime_version
+
+        ours = {"onnxruntime": runtime_version(), "provider": TENSORRT}
+        if not target_of(spec):
+            gpu = cuda_gpu(self.device)
+            ours |= {"GPU": "" if gpu is None else f"{gpu.name} ({gpu.sm})", "native TensorRT": installed_tensorrt()}
+        return {**super().ingredients(spec), **ours}
+
+    def tunes(self, spec: EngineSpec) -> bool:
+        """Whether the provider's TensorRT builds on the GPU, where it times the kernels; not for a named target."""
+        return not target_of(spec)
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Write the checked graph, the table of ranges if one is asked for, and the engines of the provider."""
+        if target_of(spec):
+            super().build(spec, calibration, folder)
+            return
+        self.before_loading(spec)
+        _require_tensorrt()
+        from pytest_quant.backends.trt.build import GRAPH_FILE, write_graph
+        from pytest_quant.backends.trt.provider_build import build_engines
+        from pytest_quant.backends.trt.provider_engine import providers_of
+
+        if uses_table(spec) and calibration is not None:
+            write_float_with_table(spec, calibration, folder)
+        else:
+            write_graph(spec, calibration, folder)
+        graph = folder / GRAPH_FILE
+        build_engines(graph, providers_of(spec, graph, folder)[0], folder, f"{spec.id} of {spec.model.name}")
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:
+        """Open a session and prove that its products are on TensorRT. Raises `BuildError`."""
+        if target_of(spec):
+            from pytest_quant.backends.trt.simulated import SimulatedEngine
+
+            return SimulatedEngine(spec, folder, stands_for="ONNX Runtime's TensorRT provider")
+        self.before_loading(spec)
+        _require_tensorrt()
+        from pytest_quant.backends.trt.provider_engine import OrtTrtEngine
+
+        return OrtTrtEngine(spec, folder)
+
+
+def _require_tensorrt() -> None:
+    """Load what the provider needs: a session would look for it in vain, say so in a log, and run on CUDA."""
+    found = find_provider(TENSORRT)
+    if not found.available:
+        raise BackendUnavailable(f"backend 'ort-trt' cannot run here: {found.reason}", fix=found.fix or None)
