@@ -11,12 +11,13 @@ from pathlib import Path
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph, read_signature
 from pytest_quant.backends.ort.half import write_half
+from pytest_quant.backends.trt.configure import BuildRequest
 from pytest_quant.backends.trt.gpu.implicit import write_samples
 from pytest_quant.backends.trt.options import float_type, parse_options
 from pytest_quant.backends.trt.preflight import check_graph
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.quantize import write_trt_qdq
-from pytest_quant.backends.trt.run_builder import BuildRequest, run_builder
+from pytest_quant.backends.trt.run_builder import run_builder
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.spec import EngineSpec
 

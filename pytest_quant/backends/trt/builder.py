@@ -13,23 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.cuda.device import complaints, make_logger
 from pytest_quant.backends.trt.configure import (
+    LAYERS_FILE,
+    PLAN_FILE,
+    SHAPE_INPUT,
     BuildFailedError,
+    BuildRequest,
     configure,
     configure_parser,
     keep_timing_cache,
     network_flags,
     register_plugins,
+    write_log,
 )
 from pytest_quant.backends.trt.coverage import layers_in_log
 from pytest_quant.backends.trt.gpu.implicit import calibrating
 from pytest_quant.backends.trt.options import Range, sizes_of
-from pytest_quant.backends.trt.run_builder import (
-    LAYERS_FILE,
-    PLAN_FILE,
-    SHAPE_INPUT,
-    BuildRequest,
-    write_log,
-)
 from pytest_quant.spec import Shape
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.ort.libraries import TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.trt.configure import LAYERS_FILE, write_log
 from pytest_quant.backends.trt.coverage import Layer, ops_of
 from pytest_quant.backends.trt.provider_settings import TABLE_FILE
-from pytest_quant.backends.trt.run_builder import LAYERS_FILE, write_log
 from pytest_quant.errors import BuildError
 
 CACHED_FILE = "cached.json"

@@ -23,6 +23,7 @@ from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
 from pytest_quant.backends.ort.macs import FLOAT_OPS, PRODUCT_OPS
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.trt.build import GRAPH_FILE
+from pytest_quant.backends.trt.configure import LAYERS_FILE
 from pytest_quant.backends.trt.coverage import (
     Layer,
     layer_of,
@@ -36,7 +37,7 @@ from pytest_quant.backends.trt.gpu.plan import Plan
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.provider_build import CACHED_FILE, is_told_of
 from pytest_quant.backends.trt.provider_settings import profile_options, provider_options
-from pytest_quant.backends.trt.run_builder import LAYERS_FILE, build_notes
+from pytest_quant.backends.trt.run_builder import build_notes
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 

@@ -1,30 +1,22 @@
-"""Builds in a process of their own: what is asked for, how it ended, and what the log means for the user."""
+"""Builds in a process of their own: how one ended, and what its log means for the user."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
 from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.trt.configure import (
+    COUNT_FILE,
+    LOG_FILE,
+    MISSING_SCALES,
+    NO_IMPLICIT,
+    SHAPE_INPUT,
+    BuildRequest,
+)
 from pytest_quant.backends.trt.options import Range
-
-PLAN_FILE = "model.engine"
-LAYERS_FILE = "layers.json"
-LOG_FILE = "build.log"
-COUNT_FILE = "missing_scales.txt"
-"""How often the log says so; every engine that is opened wants to know."""
-
-
-MISSING_SCALES = "Missing scale and zero-point"
-
-SHAPE_INPUT = "the values of an input decide shapes, and nothing tells which values to expect: input"
-"""How the building process begins to say so; the name follows in quotes."""
-
-NO_IMPLICIT = "no implicit INT8"
-"""How it says that this TensorRT finds no ranges itself."""
 
 _OLD_GPU = "use a GPU that this release takes, an older TensorRT, or backend='ort-cuda'"
 
@@ -48,51 +40,6 @@ _SHAPES = re.compile(
 _QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNORECASE)
 
 _LINES_SHOWN = 6
-
-
-@dataclass(frozen=True, slots=True)
-class BuildRequest:
-    """One build.
-
-    Attributes
-    ----------
-    module : the one to import, ``tensorrt`` or ``tensorrt_rtx``.
-    target : the compute capability, ``None`` for the GPU here.
-    shapes : smallest, usual and largest of every input with free axes.
-    values : the same of every input that is a shape itself.
-    strongly_typed : the graph's own types hold; else TensorRT 10 chooses among `precisions`.
-    precisions : builder flags besides float32, such as ``FP16``; only without strong types.
-    tf32 : float32 products may round their inputs to ten bits.
-    timing_cache : a file to read and write measured kernels, empty for none.
-    calibration : method of TensorRT's own calibrator, empty for none.
-    samples : folder with the calibrator's batches; empty when `ranges` are reused.
-    ranges : file with what the calibrator found, read when there are no `samples`, else written.
-    """
-
-    module: str
-    model: str
-    folder: str
-    target: str | None
-    workspace_mb: int | None
-    optimization_level: int | None
-    shapes: Mapping[str, Range] = field(default_factory=dict)
-    values: Mapping[str, Range] = field(default_factory=dict)
-    strongly_typed: bool = True
-    precisions: tuple[str, ...] = ()
-    tf32: bool = False
-    native_instancenorm: bool = True
-    version_compatible: bool = False
-    hardware_compatibility: str = ""
-    timing_cache: str = ""
-    calibration: str = ""
-    samples: str = ""
-    ranges: str = ""
-
-
-def write_log(folder: Path, text: str) -> None:
-    """Write the log of a build, and what `build_notes` reads of it."""
-    (folder / LOG_FILE).write_text(text, encoding="utf-8")
-    (folder / COUNT_FILE).write_text(str(text.count(MISSING_SCALES)), encoding="ascii")
 
 
 def build_notes(folder: Path) -> tuple[str, ...]:

@@ -15,10 +15,11 @@ from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.ort.session import open_session, refused
 from pytest_quant.backends.trt.build import GRAPH_FILE
+from pytest_quant.backends.trt.configure import LAYERS_FILE, PLAN_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, layer_times_of, macs_by_node, ops_of
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.backends.trt.run_builder import LAYERS_FILE, PLAN_FILE, build_notes
+from pytest_quant.backends.trt.run_builder import build_notes
 from pytest_quant.errors import DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec

@@ -12,8 +12,8 @@ import pytest
 
 from pytest_quant.backends import Backend, Feeds, get_backend
 from pytest_quant.backends.trt.build import GRAPH_FILE, write_plan
+from pytest_quant.backends.trt.configure import LAYERS_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
-from pytest_quant.backends.trt.run_builder import LAYERS_FILE
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, InputShapes, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db

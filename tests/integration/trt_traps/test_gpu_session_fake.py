@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends import Availability
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.trt.run_builder import LAYERS_FILE, PLAN_FILE, BuildRequest, write_log
+from pytest_quant.backends.trt.configure import LAYERS_FILE, PLAN_FILE, BuildRequest, write_log
 from pytest_quant.errors import BuildError
 from pytest_quant.record import Record
 from pytest_quant.result import Status

@@ -14,8 +14,8 @@ from onnx import helper, numpy_helper
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.prepare import run_unoptimized
 from pytest_quant.backends.trt.build import GRAPH_FILE, write_plan
+from pytest_quant.backends.trt.configure import LAYERS_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
-from pytest_quant.backends.trt.run_builder import LAYERS_FILE
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import sqnr_db

@@ -13,9 +13,10 @@ from onnx import helper, numpy_helper
 
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.onnx_files import read_signature
+from pytest_quant.backends.trt.configure import BuildRequest
 from pytest_quant.backends.trt.preflight import check_graph
 from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.backends.trt.run_builder import BuildRequest, run_builder
+from pytest_quant.backends.trt.run_builder import run_builder
 from pytest_quant.environment.gpu import CudaGpus
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model

@@ -10,8 +10,9 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.trt.build import write_plan
+from pytest_quant.backends.trt.configure import LOG_FILE, PLAN_FILE, BuildRequest
 from pytest_quant.backends.trt.options import BUILDER_KEYS
-from pytest_quant.backends.trt.run_builder import LOG_FILE, PLAN_FILE, BuildRequest, run_builder
+from pytest_quant.backends.trt.run_builder import run_builder
 from pytest_quant.backends.trt.simulated import SimulatedEngine
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model

@@ -17,11 +17,12 @@ from pytest_quant.backends.layers import LayerTime, device_times, medians, warm_
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.trt.build import GRAPH_FILE
+from pytest_quant.backends.trt.configure import PLAN_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, layers_in_inspection, macs_by_node, ops_of
 from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes, slots_of
 from pytest_quant.backends.trt.gpu.runner import GraphedRun, Runner
 from pytest_quant.backends.trt.options import parse_options
-from pytest_quant.backends.trt.run_builder import PLAN_FILE, build_notes
+from pytest_quant.backends.trt.run_builder import build_notes
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec

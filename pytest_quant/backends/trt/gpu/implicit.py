@@ -22,8 +22,7 @@ from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.fitting import fitting_batches
-from pytest_quant.backends.trt.configure import BuildFailedError
-from pytest_quant.backends.trt.run_builder import BuildRequest
+from pytest_quant.backends.trt.configure import BuildFailedError, BuildRequest
 from pytest_quant.errors import BuildError, DataError, QuantError
 from pytest_quant.spec import Signature
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.trt import build
-from pytest_quant.backends.trt.run_builder import BuildRequest
+from pytest_quant.backends.trt.configure import BuildRequest
 from pytest_quant.spec import Calibration, EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 

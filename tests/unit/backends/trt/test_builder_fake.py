@@ -11,7 +11,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from pytest_quant.backends.trt import builder
-from pytest_quant.backends.trt.run_builder import LOG_FILE, BuildRequest, build_notes
+from pytest_quant.backends.trt.configure import LOG_FILE, BuildRequest
+from pytest_quant.backends.trt.run_builder import build_notes
 from tests.support.fake_tensorrt import HostMemory, make
 
 Severity = Enum("Severity", {"INTERNAL_ERROR": 0, "ERROR": 1, "WARNING": 2, "INFO": 3, "VERBOSE": 4})

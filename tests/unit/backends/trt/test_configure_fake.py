@@ -12,13 +12,14 @@ import pytest
 from pytest_quant.backends.trt import builder
 from pytest_quant.backends.trt.configure import (
     BuildFailedError,
+    BuildRequest,
     configure,
     configure_parser,
     keep_timing_cache,
     network_flags,
 )
 from pytest_quant.backends.trt.gpu.implicit import calibrating
-from pytest_quant.backends.trt.run_builder import BuildRequest, next_step
+from pytest_quant.backends.trt.run_builder import next_step
 from tests.support.fake_tensorrt import HostMemory, drive, make
 from tests.support.fake_tensorrt.enums import OnnxParserFlag
 

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.trt.run_builder import (
-    LOG_FILE,
-    SHAPE_INPUT,
-    BuildRequest,
-    build_notes,
-    next_step,
-    run_builder,
-    write_log,
-)
+from pytest_quant.backends.trt.configure import LOG_FILE, SHAPE_INPUT, BuildRequest, write_log
+from pytest_quant.backends.trt.run_builder import build_notes, next_step, run_builder
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.steps import Steps
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.cuda.memory import OutOfMemoryError
+from pytest_quant.backends.trt.configure import PLAN_FILE
 from pytest_quant.backends.trt.gpu.engine import GpuEngine
-from pytest_quant.backends.trt.run_builder import PLAN_FILE
 from pytest_quant.errors import BuildError, QuantError
 from tests.support.fake_tensorrt import ACTIVATION_BYTES, COLUMNS, NVTX_MS, RUN_MS, DataType, HostMemory, inspection
 from tests.support.fake_tensorrt.engine import TOO_LARGE
