@@ -102,7 +102,7 @@ def _parse(line: bytes, where: str, number: int) -> object:
 def _whole(digits: str) -> int:
     """Return a whole number that a column can store. Raises `ValueError` for larger ones."""
     number = int(digits)
-    if abs(number) >= 2**63:
+    if not -(2**63) <= number < 2**63:
         raise ValueError(f"the number {digits[:20]}... has too many digits")
     return number
 

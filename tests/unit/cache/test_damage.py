@@ -65,7 +65,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("manifest.json", _flip, "manifest.json: "),
     ("manifest.json", lambda path: path.write_bytes(b"\xff\x00"), "manifest.json: cannot be read"),
     ("manifest.json", lambda path: path.write_text("[]"), "manifest.json: schema None in place of 2"),
-    ("manifest.json", lambda path: path.write_text("NaN"), "manifest.json: schema None in place of 2"),
+    ("manifest.json", lambda path: path.write_text("NaN"), "manifest.json: cannot be read"),
     ("manifest.json", _with(schema=1), "manifest.json: schema 1 in place of 2"),
     ("manifest.json", lambda path: path.write_text("[" * 100_000), "manifest.json: cannot be read"),
     ("manifest.json", lambda path: path.write_text('{"a":' * 100_000), "manifest.json: cannot be read"),

@@ -95,7 +95,13 @@ def test_what_is_not_understood_is_named_by_its_line(line: bytes, told: str) -> 
 
 @pytest.mark.parametrize(
     ("number", "told"),
-    [("NaN", "NaN"), ("-Infinity", "Infinity"), (str(2**63), "digits"), ("1" * 5000, "digits")],
+    [
+        ("NaN", "NaN"),
+        ("-Infinity", "Infinity"),
+        (str(2**63), "digits"),
+        (str(-(2**63) - 1), "digits"),
+        ("1" * 5000, "digits"),
+    ],
 )
 def test_numbers_that_no_history_holds_are_refused(number: str, told: str) -> None:
     """They would fail only where they are written."""
