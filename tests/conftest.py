@@ -39,18 +39,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the package; locks, and what PyTorch compiles, are of this run.
+    """Compile the package; the locks are of this process, and what PyTorch compiles is of this run.
 
-    It neither waits for other runs on this machine, nor finds what they left.
+    A run neither waits for other runs on this machine, nor finds what they left. The workers do not wait for each
+    other either: what is tested here is what the plugin does, and its timings are judged by `tests/benchmarks` alone.
     """
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         # Runs within tests would write to the summary of the job that runs the tests, and annotations to its log.
         os.environ.pop(name, None)
+    os.environ[FOLDER_VARIABLE] = _folder_of(config, "locks")
     if hasattr(config, "workerinput"):
         return
     compile_once()
-    if FOLDER_VARIABLE not in os.environ:
-        os.environ[FOLDER_VARIABLE] = _folder_of(config, "locks")
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = _folder_of(config, "inductor")
 
