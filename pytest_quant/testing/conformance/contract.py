@@ -15,7 +15,16 @@ from pytest_quant.backends import Backend
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import Calibration
 from pytest_quant.testing.conformance.examples import dense, passthrough, tokens, two_by_two
-from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, build, float_spec, model_for, opened, specs
+from pytest_quant.testing.conformance.workbench import (
+    SEVERAL,
+    Workbench,
+    build,
+    float_spec,
+    model_for,
+    opened,
+    shared,
+    specs,
+)
 
 
 class ContractTests(Workbench):
@@ -51,10 +60,10 @@ class ContractTests(Workbench):
         example = dense()
         feeds, others = example.feeds(SEVERAL, 60), example.feeds(SEVERAL, 61)
         kept_input = feeds["x"].copy()
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            first = engine.run(feeds)["y"]
-            kept = first.copy()
-            second = engine.run(others)["y"]
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        first = engine.run(feeds)["y"]
+        kept = first.copy()
+        second = engine.run(others)["y"]
         assert np.array_equal(first, kept)
         assert np.array_equal(feeds["x"], kept_input)
         assert not np.shares_memory(first, second)
@@ -65,38 +74,38 @@ class ContractTests(Workbench):
         example = passthrough()
         feeds = example.feeds(3, 64)
         wanted = example.compute(feeds)
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            for array in engine.run(feeds).values():
-                if array.flags.writeable:
-                    array[:] = -1.0
-            again = engine.run(feeds)
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        for array in engine.run(feeds).values():
+            if array.flags.writeable:
+                array[:] = -1.0
+        again = engine.run(feeds)
         assert all(np.array_equal(again[name], array) for name, array in wanted.items())
 
     def test_prepared_call(self, backend: Backend, tmp_path: Path) -> None:
         """The call that is timed can be made again and again, and leaves `run` as it was."""
         example = dense()
         feeds = example.feeds(SEVERAL, 62)
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            before = engine.run(feeds)["y"]
-            call = engine.prepare(feeds)
-            for _ in range(3):
-                call()
-            assert np.array_equal(engine.run(feeds)["y"], before)
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        before = engine.run(feeds)["y"]
+        call = engine.prepare(feeds)
+        for _ in range(3):
+            call()
+        assert np.array_equal(engine.run(feeds)["y"], before)
 
     def test_clock_of_the_device(self, backend: Backend, tmp_path: Path) -> None:
         """Where the device has a clock, compute takes part of the time that the host waits; `run` stays as it was."""
         example = dense()
         feeds = example.feeds(SEVERAL, 62)
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            before = engine.run(feeds)["y"]
-            call = engine.prepare_events(feeds)
-            if call is None:
-                pytest.skip("the device has no clock of its own")
-            for _ in range(3):
-                started = time.perf_counter_ns()
-                device_ms = call()
-                assert 0 < device_ms <= (time.perf_counter_ns() - started) / 1e6
-            assert np.array_equal(engine.run(feeds)["y"], before)
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        before = engine.run(feeds)["y"]
+        call = engine.prepare_events(feeds)
+        if call is None:
+            pytest.skip("the device has no clock of its own")
+        for _ in range(3):
+            started = time.perf_counter_ns()
+            device_ms = call()
+            assert 0 < device_ms <= (time.perf_counter_ns() - started) / 1e6
+        assert np.array_equal(engine.run(feeds)["y"], before)
 
     def test_times_of_layers(self, backend: Backend, tmp_path: Path) -> None:
         """Layers name nodes of the model, each product among them, and all have times or none has; `run` stays."""
@@ -104,10 +113,10 @@ class ContractTests(Workbench):
         model = model_for(backend, example, tmp_path)
         feeds = example.feeds(SEVERAL, 62)
         for spec in [float_spec(backend, model), *specs(backend, model)]:
-            with opened(backend, spec, example) as engine:
-                before = engine.run(feeds)["y"]
-                layers = engine.layer_times(feeds)
-                assert np.array_equal(engine.run(feeds)["y"], before)
+            engine = shared(backend, spec, example)
+            before = engine.run(feeds)["y"]
+            layers = engine.layer_times(feeds)
+            assert np.array_equal(engine.run(feeds)["y"], before)
             if not layers:
                 pytest.skip("the engine lists no layers")
             times = [layer.ms for layer in layers if layer.ms is not None]

@@ -15,7 +15,7 @@ from pytest_quant.backends import Backend, Feeds
 from pytest_quant.errors import BuildError, DataError, ModelError, UsageError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.examples import dense, unknown_operator
-from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, float_spec, model_for, opened, specs
+from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, float_spec, model_for, opened, shared, specs
 
 # ruff: noqa: S101
 
@@ -82,11 +82,11 @@ class FailureTests(Workbench):
         spoil, message = _BAD_FEEDS[kind]
         example = dense()
         feeds = example.feeds(SEVERAL, 80)
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            for call in (engine.run, engine.prepare):
-                with pytest.raises(DataError, match=message):
-                    call(spoil(feeds))
-            np.testing.assert_allclose(engine.run(feeds)["y"], example.compute(feeds)["y"], rtol=1e-4, atol=1e-5)
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        for call in (engine.run, engine.prepare):
+            with pytest.raises(DataError, match=message):
+                call(spoil(feeds))
+        np.testing.assert_allclose(engine.run(feeds)["y"], example.compute(feeds)["y"], rtol=1e-4, atol=1e-5)
 
     def test_unknown_option(self, backend: Backend, tmp_path: Path) -> None:
         """An option that the backend does not know is a UsageError that names it."""

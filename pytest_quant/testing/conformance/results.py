@@ -12,7 +12,16 @@ import pytest
 
 from pytest_quant.backends import Backend
 from pytest_quant.testing.conformance.examples import Example, conv, dense, tokens, two_by_two
-from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, float_spec, model_for, opened, specs, sqnr_db
+from pytest_quant.testing.conformance.workbench import (
+    SEVERAL,
+    Workbench,
+    float_spec,
+    model_for,
+    opened,
+    shared,
+    specs,
+    sqnr_db,
+)
 
 
 class ProofTests(Workbench):
@@ -21,8 +30,8 @@ class ProofTests(Workbench):
     def test_float_is_float(self, backend: Backend, tmp_path: Path) -> None:
         """A float engine runs all its eligible compute in float."""
         example = conv()
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            found = engine.coverage(example.feeds(1, 70))
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        found = engine.coverage(example.feeds(1, 70))
         assert found.pct == 100.0
         assert found.opaque_nodes == 0
         assert found.float_nodes == ()
@@ -32,9 +41,9 @@ class ProofTests(Workbench):
         example = dense()
         feeds = example.feeds(SEVERAL, 71)
         for spec in specs(backend, model_for(backend, example, tmp_path)):
-            with opened(backend, spec, example) as engine:
-                found = engine.coverage(feeds)
-                outputs = engine.run(feeds)["y"]
+            engine = shared(backend, spec, example)
+            found = engine.coverage(feeds)
+            outputs = engine.run(feeds)["y"]
             assert found.pct == 100.0, spec.id
             assert found.unit in ("MACs", "nodes")
             assert not np.array_equal(outputs, example.compute(feeds)["y"]), spec.id
@@ -45,9 +54,9 @@ class ProofTests(Workbench):
         example = make()
         feeds = example.feeds(SEVERAL, 72)
         for spec in specs(backend, model_for(backend, example, tmp_path), exclude=example.nodes):
-            with opened(backend, spec, example) as engine:
-                found = engine.coverage(feeds)
-                outputs = engine.run(feeds)["y"]
+            engine = shared(backend, spec, example)
+            found = engine.coverage(feeds)
+            outputs = engine.run(feeds)["y"]
             assert found.pct == 0.0, spec.id
             assert len(found.float_nodes) == len(example.nodes), spec.id
             np.testing.assert_allclose(outputs, example.compute(feeds)["y"], rtol=1e-4, atol=1e-4)
@@ -56,8 +65,8 @@ class ProofTests(Workbench):
         """With the smaller of two layers excluded coverage lies between 0 and 100, by MACs 2048 of 2368."""
         example = dense()
         for spec in specs(backend, model_for(backend, example, tmp_path), exclude=("second",)):
-            with opened(backend, spec, example) as engine:
-                found = engine.coverage(example.feeds(SEVERAL, 73))
+            engine = shared(backend, spec, example)
+            found = engine.coverage(example.feeds(SEVERAL, 73))
             expected = 100.0 * 2048 / 2368 if found.unit == "MACs" else 50.0
             assert found.pct == pytest.approx(expected), spec.id
 
@@ -65,16 +74,16 @@ class ProofTests(Workbench):
         """The rows of the table hold the two eligible nodes, and no row has more quantized nodes than nodes."""
         example = conv()
         for spec in specs(backend, model_for(backend, example, tmp_path)):
-            with opened(backend, spec, example) as engine:
-                found = engine.coverage(example.feeds(SEVERAL, 74))
+            engine = shared(backend, spec, example)
+            found = engine.coverage(example.feeds(SEVERAL, 74))
             assert sum(row.nodes for row in found.by_op) >= 2, spec.id
             assert all(row.quantized_nodes <= row.nodes for row in found.by_op), spec.id
 
     def test_provider(self, backend: Backend, tmp_path: Path) -> None:
         """The provider that ran the nodes is the one that the engine names."""
         example = dense()
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            assert engine.coverage(example.feeds(1, 75)).provider == engine.provider
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        assert engine.coverage(example.feeds(1, 75)).provider == engine.provider
 
 
 _MIN_SQNR_DB = {"int8": 20.0, "fp8": 15.0, "int4": 8.0}
@@ -92,8 +101,8 @@ class ResultTests(Workbench):
         """The FP32 engine gives what plain numpy gives, for one sample and for several."""
         example = make()
         feeds = example.feeds(n, 50)
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            found = engine.run(feeds)
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        found = engine.run(feeds)
         wanted = example.compute(feeds)
         assert found.keys() == wanted.keys()
         for name, array in wanted.items():
@@ -107,8 +116,8 @@ class ResultTests(Workbench):
         feeds = example.feeds(SEVERAL, 50)
         wanted = example.compute(feeds)
         for spec in specs(backend, model_for(backend, example, tmp_path)):
-            with opened(backend, spec, example) as engine:
-                found = engine.run(feeds)
+            engine = shared(backend, spec, example)
+            found = engine.run(feeds)
             assert {name: array.shape for name, array in found.items()} == {n: a.shape for n, a in wanted.items()}
             assert sqnr_db(wanted, found) > _MIN_SQNR_DB[spec.precision], spec.id
 
@@ -116,18 +125,18 @@ class ResultTests(Workbench):
         """Seven samples at once, and four and then three, give the same outputs."""
         example = conv()
         feeds = example.feeds(7, 51)
-        with opened(backend, float_spec(backend, model_for(backend, example, tmp_path)), example) as engine:
-            whole = engine.run(feeds)["y"]
-            parts = [engine.run({"x": feeds["x"][rows]})["y"] for rows in (slice(4), slice(4, 7))]
+        engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
+        whole = engine.run(feeds)["y"]
+        parts = [engine.run({"x": feeds["x"][rows]})["y"] for rows in (slice(4), slice(4, 7))]
         np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-4, atol=1e-5)
 
     def test_dynamic_axis(self, backend: Backend, tmp_path: Path) -> None:
         """One engine takes inputs of two lengths when the axis is free."""
         model = model_for(backend, tokens(), tmp_path)
-        with opened(backend, float_spec(backend, model), tokens()) as engine:
-            for length in (3, 11):
-                feeds = tokens(length).feeds(2, 52)
-                np.testing.assert_allclose(engine.run(feeds)["y"], tokens().compute(feeds)["y"], rtol=1e-4, atol=1e-5)
+        engine = shared(backend, float_spec(backend, model), tokens())
+        for length in (3, 11):
+            feeds = tokens(length).feeds(2, 52)
+            np.testing.assert_allclose(engine.run(feeds)["y"], tokens().compute(feeds)["y"], rtol=1e-4, atol=1e-5)
 
     def test_fixed_batch(self, backend: Backend, tmp_path: Path) -> None:
         """A model whose batch size is fixed says so and runs at that size."""
@@ -135,8 +144,8 @@ class ResultTests(Workbench):
         spec = float_spec(backend, model_for(backend, example, tmp_path))
         assert [tensor.shape[0] for tensor in backend.signature(spec.model).inputs if tensor.shape] == [4]
         feeds = example.feeds(4, 53)
-        with opened(backend, spec, example) as engine:
-            np.testing.assert_allclose(engine.run(feeds)["y"], example.compute(feeds)["y"], rtol=1e-4, atol=1e-5)
+        engine = shared(backend, spec, example)
+        np.testing.assert_allclose(engine.run(feeds)["y"], example.compute(feeds)["y"], rtol=1e-4, atol=1e-5)
 
     def test_same_again(self, backend: Backend, tmp_path: Path) -> None:
         """The same batch gives the same bits, within one engine and from a second one of the same build."""

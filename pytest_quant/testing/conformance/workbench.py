@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,10 @@ SEVERAL = 16
 """Samples in a batch where their number is not the point: what compiles for each number does so once."""
 
 
+_SHARED: dict[tuple[object, ...], Engine] = {}
+_AT_THE_END = ExitStack()
+
+
 class Workbench:
     """Base of the tests: the fixture to override, and how specs are built."""
 
@@ -28,6 +32,12 @@ class Workbench:
     def backend(self) -> Backend:
         """Return the backend under test; every author overrides this."""
         raise NotImplementedError("override the fixture 'backend'")
+
+    @classmethod
+    def teardown_class(cls) -> None:
+        """Close the engines that the tests shared."""
+        _SHARED.clear()
+        _AT_THE_END.close()
 
 
 def model_for(backend: Backend, example: Example, folder: Path) -> Model:
@@ -73,6 +83,20 @@ def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> l
 def float_spec(backend: Backend, model: Model) -> EngineSpec:
     """Return the spec of the FP32 reference."""
     return EngineSpec(backend.name, "fp32", None, model, options=options_for(backend))
+
+
+def shared(backend: Backend, spec: EngineSpec, example: Example) -> Engine:
+    """Return an engine that all tests of a class share; it is built at its first use and closed after the last test.
+
+    Parameters
+    ----------
+    backend, spec : what to build, and with what.
+    example : gives the calibration samples and the shapes.
+    """
+    key = (spec.id, spec.exclude, example.name, *sorted(backend.ingredients(shaped(backend, spec, example)).items()))
+    if key not in _SHARED:
+        _SHARED[key] = _AT_THE_END.enter_context(opened(backend, spec, example))
+    return _SHARED[key]
 
 
 @contextmanager
