@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.example import EXAMPLE, ExampleRun, environment, run_example
+from tests.support.example import EXAMPLE, ExampleRun, environment
 
 CHECKS = (
     "test_digits.py::test_int8_is_as_good_and_all_of_it_is_int8",
@@ -92,15 +92,6 @@ def test_a_run_leaves_nothing_but_its_own_folder(example: Path, first_run: Examp
     """Beside what was asked for, only ``.quant`` is new; pytest-benchmark leaves no folder."""
     known = {path.name for path in EXAMPLE.iterdir()} | {".quant", "run.json", "__pycache__"}
     assert {path.name for path in example.iterdir()} <= known
-
-
-def test_two_workers_find_the_same(example: Path, first_run: ExampleRun) -> None:
-    """Under ``-n 2`` every verdict but those on time is the same, no good engine fails, each record is there once."""
-    run = run_example(example, "-n", "2", "--quant-max-time=1", "--quant-diagnose-time=0")
-    assert Counter(check["nodeid"] for check in run.document["checks"]) == Counter(CHECKS)
-    assert facts(run) == facts(first_run)
-    for name, check in run.checks.items():
-        assert check["status"] != "FAIL" or name in CAUGHT, run.output
 
 
 def test_the_data_is_the_same_on_every_machine() -> None:
