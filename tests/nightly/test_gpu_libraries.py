@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_quant.backends.cuda.memory import DeviceClock
-from pytest_quant.backends.ort.device_clock import on_stream
+from pytest_quant.backends.ort.gpu_engine import on_stream
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
 from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.trt.provider_build import LISTS_LAYERS

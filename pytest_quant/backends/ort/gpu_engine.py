@@ -2,14 +2,19 @@
 
 The time of its layers is taken in a process of its own, which waits for each kernel: without that, the time of a node
 is the time to hand its kernels over, not to run them.
+
+Whole runs are timed by events on a stream of our own. ONNX Runtime shows no events of the streams that it makes, and
+takes one that it is given. Its Python binding has no page-locked memory of the CUDA provider either (version 1.31), so
+copies are timed with memory of the stream's library.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,17 +23,96 @@ import numpy as np
 
 from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.cuda.memory import GRAPH_NOTE
-from pytest_quant.backends.layers import LayerTime
-from pytest_quant.backends.ort.device_clock import device_clock, on_stream, time_parts
+from pytest_quant.backends.cuda.device import open_device
+from pytest_quant.backends.cuda.memory import GRAPH_NOTE, DeviceClock, DeviceMemory, make_clock
+from pytest_quant.backends.layers import LayerTime, device_times
 from pytest_quant.backends.ort.engine import OrtEngine
 from pytest_quant.backends.ort.layers import time_layers
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, new_run_options
 from pytest_quant.backends.runtime import failed
-from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.errors import BackendUnavailable, BuildError, QuantError
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
+
+
+def on_stream(clock: DeviceClock, providers: Sequence[Provider]) -> tuple[Provider, ...]:
+    """Return `providers`, those of a GPU with the option to run on the stream of `clock`."""
+    ours = {"has_user_compute_stream": "1", "user_compute_stream": str(clock.stream)}
+    return tuple(
+        Provider(provider.name, {**provider.options, **ours}, provider.devices)
+        if provider.name in (CUDA, TENSORRT)
+        else provider
+        for provider in providers
+    )
+
+
+def time_parts(
+    clock: DeviceClock,
+    start: Callable[[], object],
+    inputs: Sequence[int],
+    outputs: Callable[[], Sequence[tuple[int, int]]],
+) -> DeviceTimes:
+    """Time a run and its copies by events, and the host's part in the run.
+
+    Parameters
+    ----------
+    clock : of the stream that `start` uses.
+    start : starts a run over inputs that are on the device.
+    inputs : sizes in bytes.
+    outputs : returns address and size in bytes of each output, once there was a run.
+    """
+    memory = clock.memory
+    with memory.current(), ExitStack() as stack:
+        start()
+        clock.wait()
+        into = [stack.enter_context(_room(memory, size)) for size in inputs]
+        # Outputs of every run have the sizes of those of the first, and may lie elsewhere.
+        out = [stack.enter_context(_locked(memory, size)) for _, size in outputs()]
+
+        def copy_in() -> None:
+            for host, address in into:
+                memory.copy_in(address, host, clock.stream)
+
+        def copy_out() -> None:
+            for host, (address, _) in zip(out, outputs(), strict=True):
+                memory.copy_out(host, address, clock.stream)
+
+        return device_times(copy_in, start, copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True)
+
+
+@contextmanager
+def _room(memory: DeviceMemory, size: int) -> Iterator[tuple[Any, int]]:
+    """Give page-locked memory of the host and an address on the device, both of `size` bytes."""
+    address = memory.allocate(max(1, size))
+    try:
+        with _locked(memory, size) as host:
+            yield host, address
+    finally:
+        memory.free(address)
+
+
+@contextmanager
+def _locked(memory: DeviceMemory, size: int) -> Iterator[Any]:
+    host = memory.lock(max(1, size))
+    try:
+        yield host[:size]
+    finally:
+        memory.unlock(host)
+
+
+@cache
+def device_clock(index: int = 0) -> tuple[DeviceClock | None, str]:
+    """Return the clock of GPU `index`, which all sessions of a process share; or ``None`` and why there is none.
+
+    ONNX Runtime runs without one: the library is not installed, or is made for a newer driver than ONNX Runtime is.
+    """
+    try:
+        memory = open_device(index)
+    except (BackendUnavailable, BuildError) as error:
+        return None, "; ".join(part for part in (error.what, error.value, error.fix) if part)
+    return make_clock(memory), ""
+
 
 _GRAPH_ID = "gpu_graph_id"
 """Key of a run: the CUDA graph that it captures the first time and replays afterwards."""
@@ -174,13 +258,13 @@ def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider],
 
 def time_here(engine: Path, model: Path, providers: Sequence[Provider], feeds: Feeds) -> tuple[LayerTime, ...]:
     """Load the libraries of the GPU providers into this process, which is a new one, and profile there."""
-    for one in providers:
-        if one.name in (CUDA, TENSORRT):
-            found = find_provider(one.name)
-            if not found.available:
+    for provider in providers:
+        if provider.name in (CUDA, TENSORRT):
+            support = find_provider(provider.name)
+            if not support.available:
                 raise BuildError(
-                    f"{one.name} does not load in the process that profiles {engine.name}",
-                    value=found.reason,
-                    fix=found.fix or None,
+                    f"{provider.name} does not load in the process that profiles {engine.name}",
+                    value=support.reason,
+                    fix=support.fix or None,
                 )
     return time_layers(engine, model, providers, feeds)

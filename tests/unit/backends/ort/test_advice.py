@@ -53,7 +53,7 @@ def test_another_scheme_is_offered_where_it_takes_something(tmp_path: Path) -> N
 def test_a_backend_without_the_scheme_does_not_offer_it(tmp_path: Path) -> None:
     """ort-openvino has static and qat."""
     recurrent(tmp_path / "lstm.onnx")
-    found = [one.paste for one in OrtOpenVinoBackend().remedies(_spec(tmp_path / "lstm.onnx"))]
+    found = [remedy.paste for remedy in OrtOpenVinoBackend().remedies(_spec(tmp_path / "lstm.onnx"))]
     assert found
     assert not any(paste.startswith("scheme=") for paste in found)
 
@@ -65,7 +65,7 @@ def test_openvino_offers_its_own_words(tmp_path: Path) -> None:
     backend = get_backend("openvino")
     spec = EngineSpec("openvino", "int8", "static", Model.from_onnx(tmp_path / "net.onnx"))
     mixed = EngineSpec("openvino", "int8", "static", spec.model, options=(("preset", "mixed"),))
-    found, others = ([one.paste for one in backend.remedies(one_spec)] for one_spec in (spec, mixed))
+    found, others = ([remedy.paste for remedy in backend.remedies(one_spec)] for one_spec in (spec, mixed))
     assert found[0] == "options={'preset': 'mixed'}"
     assert not any("entropy" in paste or "transformer" in paste for paste in found)
     assert "options={'preset': 'mixed'}" not in others

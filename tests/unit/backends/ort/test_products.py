@@ -37,7 +37,7 @@ def test_two_free_axes(tmp_path: Path) -> None:
     """Batch and length both come from the feeds."""
     path = tmp_path / "tokens.onnx"
     onnx.save_model(tokens().proto, path)
-    assert [one.macs for one in find_products(path, tokens(11).feeds(2, 0))] == [2 * 11 * 16 * 4]
+    assert [product.macs for product in find_products(path, tokens(11).feeds(2, 0))] == [2 * 11 * 16 * 4]
 
 
 def test_a_shape_that_is_computed_from_sizes(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_grouped_convolutions(
     feeds = {"x": np.zeros((batch, channels * groups, size, size), np.float32)}
     side = size - kernel + 1
     expected = batch * out * groups * side * side * channels * kernel * kernel
-    assert [one.macs for one in find_products(path, feeds)] == [expected]
+    assert [product.macs for product in find_products(path, feeds)] == [expected]
 
 
 def test_a_bias_names_the_kernel(tmp_path: Path) -> None:

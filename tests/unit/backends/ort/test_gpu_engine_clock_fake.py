@@ -12,8 +12,7 @@ import pytest
 from pytest_quant.backends.cuda import device
 from pytest_quant.backends.cuda.memory import make_clock
 from pytest_quant.backends.ort import gpu_engine
-from pytest_quant.backends.ort.device_clock import device_clock, on_stream
-from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
+from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, on_stream
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.session import Provider
@@ -171,7 +170,7 @@ def test_the_timed_run_waits_for_our_stream(engine: OrtGpuEngine, memory: Tickin
 def test_sessions_of_other_processes_get_no_stream_of_ours(engine: OrtGpuEngine) -> None:
     """Its address means nothing there: the providers that the engine hands on are those it was asked for."""
     assert "user_compute_stream" in engine._session.options
-    assert [dict(one.options) for one in engine._providers] == [{"device_id": "0"}]
+    assert [dict(provider.options) for provider in engine._providers] == [{"device_id": "0"}]
 
 
 def test_without_a_library_for_streams_time_is_the_hosts(
@@ -226,7 +225,7 @@ def test_a_graph_is_for_timed_runs_only(memory: TickingMemory, monkeypatch: pyte
     assert _entry(engine._run_options, "gpu_graph_id") == "-1"
     engine._stop()
     assert _entry(engine._run_options, "gpu_graph_id") == "-1"
-    assert [dict(one.options) for one in engine._providers] == [{"device_id": "0"}]
+    assert [dict(provider.options) for provider in engine._providers] == [{"device_id": "0"}]
     plain = _opened(CUDA, memory, monkeypatch, tmp_path)
     assert _entry(plain._run_options, "gpu_graph_id") == ""
     assert "enable_cuda_graph" not in plain._session.options
