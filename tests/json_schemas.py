@@ -159,7 +159,7 @@ def _later(kind: type) -> set[str]:
     """Return the fields of a dataclass that an earlier document may lack."""
     if kind not in _FIRST:
         return set()
-    filled = (one for one in fields(kind) if one.default is not MISSING or one.default_factory is not MISSING)
+    filled = (field for field in fields(kind) if field.default is not MISSING or field.default_factory is not MISSING)
     return {one.name for one in filled} - set(_FIRST[kind])
 
 

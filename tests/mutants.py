@@ -179,9 +179,9 @@ def stages(project: Project, module: str) -> list[tuple[str, ...]]:
         if imported.search(path.read_text("utf-8"))
     )
     beside = [
-        unit / one.parent if one.parts[1:] else unit / f"test_{one.stem}.py"
-        for one in importers
-        if not one.is_relative_to(own)
+        unit / importer.parent if importer.parts[1:] else unit / f"test_{importer.stem}.py"
+        for importer in importers
+        if not importer.is_relative_to(own)
     ]
     of_tests = [
         [path for path in paths if path.is_relative_to(unit) and (project.root / path).exists()]

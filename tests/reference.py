@@ -189,7 +189,7 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             yield f"```text\n{paragraph.removeprefix(chr(8)).strip()}\n```"
         else:
             yield _sentence(paragraph)
-    asked = [one for one in command.params if isinstance(one, click.Option)]
+    asked = [param for param in command.params if isinstance(param, click.Option)]
     if asked:
         yield table(["option", "meaning"], (_option(one) for one in asked))
     if isinstance(command, click.Group):

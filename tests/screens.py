@@ -176,7 +176,9 @@ def _pages() -> str:
         "checks of all kinds": Sources(checks),
         "nothing": replace(empty, next_step="pytest-quant compare"),
     }
-    return _chapters({name: "\n".join(lines_of(one_file(assemble(one)).decode())) for name, one in screens.items()})
+    return _chapters(
+        {name: "\n".join(lines_of(one_file(assemble(screen)).decode())) for name, screen in screens.items()}
+    )
 
 
 def _layer(name: str, op: str, precision: str, ms: float | None, *nodes: str, role: Role = "compute") -> LayerTime:
@@ -217,7 +219,7 @@ def _layers() -> str:
     swapped = replace(PROFILE, reference=CANDIDATE, candidate=REFERENCE)
     quick = replace(PROFILE, reference=replace(REFERENCE, run_ms=2.0), candidate=replace(CANDIDATE, run_ms=1.0))
     built = [
-        replace(side, run_ms=None, layers=tuple(replace(one, ms=None) for one in side.layers))
+        replace(side, run_ms=None, layers=tuple(replace(layer, ms=None) for layer in side.layers))
         for side in (REFERENCE, CANDIDATE)
     ]
     untimed = LayerProfile("n", "net", 1, built[0], built[1], untimed="ort is a float simulation")

@@ -102,9 +102,9 @@ def wrong_with(requirement: str) -> str:
     ours = declared().get(name)
     if ours is None:
         return f"no extra asks for {name}"
-    if not any(asked.extras <= one.extras for one in ours):
+    if not any(asked.extras <= requirement.extras for requirement in ours):
         return f"{name} is declared without [{','.join(sorted(asked.extras))}]"
-    if not any(_share_a_version(asked, one) for one in ours):
+    if not any(_share_a_version(asked, requirement) for requirement in ours):
         return f"{asked} and {', '.join(map(str, ours))} have no version in common"
     return ""
 

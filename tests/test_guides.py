@@ -165,7 +165,7 @@ def test_the_guide_for_authors_names_all_that_one_may_write() -> None:
     written, may = _named("you write in"), _named("you may add to")
     public = {name for name in vars(Backend) if not name.startswith("_")} - written["Backend"]
     assert may["Backend"] == public
-    assert may["Offer"] - {"option", TF32, TARGET} == {one.name for one in fields(Offer)} - written["Offer"]
+    assert may["Offer"] - {"option", TF32, TARGET} == {field.name for field in fields(Offer)} - written["Offer"]
     assert [name for name in may["Engine"] if not hasattr(Engine, name)] == []
 
 

@@ -115,8 +115,8 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
     """
     eligible = [node for node in nodes if node.kind in (Kind.ASKED, Kind.OTHER)]
     opaque = [node for node in nodes if node.kind is Kind.OPAQUE]
-    known = [node.macs for node in (*eligible, *opaque) if node.macs is not None]
-    by_macs = len(known) == len(eligible) + len(opaque) and sum(known) > 0
+    counted = [node.macs for node in (*eligible, *opaque) if node.macs is not None]
+    by_macs = len(counted) == len(eligible) + len(opaque) and sum(counted) > 0
     weights = {id(node): (node.macs or 0) if by_macs else 1 for node in (*eligible, *opaque)}
     hidden = sum(weights[id(node)] for node in opaque)
     total = sum(weights[id(node)] for node in eligible) + hidden if eligible else 0
@@ -148,15 +148,15 @@ def _rows(nodes: Sequence[Tallied]) -> list[OpCoverage]:
         by_type[node.op_type].append(node)
     rows = []
     for op_type, members in by_type.items():
-        known = all(node.macs is not None for node in members)
-        asked = [node for node in members if node.kind is Kind.ASKED]
+        all_counted = all(node.macs is not None for node in members)
+        done = [node for node in members if node.kind is Kind.ASKED]
         rows.append(
             OpCoverage(
                 op_type=op_type,
                 nodes=len(members),
-                quantized_nodes=len(asked),
-                macs=sum(node.macs or 0 for node in members) if known else None,
-                quantized_macs=sum(node.macs or 0 for node in asked) if known else None,
+                quantized_nodes=len(done),
+                macs=sum(node.macs or 0 for node in members) if all_counted else None,
+                quantized_macs=sum(node.macs or 0 for node in done) if all_counted else None,
                 stands_for=members[0].stands_for,
             )
         )

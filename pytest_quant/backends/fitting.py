@@ -27,9 +27,9 @@ def misfit(feeds: Mapping[str, NDArray[Any]], signature: Signature) -> DataError
             return DataError(
                 f"the model's input '{name}' is missing", value=f"inputs given: {', '.join(feeds) or 'none'}"
             )
-        found = _misfit_of(np.asarray(feeds[name]), tensor)
-        if found is not None:
-            return found
+        difference = _misfit_of(np.asarray(feeds[name]), tensor)
+        if difference is not None:
+            return difference
     return None
 
 
@@ -80,7 +80,7 @@ def _misfit_of(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], tensor:
             allowed=f"{len(tensor.shape)} axes, {spelled(tensor)}",
             fix="a batch has a leading sample axis; one sample x is x[None]",
         )
-    if any(size not in (None, found) for size, found in zip(tensor.shape, array.shape, strict=True)):
+    if any(size not in (None, length) for size, length in zip(tensor.shape, array.shape, strict=True)):
         return DataError(f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=spelled(tensor))
     return None
 

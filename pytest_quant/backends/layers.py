@@ -60,10 +60,10 @@ def warm_runs(run: Callable[[], Told]) -> list[Told]:
     for _ in range(_WARM_RUNS):
         run()
     until_s = time.monotonic() + _ENOUGH_S
-    found: list[Told] = []
-    while len(found) < MIN_RUNS or (len(found) < _MAX_RUNS and time.monotonic() < until_s):
-        found.append(run())
-    return found
+    runs: list[Told] = []
+    while len(runs) < MIN_RUNS or (len(runs) < _MAX_RUNS and time.monotonic() < until_s):
+        runs.append(run())
+    return runs
 
 
 def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:

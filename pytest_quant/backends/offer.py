@@ -93,12 +93,12 @@ def check_calibration(spec: EngineSpec, methods: Sequence[str]) -> None:
 
 def calibration_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return what decides the ranges of a calibration beside the model, the data and the library that finds them."""
-    asked = spec.calibration
+    calibration = spec.calibration
     return {
-        "method": asked.method,
-        "percentile": str(asked.percentile) if asked.method == "percentile" else "not used",
-        "samples": str(asked.samples),
-        "batch_size": str(asked.batch_size),
+        "method": calibration.method,
+        "percentile": str(calibration.percentile) if calibration.method == "percentile" else "not used",
+        "samples": str(calibration.samples),
+        "batch_size": str(calibration.batch_size),
     }
 
 

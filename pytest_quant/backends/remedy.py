@@ -28,15 +28,15 @@ def calibrated(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:
     """Yield `spec` with each way to find ranges that it does not use already; samples and batch size stay."""
     own = spec.calibration
     for method in methods:
-        asked = replace(own, method=method.method, percentile=method.percentile)
-        if asked.method != own.method or (asked.method == "percentile" and asked != own):
-            yield Remedy(f"calibration={_calibration_text(asked)}", replace(spec, calibration=asked))
+        calibration = replace(own, method=method.method, percentile=method.percentile)
+        if calibration.method != own.method or (calibration.method == "percentile" and calibration != own):
+            yield Remedy(f"calibration={_calibration_text(calibration)}", replace(spec, calibration=calibration))
 
 
 def with_all_samples(spec: EngineSpec) -> Remedy:
     """Return `spec` calibrated on every calibration sample of the data."""
-    asked = replace(spec.calibration, samples=None)
-    return Remedy(f"calibration={_calibration_text(asked)}", replace(spec, calibration=asked))
+    calibration = replace(spec.calibration, samples=None)
+    return Remedy(f"calibration={_calibration_text(calibration)}", replace(spec, calibration=calibration))
 
 
 def with_option(spec: EngineSpec, name: str, value: object) -> Iterator[Remedy]:
@@ -65,12 +65,12 @@ def without(spec: EngineSpec, nodes: Sequence[str]) -> Remedy:
     return Remedy(f"exclude={list(names)!r}", replace(spec, exclude=names))
 
 
-def _calibration_text(asked: Calibration) -> str:
+def _calibration_text(calibration: Calibration) -> str:
     """Return the value of the key ``calibration``: the method's name where nothing else is set."""
     default = Calibration()
     changed = {
-        field.name: getattr(asked, field.name)
-        for field in fields(asked)
-        if getattr(asked, field.name) != getattr(default, field.name)
+        field.name: getattr(calibration, field.name)
+        for field in fields(calibration)
+        if getattr(calibration, field.name) != getattr(default, field.name)
     }
-    return repr(asked.method) if changed.keys() <= {"method"} else repr(changed)
+    return repr(calibration.method) if changed.keys() <= {"method"} else repr(changed)

@@ -123,9 +123,9 @@ def find_outdated(*wheels: str) -> Availability | None:
     be reported as broken.
     """
     for wheel in wheels:
-        found = installed_version(wheel)
-        if found and not wanted_versions(wheel).contains(found, prereleases=True):
-            reason = f"{wheel} {found} is too old: {wheel}{wanted_versions(wheel)} runs"
+        installed = installed_version(wheel)
+        if installed and not wanted_versions(wheel).contains(installed, prereleases=True):
+            reason = f"{wheel} {installed} is too old: {wheel}{wanted_versions(wheel)} runs"
             return Availability(False, reason=reason, fix=_INSTALL[wheel])
     return None
 
@@ -172,8 +172,8 @@ def wanted_versions(distribution: str) -> SpecifierSet:
         lines = requires(_OWN) or []
     except PackageNotFoundError:
         return SpecifierSet()
-    asked = (one.specifier for one in map(Requirement, lines) if one.name == distribution)
-    return next(asked, SpecifierSet())
+    specifiers = (requirement.specifier for requirement in map(Requirement, lines) if requirement.name == distribution)
+    return next(specifiers, SpecifierSet())
 
 
 def told(error: BaseException) -> str:

@@ -71,8 +71,8 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
         fix = "name an ancestor of BAD as GOOD; in a shallow clone: git fetch --unshallow"
         raise UsageError("GOOD is not before BAD", value=f"{good} is {first[:12]}, {bad} is {last[:12]}", fix=fix)
     with workplace(checkout) as place:
-        asked = Asked(checkout, None, Path.cwd(), (test,), pytest_options, nearest_folder() / "cache")
-        commits = _Commits(asked, place, Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit"))
+        wanted = Asked(checkout, None, Path.cwd(), (test,), pytest_options, nearest_folder() / "cache")
+        commits = _Commits(wanted, place, Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit"))
         say(f"good {commits.named(first)}")
         commits.good = commits.run(first)
         word = commits.judge(last)

@@ -155,9 +155,9 @@ def import_records(files: tuple[Path, ...], place: str | None) -> None:
     for _ in _runs(files):
         pass
     where = history_place(place)
-    added, known = open_store(where).append_many(_runs(files))
-    rest = f", {known} already there" if known else ""
-    say(f"{added} of {added + known} runs added to {_shown(where)}{rest}")
+    added, repeated = open_store(where).append_many(_runs(files))
+    rest = f", {repeated} already there" if repeated else ""
+    say(f"{added} of {added + repeated} runs added to {_shown(where)}{rest}")
 
 
 def _runs(files: tuple[Path, ...]) -> Iterator[RunWithRecords]:

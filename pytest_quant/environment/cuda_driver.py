@@ -45,8 +45,8 @@ def ask_driver(visible: str | None, order: str | None) -> Answer:
     visible, order : values of ``CUDA_VISIBLE_DEVICES`` and ``CUDA_DEVICE_ORDER``, ``None`` where they are not set.
     """
     chosen = {VISIBLE_VARIABLE: visible, ORDER_VARIABLE: order}
-    kept = {name: value for name, value in os.environ.items() if name not in chosen}
-    environment = kept | {name: value for name, value in chosen.items() if value is not None}
+    others = {name: value for name, value in os.environ.items() if name not in chosen}
+    environment = others | {name: value for name, value in chosen.items() if value is not None}
     command = (sys.executable, "-I", __file__)
     try:
         ended = subprocess.run(  # nosec B603 # noqa: S603 - this file
@@ -97,15 +97,15 @@ def _devices() -> list[str]:
     call("cuInit", 0)
     count = ctypes.c_int()
     call("cuDeviceGetCount", ctypes.byref(count))
-    found = []
+    uuids = []
     for number in range(count.value):
         device = ctypes.c_int()
         call("cuDeviceGet", ctypes.byref(device), number)
         uuid = (ctypes.c_ubyte * _UUID_BYTES)()
         # The first version of this function gives the UUID of the card for an instance of it.
         call("cuDeviceGetUuid_v2", ctypes.byref(uuid), device)
-        found.append(bytes(uuid).hex())
-    return found
+        uuids.append(bytes(uuid).hex())
+    return uuids
 
 
 def _answer() -> dict[str, object]:

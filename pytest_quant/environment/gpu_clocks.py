@@ -67,7 +67,7 @@ def clock_notes(samples: Sequence[Clocks]) -> tuple[str, ...]:
     if not samples:
         return ()
     span = _span([one.sm_mhz for one in samples if one.sm_mhz is not None])
-    held = [reason for one in samples for reason in one.held_by]
+    held = [reason for sample in samples for reason in sample.held_by]
     if held:
         each = ", ".join(f"{reason} {_percent(held.count(reason), samples)}" for reason in dict.fromkeys(held))
         share = _percent(sum(bool(one.held_by) for one in samples), samples)

@@ -162,7 +162,7 @@ def fingerprint() -> Environment:
     for gpu in gpus[:1]:
         identity |= {"gpu": gpu.name, "sm": gpu.sm or UNKNOWN}
         # Cards of one model measure the same, so that which of them it was is only noted.
-        context |= {"driver": gpu.driver, "gpu_uuid": ", ".join(one.uuid for one in gpus)}
+        context |= {"driver": gpu.driver, "gpu_uuid": ", ".join(card.uuid for card in gpus)}
     for package in _PACKAGES:
         try:
             context[package] = version(package)

@@ -286,9 +286,9 @@ class Repository:
         ------
         UsageError : CI names a branch that was not fetched.
         """
-        asked = ci_target(os.environ)
-        if asked is not None:
-            return self._fetched(asked)
+        branch = ci_target(os.environ)
+        if branch is not None:
+            return self._fetched(branch)
         default = ask_git(self.root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
         names = ((default.text,) if default.ok else ()) + _USUAL_TARGETS
         return next((name for name in names if self.resolve(name) is not None), None)

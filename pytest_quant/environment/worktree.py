@@ -124,8 +124,8 @@ def sweep() -> None:
 
 def _owner(place: Path) -> tuple[int, Path] | None:
     try:
-        told = json.loads((place / _OWNER).read_text(encoding="utf-8"))
-        return int(told["pid"]), Path(told["repository"])
+        owner = json.loads((place / _OWNER).read_text(encoding="utf-8"))
+        return int(owner["pid"]), Path(owner["repository"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

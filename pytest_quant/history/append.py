@@ -26,9 +26,9 @@ def batches(runs: Iterable[RunToAdd]) -> Iterator[list[RunToAdd]]:
     """Split `runs` into lists that fit into memory and into one short transaction."""
     batch: list[RunToAdd] = []
     records = 0
-    for run, kept in runs:
-        batch.append((run, kept))
-        records += len(kept)
+    for run, of_run in runs:
+        batch.append((run, of_run))
+        records += len(of_run)
         if records >= _ADDED_RECORDS_AT_ONCE or len(batch) >= _ADDED_RUNS_AT_ONCE:
             yield batch
             batch, records = [], 0
@@ -41,19 +41,20 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
     summaries = [(str(row["id"]), row, run, records) for run, records in batch for row in (run_row(run),)]
     # Series before runs, each sorted: two processes that add the same ones take their locks in the same order.
     series = _series_numbers(
-        connection, {one.series: series_row(one) for _, records in batch for one in map(_record, records)}.values()
+        connection,
+        {encoded.series: series_row(encoded) for _, records in batch for encoded in map(_record, records)}.values(),
     )
     new = _new_runs(connection, {run_id: row for run_id, row, _, _ in reversed(summaries)})
     checks: list[Row] = []
-    kept: list[Row] = []
+    rows: list[Row] = []
     added = 0
     for run_id, row, run, records in summaries:
         number = new.pop(run_id, None)
         if number is None:
             continue
         added += 1
-        for position, one in enumerate(records):
-            record = _record(one)
+        for position, each in enumerate(records):
+            record = _record(each)
             place: Row = {"run": number, "position": position}
             digest = digest_of(record.series)
             summary = CheckSummary.of(run, record)
@@ -62,10 +63,10 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
                 | {"series": series[digest], "started_at": row["started_at"]}
                 | {"status": summary.status.value, "figures": summary.figures}
             )
-            kept.append(place | {"record": pack(one)})
+            rows.append(place | {"record": pack(each)})
     if checks:
         connection.execute(insert(CHECKS), checks)
-        connection.execute(insert(RECORDS), kept)
+        connection.execute(insert(RECORDS), rows)
     return added
 
 
@@ -79,8 +80,10 @@ def _series_numbers(connection: Connection, rows: Iterable[Row]) -> dict[str, in
     for _ in range(2):
         missing = sorted(wanted.keys() - numbers.keys())
         for start in range(0, len(missing), _LOOKED_UP_AT_ONCE):
-            asked = missing[start : start + _LOOKED_UP_AT_ONCE]
-            rows_found = connection.execute(select(SERIES.c.digest, SERIES.c.number).where(SERIES.c.digest.in_(asked)))
+            portion = missing[start : start + _LOOKED_UP_AT_ONCE]
+            rows_found = connection.execute(
+                select(SERIES.c.digest, SERIES.c.number).where(SERIES.c.digest.in_(portion))
+            )
             numbers |= {str(digest): int(number) for digest, number in rows_found}
         new = [wanted[digest] for digest in missing if digest not in numbers]
         if not new:

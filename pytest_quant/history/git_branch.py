@@ -67,9 +67,9 @@ class GitFiles:
         if not any(line.endswith(f"\t{self._ref}") for line in there.splitlines()):
             return None
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
-        kept = f"refs/pytest-quant/{self.branch}"
-        self._git("fetch", *options, "--", self.remote, f"+{self._ref}:{kept}")
-        return self._git("rev-parse", "--verify", "--end-of-options", kept).decode().strip()
+        reference = f"refs/pytest-quant/{self.branch}"
+        self._git("fetch", *options, "--", self.remote, f"+{self._ref}:{reference}")
+        return self._git("rev-parse", "--verify", "--end-of-options", reference).decode().strip()
 
     def files(self, commit: str | None) -> dict[str, int]:
         """Return the bytes of everything in a commit, by its path; -1 for what is no file. Nothing without a commit."""
@@ -82,8 +82,8 @@ class GitFiles:
 
     def local(self) -> str | None:
         """Return the commit of the branch of that name in the repository at `root`, ``None`` when there is none."""
-        found = self._run(("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._ref}^{{commit}}"))
-        return found.stdout.decode().strip() if found.returncode == 0 else None
+        tip = self._run(("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._ref}^{{commit}}"))
+        return tip.stdout.decode().strip() if tip.returncode == 0 else None
 
     @contextmanager
     def checked_out(self, commit: str, paths: Collection[str]) -> Iterator[Path]:
@@ -285,8 +285,8 @@ def pull(store: Store, files: GitFiles) -> Pulled:
         if path not in small
     ]
     with files.checked_out(head, small) as folder:
-        added, known = store.append_many(_readable(folder, small, refused))
-    return Pulled(added, known + len(there) - len(new), tuple(refused))
+        added, repeated = store.append_many(_readable(folder, small, refused))
+    return Pulled(added, repeated + len(there) - len(new), tuple(refused))
 
 
 def _readable(folder: Path, paths: Iterable[str], refused: list[str]) -> Iterator[RunWithRecords]:

@@ -127,15 +127,15 @@ def _is_header(document: object, where: str, number: int) -> bool:
 
 def _understood(document: object, where: str, number: int) -> RunWithRecords:
     try:
-        found = run_from_json(document)
-        _refuse_time(found[0].started_at)
+        run = run_from_json(document)
+        _refuse_time(run[0].started_at)
     except HistoryError as error:
         raise HistoryError(
             f"{where}, line {number}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix
         ) from error
     except (OverflowError, RecursionError, MemoryError) as error:
         raise _refusal(where, number, "not a run of checks", f"{type(error).__name__}: {error}"[:80]) from error
-    return found
+    return run
 
 
 def _refuse_time(started_at: str) -> None:

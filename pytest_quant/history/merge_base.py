@@ -84,11 +84,11 @@ def select_base(
         _merge_base(known, git, tip, dirty=dirty) if base is None else (resolve(git, base, known), clean(base))
     )
     line = line_below(git, asked)
-    recorded = set(known([one for each in line for one in each.ids]))
+    recorded = set(known([run_id for each in line for run_id in each.ids]))
     hint = _shallow_hint(git) if len(line) <= MAX_DISTANCE else ""
-    for distance, one in enumerate(line):
-        if recorded.intersection(one.ids):
-            return ChosenBase(one.id, asked, asked_as, distance, hint if distance else "", one.tree)
+    for distance, commit in enumerate(line):
+        if recorded.intersection(commit.ids):
+            return ChosenBase(commit.id, asked, asked_as, distance, hint if distance else "", commit.tree)
     return ChosenBase(None, asked, asked_as, len(line) - 1, hint)
 
 
@@ -113,10 +113,10 @@ def records_of(recorded: Store, one: Committed, beside: Committed | None = None)
 
 def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:
     """Return which records are of other commits with the content of `commit`, as the end of a line; else empty."""
-    others = sorted({one.run.commit[:12] for one in checks if one.run.commit not in (None, commit)})
+    others = sorted({check.run.commit[:12] for check in checks if check.run.commit not in (None, commit)})
     if not others:
         return ""
-    share = "some" if any(one.run.commit == commit for one in checks) else "all"
+    share = "some" if any(each.run.commit == commit for each in checks) else "all"
     return f", {share} of them of the same content as {', '.join(others)}"
 
 

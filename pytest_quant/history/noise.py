@@ -34,7 +34,9 @@ NO_NOISE_KNOWN = LatencyNoise()
 
 def shared_noise(series: Collection[LatencyNoise]) -> LatencyNoise:
     """Return what the noise of several series on one machine has in common, see `common_noise`."""
-    return LatencyNoise(*(common_noise(list(figure)) for figure in zip(*(one.figures for one in series), strict=True)))
+    return LatencyNoise(
+        *(common_noise(list(figure)) for figure in zip(*(each.figures for each in series), strict=True))
+    )
 
 
 def noise_by_machine(points: Iterable[CheckSummary]) -> dict[str, dict[str, LatencyNoise]]:

@@ -52,7 +52,7 @@ class StoredCheck:
 
 def commit_of(checks: Iterable[StoredCheck]) -> str | None:
     """Return the commit of all runs, the last one of several with the same content; ``None`` where they differ."""
-    runs = [one.run for one in checks]
+    runs = [check.run for check in checks]
     trees = {run.tree for run in runs}
     one = len({run.commit for run in runs}) == 1 or (len(trees) == 1 and None not in trees)
     return runs[-1].commit if runs and one else None
@@ -131,12 +131,12 @@ def decode_run(text: str, where: str = "a run") -> Run:
     return _decoded(run_of, text, where, text[:80])
 
 
-def unpack(kept: bytes, where: str = "a record") -> Record:
-    """Return the record that is stored as `kept`; `where` names it in messages. Raises `HistoryError` when damaged."""
+def unpack(packed: bytes, where: str = "a record") -> Record:
+    """Return the record stored as `packed`; `where` names it in messages. Raises `HistoryError` when damaged."""
     try:
-        text = inflate(kept, MOST_RECORD_BYTES)
+        text = inflate(packed, MOST_RECORD_BYTES)
     except ValueError as error:
-        raise _damaged(where, error, repr(kept[:40])) from error
+        raise _damaged(where, error, repr(packed[:40])) from error
     return _decoded(from_json, text, where, text[:80].decode("utf-8", "replace"))
 
 

@@ -165,11 +165,11 @@ def null_draws(
     since : only of runs that started later, in UTC; empty for all.
     """
     mine = dict(identity)
-    known = backend_names()
+    backends = backend_names()
     for check in checks:
         here = dict(check.run.environment.identity) == mine and in_utc(check.run.started_at) > since
         name = check.record.backend
-        if here and name in known and get_backend(name).device == device:
+        if here and name in backends and get_backend(name).device == device:
             yield from _of_latency(check.record.latency)
 
 

@@ -62,13 +62,13 @@ class Store:
         -------
         The number of runs that were added, and of those that were already stored.
         """
-        added = known = 0
+        added = repeated = 0
         for batch in batches(runs):
             with storage_errors(self._shown, "written"), writing(self._engine) as connection:
                 new = add_runs(connection, batch)
             added += new
-            known += len(batch) - new
-        return added, known
+            repeated += len(batch) - new
+        return added, repeated
 
     def runs(self, limit: int | None = None, branch: str | None = None, since: str | None = None) -> list[StoredRun]:
         """Return runs, newest first.
@@ -109,7 +109,7 @@ class Store:
         """Return the records of one run, in their order."""
         wanted = select(RECORDS.c.position, RECORDS.c.record).join(RUNS, RUNS.c.number == RECORDS.c.run)
         rows = self._read(wanted.where(RUNS.c.id == indexed(run_id)).order_by(RECORDS.c.position))
-        return [unpack(kept, _place(run_id, position)) for position, kept in rows]
+        return [unpack(packed, _place(run_id, position)) for position, packed in rows]
 
     def checks(self, series: str | None = None, limit: int | None = None) -> list[StoredCheck]:
         """Return the last `limit` records of one series or of all, newest run first, in the order of each run."""
@@ -122,10 +122,10 @@ class Store:
         """Return those of `known`, ids of commits or of trees, that have a run without uncommitted changes."""
         recorded: set[str] = set()
         for start in range(0, len(known), _ASKED_AT_ONCE):
-            asked = {indexed(commit): commit for commit in known[start : start + _ASKED_AT_ONCE]}
+            by_text = {indexed(commit): commit for commit in known[start : start + _ASKED_AT_ONCE]}
             for column in (RUNS.c.commit, RUNS.c.tree):
-                rows = self._read(select(column).distinct().where(column.in_(asked), ~RUNS.c.dirty))
-                recorded |= {asked[str(found)] for (found,) in rows}
+                rows = self._read(select(column).distinct().where(column.in_(by_text), ~RUNS.c.dirty))
+                recorded |= {by_text[str(found)] for (found,) in rows}
         return recorded
 
     def launches(self, *known: str) -> list[StoredCheck]:
@@ -222,8 +222,8 @@ def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
 
 
 def _clean(known: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    asked = [indexed(one) for one in known]
-    return RUNS.c.commit.in_(asked) | RUNS.c.tree.in_(asked), ~RUNS.c.dirty
+    values = [indexed(each) for each in known]
+    return RUNS.c.commit.in_(values) | RUNS.c.tree.in_(values), ~RUNS.c.dirty
 
 
 def _checks() -> Select[*tuple[Any, ...]]:
@@ -244,7 +244,8 @@ def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]
         if number not in runs:
             runs[number] = decode_run(document, f"run {run_id}")
     return [
-        StoredCheck(runs[number], unpack(kept, _place(run_id, position))) for number, run_id, _, position, kept in rows
+        StoredCheck(runs[number], unpack(packed, _place(run_id, position)))
+        for number, run_id, _, position, packed in rows
     ]
 
 

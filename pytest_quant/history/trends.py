@@ -86,8 +86,8 @@ def _by_group(
     groups: dict[tuple[str, str], list[CheckSummary]] = {}
     for point in points:
         groups.setdefault(group_of(point), []).append(point)
-    found = (sequence_of(group, machine) for (_, machine), group in groups.items())
-    return (one for one in found if one.levels.values)
+    sequences = (sequence_of(group, machine) for (_, machine), group in groups.items())
+    return (one for one in sequences if one.levels.values)
 
 
 def _scores(points: Sequence[CheckSummary], machine: str) -> _Sequence:
@@ -110,8 +110,8 @@ def _speeds(points: Sequence[CheckSummary], machine: str) -> _Sequence:
 def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[Change]:
     """Yield the changes of a sequence, each with the p of the whole family of `tests` sequences."""
     values = sequence.levels.values
-    found = _steps(values) if sequence.exact else change_points(values, significance=significance)
-    for one in found:
+    points = _steps(values) if sequence.exact else change_points(values, significance=significance)
+    for one in points:
         point = replace(one, p_value=min(tests * one.p_value, 1.0))
         size = point.after - point.before
         if sequence.quantity != "score":
@@ -152,9 +152,9 @@ def _levels(points: Sequence[CheckSummary], value_of: Callable[[CheckSummary], f
         if value is not None and point.commit is not None:
             values.setdefault(point.commit, []).append(value)
             started.setdefault(point.commit, point.started_at)
-    kept = list(values)[-MOST_COMMITS:]
-    means = [statistics.fmean(values[commit]) for commit in kept]
-    return _Levels(kept, [started[commit] for commit in kept], means)
+    latest = list(values)[-MOST_COMMITS:]
+    means = [statistics.fmean(values[commit]) for commit in latest]
+    return _Levels(latest, [started[commit] for commit in latest], means)
 
 
 def _log(value: float | None) -> float | None:

@@ -130,12 +130,12 @@ def recover(place: str | Path, root: Path) -> Recovered:
             with _owned(file) as dead:
                 if not dead:
                     continue
-                found = _read(file)
-                if found:
+                unfinished = _read(file)
+                if unfinished:
                     store = store or open_store(place)
-                added = [store.append(run, kept) for run, kept in found] if store else []
+                added = [store.append(run, records) for run, records in unfinished] if store else []
                 runs += sum(added)
-                checks += sum(len(kept) for new, (_, kept) in zip(added, found, strict=True) if new)
+                checks += sum(len(records) for new, (_, records) in zip(added, unfinished, strict=True) if new)
                 file.unlink(missing_ok=True)
         except (HistoryError, OSError, NotImplementedError) as error:
             refused.append(f"{file} holds checks of a run that was killed, and they cannot be added: {error}")

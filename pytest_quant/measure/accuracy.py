@@ -84,7 +84,9 @@ class _Comparison:
 
     def __init__(self, metric: ResolvedMetric | None, output: str | None, channels: Sequence[ChannelGroup]) -> None:
         self.output = output
-        self.groups = {one.output: [group for group in channels if group.output == one.output] for one in channels}
+        self.groups = {
+            channel.output: [group for group in channels if group.output == channel.output] for channel in channels
+        }
         self.n = 0
         self.faults: dict[tuple[str, str], OutputFault] = {}
         self.compared: dict[str, _Compared] = {}
@@ -99,9 +101,9 @@ class _Comparison:
         """Add a pair: every output of the reference is compared with the candidate's."""
         if self.output is None:
             self.output = next(iter(pair.reference))
-        known = [*pair.reference, *(group.name for groups in self.groups.values() for group in groups)]
-        if self.output not in known:
-            raise UsageError(f"the model has no output '{self.output}'", allowed=nearest(self.output, known))
+        names = [*pair.reference, *(group.name for groups in self.groups.values() for group in groups)]
+        if self.output not in names:
+            raise UsageError(f"the model has no output '{self.output}'", allowed=nearest(self.output, names))
         self.n += pair.n
         for name, padded in pair.reference.items():
             given = pair.candidate.get(name)
@@ -153,14 +155,14 @@ class _Comparison:
         for output in self.compared.values():
             self._note(output.constant.fault(output.name))
         # Outputs of text have no figures, and identical ones are never the worst.
-        apart = [one for one in compared if one.max_abs_error is not None and not one.identical] or compared
+        apart = [each for each in compared if each.max_abs_error is not None and not each.identical] or compared
         worst = min(apart, key=lambda one: _or_least(one.sqnr_db), default=None)
         farthest = max(apart, key=lambda one: _or_least(one.max_abs_error), default=None)
         return AccuracyResult(
             n=self.n,
             agreement_pct=None if classes is None else classes.agreement_pct,
             sqnr_db=None if worst is None else worst.sqnr_db,
-            cosine=min((one.cosine for one in apart), key=_or_least, default=None),
+            cosine=min((error.cosine for error in apart), key=_or_least, default=None),
             max_abs_error=None if farthest is None else farthest.max_abs_error,
             max_abs_error_sample=None if farthest is None else farthest.sample,
             by_output=compared,
@@ -273,9 +275,9 @@ def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> Re
         return None
     metric = resolve_metric(check.metric, data.labels, outputs[output].shape, data.label_type)
     if metric is None:
-        asked = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]
-        if asked:
-            _refuse(asked[0], data, outputs, output)
+        names = [name for name in limits_on("score", "reference") if getattr(check.limits, name) is not None]
+        if names:
+            _refuse(names[0], data, outputs, output)
         return None
     if metric.reads_classes and data.label_range is not None:
         _check_labels(data.label_range, outputs, output)
@@ -306,7 +308,7 @@ def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
 
 def _scores(outputs: Outputs, output: str, highest: float) -> str:
     """Return the first output but `output` that has a score for each class up to index `highest`; empty without one."""
-    others = [name for name, one in outputs.items() if name != output and one.ndim == 2 and one.dtype.kind == "f"]
+    others = [name for name, array in outputs.items() if name != output and array.ndim == 2 and array.dtype.kind == "f"]
     return next((name for name in others if outputs[name].shape[1] > highest), "")
 
 

@@ -138,7 +138,7 @@ def find_batching(
     return _free(single, data, asked_axes, batch_size, timed_size)
 
 
-def _free(single: Batched, data: Data, asked: Mapping[str, int | None], batch_size: int, timed_size: int) -> Batched:
+def _free(single: Batched, data: Data, sizes: Mapping[str, int | None], batch_size: int, timed_size: int) -> Batched:
     engine = single.engine
     whole = data.first(batch_size)
     fewer = min(_PROBED, batch_size - 1)
@@ -146,23 +146,23 @@ def _free(single: Batched, data: Data, asked: Mapping[str, int | None], batch_si
     try:
         large, small = (engine.run(single.feeds(feeds)) for feeds in (whole, part))
     except QuantError as error:
-        return _one_by_one(single, data, asked, f"a run of {batch_size} samples fails, {_last_line(error)}")
+        return _one_by_one(single, data, sizes, f"a run of {batch_size} samples fails, {_last_line(error)}")
     output_axes: dict[str, int | None] = {}
     for name, array in large.items():
         one, other = np.shape(array), np.shape(small.get(name, 0))
         fits = [axis for axis in range(min(len(one), len(other))) if one[axis] == batch_size and other[axis] == fewer]
-        if name in asked and asked[name] is not None and asked[name] not in fits:
+        if name in sizes and sizes[name] is not None and sizes[name] not in fits:
             raise ModelError(
-                f"batch_axes says that axis {asked[name]} of output '{name}' counts samples, and it does not",
+                f"batch_axes says that axis {sizes[name]} of output '{name}' counts samples, and it does not",
                 value=f"shape {one} for a batch of {batch_size}, {other} for {fewer}",
                 allowed=" or ".join(f"axis {axis}" for axis in fits) or "None: no axis counts samples",
             )
-        output_axes[name] = asked[name] if name in asked else next(iter(fits), None)
+        output_axes[name] = sizes[name] if name in sizes else next(iter(fits), None)
     lost = [name for name, axis in output_axes.items() if axis is None]
     if lost:
         shape = np.shape(large[lost[0]])
         why = f"output '{lost[0]}' has shape {shape} for {batch_size} samples, and no axis counts them"
-        return _one_by_one(replace(single, output_axes=output_axes), data, asked, why)
+        return _one_by_one(replace(single, output_axes=output_axes), data, sizes, why)
     batched = replace(single, output_axes=output_axes, batch_size=batch_size)
     together = {name: _by_sample(name, array, output_axes[name], fewer) for name, array in small.items()}
     batched = replace(batched, itself=_apart(batched, together, batched.run(part, fewer), fewer))
@@ -195,7 +195,7 @@ def _as_timed(batched: Batched, data: Data, part: Feeds, together: Outputs, time
     return replace(batched, batch_size=timed_size, notes=(*batched.notes, note))
 
 
-def _one_by_one(single: Batched, data: Data, asked: Mapping[str, int | None], why: str) -> Batched:
+def _one_by_one(single: Batched, data: Data, sizes: Mapping[str, int | None], why: str) -> Batched:
     """Return an engine that runs sample by sample.
 
     Axis 0 of an output is its batch axis where its size is 1 in the outputs of the first samples.
@@ -204,7 +204,7 @@ def _one_by_one(single: Batched, data: Data, asked: Mapping[str, int | None], wh
     output_axes = dict(single.output_axes)
     for name in runs[0]:
         leads = all(np.ndim(run[name]) > 0 and np.shape(run[name])[0] == 1 for run in runs)
-        output_axes.setdefault(name, asked.get(name, 0 if leads else None))
+        output_axes.setdefault(name, sizes.get(name, 0 if leads else None))
     batched = replace(single, output_axes=output_axes, batch_size=1)
     feeds = next(_first_batches(data, single))
     again = _apart(batched, batched.run(feeds, 1), batched.run(feeds, 1), 1)
@@ -219,16 +219,16 @@ def _first_batches(data: Data, single: Batched) -> Iterator[Feeds]:
         yield batch.feeds
 
 
-def _together(fixed: Batched, data: Data, asked: Mapping[str, int | None]) -> Batched:
+def _together(fixed: Batched, data: Data, sizes: Mapping[str, int | None]) -> Batched:
     """Return an engine of a graph with a fixed batch size: the first axis of that size is an output's batch axis."""
     feeds, n = data.first(fixed.batch_size), fixed.batch_size
     first = fixed.engine.run(fixed.feeds(feeds))
     output_axes: dict[str, int | None] = {}
     for name, array in first.items():
         fits: list[int | None] = [axis for axis, size in enumerate(np.shape(array)) if size == n]
-        if name in asked:
+        if name in sizes:
             fits.append(None)
-        output_axes[name] = asked.get(name, next(iter(fits), None))
+        output_axes[name] = sizes.get(name, next(iter(fits), None))
         if output_axes[name] not in fits:
             raise _no_axis(name, np.shape(array), n)
     batched = replace(fixed, output_axes=output_axes)
@@ -247,8 +247,8 @@ def _apart(batched: Batched, one: Outputs, other: Outputs, n: int) -> SelfDiffer
         return _STEADY
     values = [_largest(left, other.get(name)) for name, left in one.items()]
     changed = [_changed(left, other.get(name)) for name, left in one.items()]
-    known = [share for share in changed if share is not None]
-    return SelfDifference(batched.engine.spec.id, n, relative, max(values), max(known) if known else None)
+    shares = [share for share in changed if share is not None]
+    return SelfDifference(batched.engine.spec.id, n, relative, max(values), max(shares) if shares else None)
 
 
 def _largest(one: NDArray[Any], other: NDArray[Any] | None) -> float:

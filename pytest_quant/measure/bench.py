@@ -72,7 +72,7 @@ class Bench:
 
     def compare_again(self) -> AccuracyResult | None:
         """Evaluate both engines once more where one is nondeterministic by more than rounding, else return ``None``."""
-        if not any(one.relative > SELF_ROUNDING or one.top1_pct for one in self.unsteady):
+        if not any(difference.relative > SELF_ROUNDING or difference.top1_pct for difference in self.unsteady):
             return None
         return self._compare(self.candidate, self.data, run_over(self.reference.batched, self.data))
 
@@ -80,7 +80,7 @@ class Bench:
     def unsteady(self) -> tuple[SelfDifference, ...]:
         """How far each engine that is nondeterministic differs from itself."""
         both = (opened.batched.itself for opened in (self.reference, self.candidate))
-        return tuple(one for one in both if one.relative)
+        return tuple(each for each in both if each.relative)
 
     @property
     def latency_batch_size(self) -> int:

@@ -103,13 +103,13 @@ def _pause_monitors() -> list[tuple[int, int]]:
     if sys.version_info < (3, 12):
         return []
     active = [tool for tool in _MONITORS if sys.monitoring.get_tool(tool) is not None]
-    asked = [(tool, events) for tool in active if (events := sys.monitoring.get_events(tool))]
-    for tool, _ in asked:
+    monitored = [(tool, events) for tool in active if (events := sys.monitoring.get_events(tool))]
+    for tool, _ in monitored:
         sys.monitoring.set_events(tool, sys.monitoring.events.NO_EVENTS)
-    return asked
+    return monitored
 
 
-def _resume_monitors(asked: list[tuple[int, int]]) -> None:
+def _resume_monitors(monitored: list[tuple[int, int]]) -> None:
     if sys.version_info >= (3, 12):
-        for tool, events in asked:
+        for tool, events in monitored:
             sys.monitoring.set_events(tool, events)

@@ -106,7 +106,7 @@ def rounds_of_tails(plan: LatencyPlan, beyond: int = 1) -> int:
     Runs of one block may share one burst, so that a round is worth one run; `beyond` of the rounds may be freaks.
     """
     tails = [percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0]
-    return max((runs_needed(one, plan.confidence, beyond) for one in tails), default=0)
+    return max((runs_needed(tail, plan.confidence, beyond) for tail in tails), default=0)
 
 
 def _runs(run_ns: float, plan: LatencyPlan) -> int:

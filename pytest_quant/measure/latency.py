@@ -128,7 +128,7 @@ def measure(
     if _round_ns([1] * len(calls), warm) * of_tails > left_s * _NS_PER_S:
         of_tails = 0  # no number of rounds that fit bounds the tail: the other figures are worth the time
     most = max(plan.max_rounds, rounds_of_tails(plan) if of_tails else 0)
-    runs = [runs_of_block(one.run_ns, plan, left_s, of_tails) for one in warm]
+    runs = [runs_of_block(engine.run_ns, plan, left_s, of_tails) for engine in warm]
     if _round_ns(runs, warm) * plan.min_rounds > left_s * _NS_PER_S:
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
@@ -142,7 +142,7 @@ def measure(
     else:
         firsts = (one.first for one in warm)
         of_reference, of_null, of_candidate = (
-            [Block(one.cold_ns, (one.cold_ns,), 2 * one.device_ns)] for one in firsts
+            [Block(first.cold_ns, (first.cold_ns,), 2 * first.device_ns)] for first in firsts
         )
         result = latency_figures(of_reference, of_null, of_candidate, plan)
     spent_s = (clock() - started) / _NS_PER_S
@@ -192,19 +192,19 @@ def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | 
     """
     while True:
         rounds.add()
-        round_ns, made = rounds.next_ns(plan.min_rounds), rounds.made
-        spent = made >= most or not rounds.fits(round_ns)
-        if not spent and (made < plan.min_rounds or (made - plan.min_rounds) % plan.look_every):
+        round_ns, rounds_made = rounds.next_ns(plan.min_rounds), rounds.made
+        spent = rounds_made >= most or not rounds.fits(round_ns)
+        if not spent and (rounds_made < plan.min_rounds or (rounds_made - plan.min_rounds) % plan.look_every):
             continue
         result = _figures(rounds, plan)
         decided = _decided(result, plan)
         in_doubt = not decided and _sessions_rule(result, plan)
         if in_doubt and reopening is not None and rounds.fits(reopening.lasts_ns + plan.min_rounds * round_ns):
-            return _drawn(rounds, plan, reopening, [made])
+            return _drawn(rounds, plan, reopening, [rounds_made])
         if spent or decided:
             return result
         if limited(plan):
-            rounds.lengthen(most - made, round_ns)
+            rounds.lengthen(most - rounds_made, round_ns)
 
 
 def _drawn(rounds: Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[int]) -> LatencyResult:

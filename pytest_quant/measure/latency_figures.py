@@ -49,7 +49,7 @@ def latency_figures(
     p50_ms = _interval(p50, 1.0 / NS_PER_MS)
     runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
     bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50_ms.low, p50_ms.high)}
-    for percentile in {*_STATED_PERCENTILES, *(asked for asked, _ in plan.max_latency_ms)} - {50.0}:
+    for percentile in {*_STATED_PERCENTILES, *(limited for limited, _ in plan.max_latency_ms)} - {50.0}:
         blocks = len(cand.runs_ns)
         bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence, clusters=blocks)
     speedup, speedup_ci, null_ratio_ci = _value(ratio), _interval(ratio), _interval(of_null)
@@ -94,7 +94,7 @@ def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan:
     confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE
     over = judge_sets(sets, plan.sessions, confidence)
     span, of_null, p50 = (
-        Interval(math.exp(one.low), math.exp(one.high)) for one in (over.ratio, over.null, over.candidate)
+        Interval(math.exp(spread.low), math.exp(spread.high)) for spread in (over.ratio, over.null, over.candidate)
     )
     speedup, of_p50 = math.exp(over.ratio.value), (50.0, p50.low / NS_PER_MS, p50.high / NS_PER_MS)
     return replace(

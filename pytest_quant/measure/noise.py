@@ -80,8 +80,8 @@ def noise_notes(candidate_ns: Sequence[float], reference_ns: Sequence[float], ra
         trend = statistics.median(medians[-part:]) / statistics.median(medians[:part])
         if not 1.0 / _TREND < trend < _TREND:
             notes.append(f"trend: the {name} took {trend:.2f} times as long at the end as at the start")
-    if told := _alike(ratio, rounds):
-        notes.append(f"slow waves: {told}")
+    if note := _alike(ratio, rounds):
+        notes.append(f"slow waves: {note}")
     return tuple(notes)
 
 
@@ -114,8 +114,8 @@ def widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
     if sd > 0.0:
         shown = " that this launch's null shows" if sd > plan.sessions.sd * _CLEARLY_MORE else ""
         causes.append(f"for sessions that differ by {100 * sd:.2g} % (standard deviation){shown}")
-    if told := _alike(ratio, rounds):
-        causes.append(f"for rounds that are not independent: {told}")
+    if note := _alike(ratio, rounds):
+        causes.append(f"for rounds that are not independent: {note}")
     return f"the {100 * plan.confidence:g} % interval allows {' and '.join(causes)}" if causes else ""
 
 
@@ -151,14 +151,14 @@ class MachineState:
 def read_machine() -> MachineState:
     """Read every counter now; counters that the system does not have are 0."""
     times = psutil.cpu_times(percpu=True)
-    ours = [times[index] for index in os.sched_getaffinity(0) if index < len(times)]
+    processors = [times[index] for index in os.sched_getaffinity(0) if index < len(times)]
     return MachineState(
         at_s=time.monotonic(),
         own_s=time.process_time(),
-        busy_s=sum(getattr(one, name, 0.0) for one in ours for name in _BUSY_FIELDS),
-        stolen_s=sum(getattr(one, "steal", 0.0) for one in ours),
+        busy_s=sum(getattr(processor, name, 0.0) for processor in processors for name in _BUSY_FIELDS),
+        stolen_s=sum(getattr(processor, "steal", 0.0) for processor in processors),
         throttled=sum(_throttled(file) for file in _control_group_files()),
-        processors=len(ours),
+        processors=len(processors),
     )
 
 

@@ -75,7 +75,7 @@ def _runs(engine: Batched, data: Data, most: int) -> Iterator[tuple[Chunk, tuple
     """Yield the outputs of each run, and the indices of its samples in the set where they are not consecutive."""
     for batches in _prepared(data.batches(engine.batch_size, pad=engine.pads), most):
         feeds = [engine.feeds(batch.feeds) for batch in batches]
-        returned = [engine.engine.run(one) for one in feeds]
+        returned = [engine.engine.run(feed) for feed in feeds]
         for batch, given in zip(batches, returned, strict=True):
             outputs = engine.by_sample(given, engine.batch_size if engine.pads else batch.n)
             if engine.pads and batch.n < engine.batch_size:

@@ -159,9 +159,10 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
     notes += [_described(difference) for difference in bench.unsteady]
     notes += [
-        f"an offset is most of output '{one.name}': SQNR {one.sqnr_db:.4g} dB, {one.centred_sqnr_db:.4g} dB without it"
-        for one in accuracy.by_output
-        if one.sqnr_db is not None and one.centred_sqnr_db is not None
+        f"an offset is most of output '{output.name}': SQNR {output.sqnr_db:.4g} dB, "
+        f"{output.centred_sqnr_db:.4g} dB without it"
+        for output in accuracy.by_output
+        if output.sqnr_db is not None and output.centred_sqnr_db is not None
     ]
     if bench.reference.batched.self_difference > SELF_ROUNDING and recorded.status == "hit":
         notes.append(

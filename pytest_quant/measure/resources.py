@@ -188,22 +188,22 @@ def measure_energy(
         if end is None:
             return None
         repeats.append(_Repeat.between(edge, end))
-        found = _figure(repeats)
+        energy = _figure(repeats)
         one_more_s = end.at_s - started + (end.at_s - edge.at_s)
         if len(repeats) == plan.max_repeats or one_more_s > plan.max_s:
-            return found
-        if len(repeats) == plan.repeats and _told(found, plan):
-            return found
+            return energy
+        if len(repeats) == plan.repeats and _told(energy, plan):
+            return energy
         edge = end
     return None
 
 
-def _told(found: Energy, plan: EnergyPlan) -> bool:
+def _told(energy: Energy, plan: EnergyPlan) -> bool:
     """Whether the figure is precise enough, and its interval beside the limit."""
-    if found.ci is None:
+    if energy.ci is None:
         return plan.limit_mj is None
-    precise = found.ci.high - found.ci.low <= 2 * plan.precision * found.mj
-    return precise and not (plan.limit_mj is not None and found.ci.low <= plan.limit_mj < found.ci.high)
+    precise = energy.ci.high - energy.ci.low <= 2 * plan.precision * energy.mj
+    return precise and not (plan.limit_mj is not None and energy.ci.low <= plan.limit_mj < energy.ci.high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Rollout(Engine):
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch of equally long sequences. Raises `DataError` when they do not fit the model."""
         runs = [outputs for _, outputs in self._run_steps(feeds)]
-        return {name: np.stack([one[name] for one in runs], axis=min(1, runs[0][name].ndim)) for name in runs[0]}
+        return {name: np.stack([run[name] for run in runs], axis=min(1, runs[0][name].ndim)) for name in runs[0]}
 
     def steps(self, batches: Iterator[Feeds]) -> Iterator[Feeds]:
         """Yield the inputs of every step of every batch, states included, as calibration feeds."""
@@ -121,14 +121,14 @@ class Rollout(Engine):
         batch = next((array.shape[0] for key, array in now.items() if _leads_freely(self._tensors[key])), None)
         shape = []
         for axis, size in enumerate(tensor.shape or ()):
-            known = size if size is not None else sizes.get(_symbol(tensor, axis), batch if len(free) == 1 else None)
-            if known is None:
+            length = size if size is not None else sizes.get(_symbol(tensor, axis), batch if len(free) == 1 else None)
+            if length is None:
                 raise DataError(
                     f"the start of state '{name}' has a size that nothing tells",
                     value=f"axis {axis} of {tensor.shape}",
                     fix=f"give the start as an input of that name, {{'{name}': np.zeros(...)}}",
                 )
-            shape.append(known)
+            shape.append(length)
         return np.zeros(shape, tensor.dtype)
 
     def _symbol_sizes(self, now: Feeds) -> dict[str, int]:
@@ -149,8 +149,8 @@ def _leads_freely(tensor: TensorInfo) -> bool:
     return tensor.shape is not None and len(tensor.shape) > 0 and tensor.shape[0] is None
 
 
-def _check_name(name: str, known: Iterable[str], what: str) -> None:
-    names = tuple(known)
+def _check_name(name: str, available: Iterable[str], what: str) -> None:
+    names = tuple(available)
     if name not in names:
         raise ModelError(
             f"state= names an {what} that the model does not have", value=repr(name), allowed=nearest(name, names)

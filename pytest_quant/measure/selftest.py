@@ -139,7 +139,7 @@ def _named(name: str) -> Backend:
 
 def _choose(folder: Path, tools: Tools) -> Backend:
     """Return a backend that can be timed on the processor: of those that offer it, the one that offers most."""
-    offering = [one for one in map(get_backend, backend_names()) if one.device == "cpu" and _offers(one)]
+    offering = [each for each in map(get_backend, backend_names()) if each.device == "cpu" and _offers(each)]
     for one in sorted(offering, key=lambda backend: -sum(map(len, backend.offer.precisions.values()))):
         if one.availability().available and _is_timed(one, folder, tools):
             return one

@@ -171,17 +171,17 @@ class LaunchCount:
     least: int = 1
     auto: bool = False
 
-    def after(self, made: int, in_doubt: bool) -> int:
+    def after(self, rounds: int, in_doubt: bool) -> int:
         """Return the number of launches at which all of them are judged next; 0 where these are enough.
 
         Parameters
         ----------
-        made : so far.
+        rounds : so far.
         in_doubt : whether they leave a limit undecided.
         """
-        if made < self.least:
+        if rounds < self.least:
             return self.least
-        return next((look for look in LOOKS if self.auto and in_doubt and look > made), 0)
+        return next((look for look in LOOKS if self.auto and in_doubt and look > rounds), 0)
 
 
 def add_launches(
@@ -263,9 +263,9 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     sets = [_sets(result) for result in results]
     spread = _session_spread(results[0], sets)
     share = statistics.fmean(OF_RATIO / len(of_one) if len(of_one) > 1 else 1.0 for of_one in sets)
-    known, draws = Spread(math.sqrt(share) * spread.sd, spread.freedom), sum(map(len, sets))
-    ratio = _together([speedup_of(one) for one in results], known, confidence, draws)
-    p50 = _together([_time(one) for one in results], replace(known, freedom=TIME_FREEDOM), confidence, draws)
+    spread_of_share, draws = Spread(math.sqrt(share) * spread.sd, spread.freedom), sum(map(len, sets))
+    ratio = _together([speedup_of(one) for one in results], spread_of_share, confidence, draws)
+    p50 = _together([_time(one) for one in results], replace(spread_of_share, freedom=TIME_FREEDOM), confidence, draws)
     over = OverLaunches(
         launches=len(results),
         speedup=math.exp(ratio.value),
@@ -287,16 +287,16 @@ def _session_spread(first: LatencyResult, sets: Sequence[Sequence[SessionSet]]) 
     """Return the noise between sessions of all launches: what the first one knew of it, and the nulls of the others."""
     of_first = len(sets[0])
     share = OF_RATIO / of_first if of_first > 1 else 1.0
-    known = Spread(first.session_sd / math.sqrt(share), UNMEASURED.freedom + of_first)
-    spread = session_spread(known, [Draw(each.null, each.null_error) for of_one in sets[1:] for each in of_one])
+    combined = Spread(first.session_sd / math.sqrt(share), UNMEASURED.freedom + of_first)
+    spread = session_spread(combined, [Draw(each.null, each.null_error) for of_one in sets[1:] for each in of_one])
     return replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM))
 
 
-def _together(draws: Sequence[Draw], known: Spread, confidence: float, sets: int) -> Estimate:
+def _together(draws: Sequence[Draw], spread: Spread, confidence: float, sets: int) -> Estimate:
     values, errors = [draw.log_ratio for draw in draws], [draw.error for draw in draws]
-    return mean_of_launches(values, errors, known, confidence=confidence, draws=sets)
+    return mean_of_launches(values, errors, spread, confidence=confidence, draws=sets)
 
 
 def _time(latency: LatencyResult) -> Draw:
-    medians = [math.log(one) for one in latency.candidate.medians_ns]
+    medians = [math.log(median_ns) for median_ns in latency.candidate.medians_ns]
     return Draw(math.log(latency.candidate_p50_ms), draw_of(medians).error)

@@ -140,8 +140,8 @@ class _Pickler(pickle.Pickler):
 
     def persistent_id(self, obj: object) -> str | None:
         name = getattr(obj, "name", None)
-        known = isinstance(name, str) and not isinstance(obj, type) and name in backend_names()
-        return name if known and get_backend(str(name)) is obj else None
+        is_backend = isinstance(name, str) and not isinstance(obj, type) and name in backend_names()
+        return name if is_backend and get_backend(str(name)) is obj else None
 
 
 class _Unpickler(pickle.Unpickler):

@@ -103,10 +103,10 @@ def _counts(comparison: Comparison, ruling: Ruling) -> Iterator[str]:
 
 def by_test(rows: Iterable[Row]) -> list[list[Row]]:
     """Return the rows of each series together, in the order of the first of each."""
-    found: dict[str, list[Row]] = {}
+    tests: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.series, []).append(row)
-    return list(found.values())
+        tests.setdefault(row.series, []).append(row)
+    return list(tests.values())
 
 
 def name(row: Row | Listed | Renamed | Reversioned | Record) -> str:
@@ -165,17 +165,17 @@ def remarks(row: Row) -> Iterator[str]:
 def differences(row: Row) -> Iterator[str]:
     """Yield what else differs between base and head, in one line; all rows of a series share it."""
     if row.differs:
-        shown = [_difference(one) for one in row.differs[:_MAX_DIFFERENCES]]
+        shown = [_difference(difference) for difference in row.differs[:_MAX_DIFFERENCES]]
         more = len(row.differs) - len(shown)
         yield f"differs: {'; '.join([*shown, f'and {more} more'] if more else shown)}"
 
 
 def _paces(row: Row) -> str:
     sides = [("candidate", row.candidate_change_pct), ("reference", row.reference_change_pct)]
-    told = ", ".join(f"{side} {_signed(pct, '%')} %" for side, pct in sides if pct is not None)
+    paces = ", ".join(f"{side} {_signed(pct, '%')} %" for side, pct in sides if pct is not None)
     moved = f"; moved: {row.moved}" if row.moved else ""
     launches = f"; {row.base_launches} -> {row.head_launches} launches"
-    return f"p50 of {told}{moved}{launches}; {clean(row.machine)}"
+    return f"p50 of {paces}{moved}{launches}; {clean(row.machine)}"
 
 
 _DIGEST = " digest"
@@ -186,8 +186,8 @@ def _difference(one: Difference) -> str:
     if one.name.endswith(_DIGEST):
         what = one.name.removesuffix(_DIGEST)
         missing = " and ".join(side for side, value in (("base", one.base), ("head", one.head)) if value is None)
-        told = f"not recorded at the {missing}" if missing else "changed"
-        return f"{clean(_FILES.get(what, what))} {told}"
+        wording = f"not recorded at the {missing}" if missing else "changed"
+        return f"{clean(_FILES.get(what, what))} {wording}"
     return f"{clean(one.name)} {_short(one.base)} -> {_short(one.head)}"
 
 
@@ -200,10 +200,13 @@ def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     yield from _grouped("NOT COMPARED, no baseline", comparison.having(Outcome.NO_BASELINE))
     yield from _grouped("inconclusive", comparison.having(Outcome.INCONCLUSIVE))
     lists = (
-        ("added", [f"{name(one)}  {clean(one.status)}" for one in comparison.added]),
+        ("added", [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]),
         ("removed", [_gone(one) for one in comparison.removed]),
-        ("renamed", [f"{clean(one.base_nodeid)} -> {clean(one.head_nodeid)}" for one in comparison.renamed]),
-        ("accuracy NOT COMPARED", [_reversioned(one) for one in comparison.reversioned]),
+        (
+            "renamed",
+            [f"{clean(renamed.base_nodeid)} -> {clean(renamed.head_nodeid)}" for renamed in comparison.renamed],
+        ),
+        ("accuracy NOT COMPARED", [_reversioned(reversioned) for reversioned in comparison.reversioned]),
     )
     yield from ((heading, entries) for heading, entries in lists if entries)
 

@@ -63,6 +63,6 @@ class ComparisonDocument:
 
 def comparison_json(comparison: Comparison, ruling: Ruling) -> dict[str, Json]:
     """Return the comparison as one document of plain JSON types; ``comparison_schema.json`` describes it."""
-    found: dict[str, Any] = {field.name: getattr(comparison, field.name) for field in fields(comparison)}
-    document = ComparisonDocument(verdict=ruling.word, exit_code=ruling.code, **found)
+    values: dict[str, Any] = {field.name: getattr(comparison, field.name) for field in fields(comparison)}
+    document = ComparisonDocument(verdict=ruling.word, exit_code=ruling.code, **values)
     return cast(dict[str, Json], plain(document, "comparison"))

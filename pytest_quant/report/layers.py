@@ -28,13 +28,13 @@ _STRETCHED = 1.25
 _ALL_PCT = 100.0
 
 
-def layers_text(profile: LayerProfile, found: Alignment, width: int, top: int) -> str:
+def layers_text(profile: LayerProfile, alignment: Alignment, width: int, top: int) -> str:
     """Return the layers, slowest first, then reformats and copies, then sums beside the time of a whole run.
 
     Parameters
     ----------
     profile : both engines.
-    found : their layers side by side.
+    alignment : their layers side by side.
     width : of the terminal, in characters.
     top : rows of layers to show; a line says how many more there are.
     """
@@ -45,10 +45,10 @@ def layers_text(profile: LayerProfile, found: Alignment, width: int, top: int) -
             f"{clean(profile.model)}, batch of {profile.batch_size}, times in ms",
             width,
         ),
-        "\n".join(_work(found.rows, width, top)),
-        "\n".join(_moves(found.moves, reference, candidate)),
+        "\n".join(_work(alignment.rows, width, top)),
+        "\n".join(_moves(alignment.moves, reference, candidate)),
         "\n".join(_sums(profile)),
-        "\n".join(_wrapped(remark, width) for remark in _remarks(found, profile)),
+        "\n".join(_wrapped(remark, width) for remark in _remarks(alignment, profile)),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -118,7 +118,7 @@ def _changed(reference: str, candidate: str) -> str:
 def _ops(layers: Sequence[LayerTime]) -> str:
     return "+".join(
         clean(op) if number == 1 else f"{number} {clean(op)}"
-        for op, number in Counter(one.op for one in layers).items()
+        for op, number in Counter(layer.op for layer in layers).items()
     )
 
 
@@ -181,11 +181,11 @@ def _sums(profile: LayerProfile) -> list[str]:
     if all(value is None for _, values in sums for value in values):
         return []
     digits = _digits(value for _, values in sums for value in values)
-    rows = [["", "reference", "candidate"], *([name, *(fixed(one, digits) for one in two)] for name, two in sums)]
+    rows = [["", "reference", "candidate"], *([name, *(fixed(ms, digits) for ms in two)] for name, two in sums)]
     return aligned(rows, right=(1, 2))
 
 
-def _remarks(found: Alignment, profile: LayerProfile) -> Iterator[str]:
+def _remarks(alignment: Alignment, profile: LayerProfile) -> Iterator[str]:
     sides = (profile.reference, profile.candidate)
     silent = [side.engine for side in sides if not side.layers]
     if silent:
@@ -206,7 +206,7 @@ def _remarks(found: Alignment, profile: LayerProfile) -> Iterator[str]:
             f"the layers sum up to {figure(stretched, 2)} times the whole run: they are so short that the profiler "
             "takes a good part of their times; a larger batch_size in the mark makes them longer"
         )
-    causes = _causes(found)
+    causes = _causes(alignment)
     if causes and _same_way(profile):
         yield causes
 
@@ -225,9 +225,9 @@ def _same_way(profile: LayerProfile) -> bool:
     return (candidate.run_ms - reference.run_ms) * ((sums[1] or 0.0) - (sums[0] or 0.0)) > 0.0
 
 
-def _causes(found: Alignment) -> str:
+def _causes(alignment: Alignment) -> str:
     """Name the rows that make most of the difference, in the direction of it; empty where there are no times."""
-    rows = (*found.rows, *found.moves)
+    rows = (*alignment.rows, *alignment.moves)
     added = [(row.added_ms, row) for row in rows if row.added_ms is not None]
     total = sum(ms for ms, _ in added)
     if len(added) < len(rows) or not total:
@@ -248,14 +248,14 @@ def _called(row: LayerRow) -> str:
 
 def _digits(values: Iterable[float | None]) -> int:
     """Return the fewest decimals that say all `values`, a thousandth of a millisecond at the least."""
-    known = [value for value in values if value is not None]
+    numbers = [value for value in values if value is not None]
     exact = (
-        digits for digits in (3, _MOST_DECIMALS) if all(abs(round(value, digits) - value) < _EQUAL for value in known)
+        digits for digits in (3, _MOST_DECIMALS) if all(abs(round(value, digits) - value) < _EQUAL for value in numbers)
     )
     return next(exact, _MOST_DECIMALS)
 
 
-def layers_document(profile: LayerProfile, found: Alignment) -> Json:
+def layers_document(profile: LayerProfile, alignment: Alignment) -> Json:
     """Return all of it as plain JSON: times in milliseconds, ``null`` where one was not measured."""
     sides: dict[str, Json] = {
         name: {
@@ -272,8 +272,8 @@ def layers_document(profile: LayerProfile, found: Alignment) -> Json:
         "batch_size": profile.batch_size,
         "untimed": profile.untimed,
         **sides,
-        "rows": [_row_document(row) for row in found.rows],
-        "reformats_and_copies": [_row_document(row) for row in found.moves],
+        "rows": [_row_document(row) for row in alignment.rows],
+        "reformats_and_copies": [_row_document(row) for row in alignment.moves],
     }
 
 

@@ -61,16 +61,16 @@ def inline(text: str, most: int = _MAX_ENTRY) -> str:
 def plain(text: str, most: int = _MAX_ENTRY) -> str:
     """Return the same for text that a line or an entry of a list begins with."""
     shown = inline(text, most)
-    found = next(filter(None, (start.match(shown) for start in _LINE_STARTS)), None)
-    return shown if found is None else f"{found[1]}{_entity(found[2])}{shown[found.end() :]}"
+    matched = next(filter(None, (start.match(shown) for start in _LINE_STARTS)), None)
+    return shown if matched is None else f"{matched[1]}{_entity(matched[2])}{shown[matched.end() :]}"
 
 
-def _still(found: re.Match[str]) -> str:
-    if found["broken"]:
-        return found["broken"] + _ZERO_WIDTH_SPACE
-    if found["both"]:
-        return _entity(found["both"]) + _ZERO_WIDTH_SPACE
-    return _entity(found["entity"])
+def _still(matched: re.Match[str]) -> str:
+    if matched["broken"]:
+        return matched["broken"] + _ZERO_WIDTH_SPACE
+    if matched["both"]:
+        return _entity(matched["both"]) + _ZERO_WIDTH_SPACE
+    return _entity(matched["entity"])
 
 
 def _entity(chars: str) -> str:
@@ -148,16 +148,16 @@ def _lines(table: Table, budget: int, everything: str) -> list[str]:
 
 def _fitting(blocks: Sequence[str], budget: int, everything: str) -> list[str]:
     """Return the first blocks that fit, and how many do not."""
-    kept: list[str] = []
+    lines: list[str] = []
     used = 0
     for number, block in enumerate(blocks):
         size = _size([block])
         reserve = 0 if number == len(blocks) - 1 else _RESERVE
         if used + size + reserve > budget:
-            return [*kept, "", f"{len(blocks) - number} more are left out; {everything} has all of them"]
-        kept.append(block)
+            return [*lines, "", f"{len(blocks) - number} more are left out; {everything} has all of them"]
+        lines.append(block)
         used += size
-    return kept
+    return lines
 
 
 def _size(blocks: Sequence[str]) -> int:

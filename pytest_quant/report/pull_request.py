@@ -94,11 +94,11 @@ def _document(
     everything: str,
 ) -> str:
     shown, rest = list(tables), list(folded)
-    for one in compared:
-        about = (*one.about, words.title(one.comparison))
+    for each in compared:
+        about = (*each.about, words.title(each.comparison))
         shown.append(Table((), (), tuple(map(plain, about))))
-        shown.append(Table(_CHANGE_HEADS, tuple(_change_rows(one.comparison.changed))))
-        rest += _folded(one.comparison)
+        shown.append(Table(_CHANGE_HEADS, tuple(_change_rows(each.comparison.changed))))
+        rest += _folded(each.comparison)
     return guard_lines(document(head, shown, rest, everything))
 
 
@@ -108,7 +108,7 @@ def _verdict(
     """Return the one line that says what came out; its first word is FAIL exactly where the run fails."""
     checks = counted(records, outcomes.expected) if records else "no checks"
     regressed_first = sorted(compared, key=lambda one: not one.ruling.code)
-    verdicts = [words.verdict(one.comparison, one.ruling) for one in regressed_first]
+    verdicts = [words.verdict(each.comparison, each.ruling) for each in regressed_first]
     regressed = any(one.ruling.code for one in compared)
     # What fails the run comes first.
     parts = [*verdicts, checks] if regressed and not outcomes.broken else [checks, *verdicts]
@@ -143,8 +143,10 @@ def _limit_rows(record: Record) -> Iterator[str]:
     elif not verdicts:
         why = "the check passed, and the test itself failed" if record.status is Status.PASS else "the test failed"
         yield _limit_row(record, Status.FAIL.value, "", (NOT_MEASURED,) * 2, why)
-    for one in verdicts:
-        yield _limit_row(record, one.status.value, one.limit, both_figures(one, record), _sentence(one, record))
+    for verdict in verdicts:
+        yield _limit_row(
+            record, verdict.status.value, verdict.limit, both_figures(verdict, record), _sentence(verdict, record)
+        )
 
 
 def _limit_row(record: Record, word: str, limit: str, figures: tuple[str, str], why: str) -> str:

@@ -60,10 +60,10 @@ def sparkline(values: Sequence[float | None], *, unicode: bool = True) -> str:
     A value that is missing is a blank; values that are all the same are bars of middle height.
     """
     bars = _BARS if unicode else _ASCII_BARS
-    known = [value for value in values if value is not None]
-    if not known:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return _MISSING * len(values)
-    low, high = min(known), max(known)
+    low, high = min(numbers), max(numbers)
 
     def bar(value: float | None) -> str:
         if value is None:
@@ -89,7 +89,7 @@ def series_list(summaries: Iterable[SeriesSummary]) -> str:
     return "\n".join(aligned([["newest", "points", "series"], *rows])) if rows else ""
 
 
-def series_text(summary: SeriesSummary, found: Sequence[CheckSummary], width: int, *, unicode: bool = True) -> str:
+def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary], width: int, *, unicode: bool = True) -> str:
     """Return bars of score and speed, and a table with one row for each point, oldest first.
 
     Where several machines ran the check each has a letter, because latency is compared within one of them only.
@@ -97,58 +97,60 @@ def series_text(summary: SeriesSummary, found: Sequence[CheckSummary], width: in
     Parameters
     ----------
     summary : name and range of the series.
-    found : its points, oldest first.
+    summaries : its points, oldest first.
     width : of the terminal, in characters.
     unicode : draw the bars with block characters; ASCII otherwise.
     """
-    machines = list(dict.fromkeys(point.identity for point in found))
+    machines = list(dict.fromkeys(point.identity for point in summaries))
     head = ["started", "commit", "branch", "status", "FP32 -> candidate", "drop", "speedup", "p50 ms", "cover %", "MB"]
     rows = [head + (["machine"] if len(machines) > 1 else [])]
-    rows += [_row(point) + ([letter(machines.index(point.identity))] if len(machines) > 1 else []) for point in found]
+    rows += [
+        _row(point) + ([letter(machines.index(point.identity))] if len(machines) > 1 else []) for point in summaries
+    ]
     lines = aligned(rows)
     table, version = lines[:1], ""
-    for point, line in zip(found, lines[1:], strict=True):
+    for point, line in zip(summaries, lines[1:], strict=True):
         if point.version and version and point.version != version:
             table.append(_BORDER)
         # A check that never came to be has no version, and changes none.
         version = point.version or version
         table.append(line)
-    return "\n".join([series_name(summary), *_trends(found, width, unicode), "", *table])
+    return "\n".join([series_name(summary), *_trends(summaries, width, unicode), "", *table])
 
 
-def _trends(found: Sequence[CheckSummary], width: int, unicode: bool) -> list[str]:
+def _trends(summaries: Sequence[CheckSummary], width: int, unicode: bool) -> list[str]:
     """One line of bars for each figure that was ever measured, the newest points at its end.
 
     They are of the newest point's branch and version of the data, and times of its machine: bars of several would show
     steps that no commit made.
     """
-    figured = [point for point in found if (point.candidate, point.speedup, point.candidate_p50_ms) != (None,) * 3]
+    figured = [point for point in summaries if (point.candidate, point.speedup, point.candidate_p50_ms) != (None,) * 3]
     if not figured:
         return []
     last = figured[-1]
     # A check that never came to be has no version, and is a gap in the bars.
-    alike = [point for point in found if point.branch == last.branch and point.version in ("", last.version)]
+    alike = [point for point in summaries if point.branch == last.branch and point.version in ("", last.version)]
     timed = [point for point in alike if not point.version or point.identity == last.identity]
     figures = (
         ("score", [point.candidate for point in alike]),
         ("speedup", [point.speedup for point in timed]),
         ("p50 ms", [point.candidate_p50_ms for point in timed]),
     )
-    lines = [_held(last, alike, found)] if len(alike) < len(found) else []
+    lines = [_held(last, alike, summaries)] if len(alike) < len(summaries) else []
     for name, values in figures:
-        known = [value for value in values if value is not None]
-        if known:
-            span = f"{figure(min(known))} .. {figure(max(known))}"
+        numbers = [value for value in values if value is not None]
+        if numbers:
+            span = f"{figure(min(numbers))} .. {figure(max(numbers))}"
             room = max(1, width - len(span) - 13)
             lines.append(f"{name:<7}  {sparkline(values[-room:], unicode=unicode)}  {span}")
     return lines
 
 
-def _held(last: CheckSummary, alike: Sequence[CheckSummary], found: Sequence[CheckSummary]) -> str:
+def _held(last: CheckSummary, alike: Sequence[CheckSummary], summaries: Sequence[CheckSummary]) -> str:
     """Return which of the points the bars hold."""
     branch = f"branch {clean(last.branch)}" if last.branch else "no branch"
-    data = "" if len({point.version for point in found if point.version}) < 2 else ", the newest data"
-    return f"bars of {branch}{data}: {len(alike)} of {count(len(found), 'point')}"
+    data = "" if len({point.version for point in summaries if point.version}) < 2 else ", the newest data"
+    return f"bars of {branch}{data}: {len(alike)} of {count(len(summaries), 'point')}"
 
 
 def _row(point: CheckSummary) -> list[str]:

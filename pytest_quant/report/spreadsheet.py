@@ -67,10 +67,10 @@ def csv_lines(runs: Iterable[tuple[Run, Iterable[Record]]]) -> Iterator[str]:
     of_run, of_record = _columns(Run, "run_"), _columns(Record, "")
     yield line([*of_run, *of_record, *_MORE])
     for run, records in runs:
-        told = [read(run) for read in of_run.values()]
+        cells = [read(run) for read in of_run.values()]
         for record in records:
             figures = (read(record) for read in of_record.values())
-            yield line([*told, *figures, *(read(run, record) for read in _MORE.values())])
+            yield line([*cells, *figures, *(read(run, record) for read in _MORE.values())])
 
 
 def _cached(what: str, _: Run, record: Record) -> str | None:
@@ -83,7 +83,9 @@ _MORE: Mapping[str, Callable[[Run, Record], object]] = {
     "cpu": lambda run, _: run.environment.identity.get("cpu"),
     "cache_engine": partial(_cached, "engine"),
     "cache_reference": partial(_cached, "reference"),
-    "verdicts": lambda _, record: "; ".join(f"{one.limit} {one.status.value}" for one in record.verdicts or ()),
+    "verdicts": lambda _, record: "; ".join(
+        f"{verdict.limit} {verdict.status.value}" for verdict in record.verdicts or ()
+    ),
 }
 
 
@@ -109,8 +111,8 @@ def _fields(kind: type, before: str, read: _Read) -> Iterator[tuple[str, _Read]]
 
 def _without_none(declared: Any) -> Any:
     """Return what a field holds when it is not ``None``."""
-    known = [part for part in get_args(declared) if part is not NoneType]
-    return known[0] if NoneType in get_args(declared) and len(known) == 1 else declared
+    kinds = [part for part in get_args(declared) if part is not NoneType]
+    return kinds[0] if NoneType in get_args(declared) and len(kinds) == 1 else declared
 
 
 def _is_plain(kind: Any) -> bool:
@@ -120,13 +122,13 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _part(read: _Read, name: str, whole: object) -> object:
-    found = read(whole)
-    return None if found is None else getattr(found, name)
+    part = read(whole)
+    return None if part is None else getattr(part, name)
 
 
 def _joined(read: _Read, whole: object) -> str:
-    found = read(whole)
-    return "; ".join(found) if isinstance(found, tuple) else ""
+    part = read(whole)
+    return "; ".join(part) if isinstance(part, tuple) else ""
 
 
 def _shown(value: object) -> object:

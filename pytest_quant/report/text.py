@@ -175,9 +175,9 @@ def printed(lines: Iterable[Text], color: bool) -> list[str]:
         return [line.plain for line in lines]
     # Without a width of its own the console would wrap and measure; this only turns styles into escapes.
     console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
-    found = []
+    shown = []
     for line in lines:
         with console.capture() as captured:
             console.print(line, end="", soft_wrap=True, markup=False, highlight=False)
-        found.append(captured.get())
-    return found
+        shown.append(captured.get())
+    return shown

@@ -82,7 +82,7 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     HistoryError : a record is damaged.
     """
     pairing = pair(_checks(base), _checks(head))
-    drafts = [draft for one in pairing.pairs if _is_measured(one) for draft in compare_accuracy(one)]
+    drafts = [draft for each in pairing.pairs if _is_measured(each) for draft in compare_accuracy(each)]
     records = {one.series: one.head[-1].record for one in pairing.pairs}
     rows = [_within_limit(row, records[row.series]) for row in judge(drafts, ALPHA)]
     rows += [row for one in pairing.pairs for row in _other_rows(one, base, head, times, terms)]
@@ -154,13 +154,13 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
         and base.python == head.python
     )
     try:
-        found = times((base, was.nodeid), (head, now.nodeid), limit_pct, same_reference=same_reference)
+        paired = times((base, was.nodeid), (head, now.nodeid), limit_pct, same_reference=same_reference)
     except QuantError as error:
         value = f": {error.value}" if error.value else ""
         yield replace(row, outcome=Outcome.INCONCLUSIVE, notes=(f"{error.what}{value}",))
         return
     is_default = terms.by_mark and not named
-    yield _timed(row, found, limit_pct, f" (no limit in the mark; {terms.option})" if is_default else "")
+    yield _timed(row, paired, limit_pct, f" (no limit in the mark; {terms.option})" if is_default else "")
 
 
 def _unmeasured(one: Pair, was: Record, now: Record) -> Iterator[Row]:
@@ -199,43 +199,43 @@ def is_of_the_project(backend: str) -> bool:
     return file is None or not any(Path(file).resolve().is_relative_to(folder.resolve()) for folder in installed)
 
 
-def _timed(row: Row, found: PairedTimes, limit_pct: float, whence: str) -> Row:
-    voided = f", {len(found.voided)} more do not count" if found.voided else ""
-    notes = [f"limit {limit_pct:g} %{whence}; {len(found.pairs)} pairs of processes{voided}"]
-    if found.shift is None or found.reference_shift is None:
-        return replace(row, outcome=Outcome.INCONCLUSIVE, notes=(found.reason, *notes))
-    pct, reference = _percent(found.shift), _percent(found.reference_shift)
-    sd = 100.0 * found.shift.sd
+def _timed(row: Row, paired: PairedTimes, limit_pct: float, whence: str) -> Row:
+    voided = f", {len(paired.voided)} more do not count" if paired.voided else ""
+    notes = [f"limit {limit_pct:g} %{whence}; {len(paired.pairs)} pairs of processes{voided}"]
+    if paired.shift is None or paired.reference_shift is None:
+        return replace(row, outcome=Outcome.INCONCLUSIVE, notes=(paired.reason, *notes))
+    pct, reference = _percent(paired.shift), _percent(paired.reference_shift)
+    sd = 100.0 * paired.shift.sd
     notes.append(f"pairs differ by {sd:.2g} % (sd); reference {reference[0]:+.2g} % on the head's side")
-    middle = len(found.pairs) // 2
+    middle = len(paired.pairs) // 2
     return replace(
         row,
-        outcome=_outcome(found),
-        base=sorted(one.base_ms for one in found.pairs)[middle],
-        head=sorted(one.head_ms for one in found.pairs)[middle],
+        outcome=_outcome(paired),
+        base=sorted(each.base_ms for each in paired.pairs)[middle],
+        head=sorted(one.head_ms for one in paired.pairs)[middle],
         change=pct[0],
         interval=Interval(pct[1], pct[2]),
-        base_launches=len(found.pairs),
-        head_launches=len(found.pairs),
-        notes=(*([found.reason] if found.reason else []), *notes),
+        base_launches=len(paired.pairs),
+        head_launches=len(paired.pairs),
+        notes=(*([paired.reason] if paired.reason else []), *notes),
     )
 
 
 def _percent(shift: PairedShift) -> tuple[float, float, float]:
-    value, low, high = (100.0 * math.expm1(one) for one in (shift.value, shift.low, shift.high))
+    value, low, high = (100.0 * math.expm1(end) for end in (shift.value, shift.low, shift.high))
     return value, low, high
 
 
-def _outcome(found: PairedTimes) -> Outcome:
-    shift = found.shift
-    if found.side == "open" or shift is None:
+def _outcome(paired: PairedTimes) -> Outcome:
+    shift = paired.shift
+    if paired.side == "open" or shift is None:
         return Outcome.INCONCLUSIVE
-    if found.side == "above":
+    if paired.side == "above":
         return Outcome.REGRESSION
     if shift.low > 0.0:
         return Outcome.WORSE
     if shift.high < 0.0:
-        return Outcome.IMPROVEMENT if shift.high < -found.limit else Outcome.BETTER
+        return Outcome.IMPROVEMENT if shift.high < -paired.limit else Outcome.BETTER
     return Outcome.UNCHANGED
 
 
@@ -267,8 +267,8 @@ def _why_not(base: Left, nodeid: str) -> str:
 
 def _cause(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
-    return (told or lines or ["it does not say why"])[-1]
+    reasons = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+    return (reasons or lines or ["it does not say why"])[-1]
 
 
 def _side(left: Left) -> Side:
@@ -351,6 +351,8 @@ def _described(left: Left, nodeid: str) -> Path:
     file = launch_file(left.folder, nodeid)
     if not file.is_file():
         why = file.with_suffix(".why")
-        told = why.read_text("utf-8") if why.is_file() else f"the engines of {nodeid} were not described"
-        raise LaunchError(told, fix="name files and importable objects in the mark, not objects of the test's module")
+        description = why.read_text("utf-8") if why.is_file() else f"the engines of {nodeid} were not described"
+        raise LaunchError(
+            description, fix="name files and importable objects in the mark, not objects of the test's module"
+        )
     return file

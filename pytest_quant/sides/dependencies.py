@@ -62,10 +62,10 @@ def _libraries(file: Path) -> object:
 
 
 def _table(read: dict[str, Any], names: tuple[str, ...]) -> object:
-    found: object = read
+    table: object = read
     for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        table = table.get(name) if isinstance(table, dict) else None
+    return table
 
 
 def own_python(asked: str, tree: Path) -> str:

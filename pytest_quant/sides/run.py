@@ -242,7 +242,7 @@ def _environment(tree: Tree, asked: Asked, place: Path, python: str) -> dict[str
 
     Otherwise a project that is installed from its checkout would be imported from there on both sides.
     """
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if name in _KEPT
@@ -250,24 +250,26 @@ def _environment(tree: Tree, asked: Asked, place: Path, python: str) -> dict[str
         # What is ours is called PYTEST_QUANT.
         or name.startswith("PYTEST_QUANT_")
     }
-    return kept | {"PYTHONPATH": os.pathsep.join(_import_path(tree, asked, place, python))}
+    return variables | {"PYTHONPATH": os.pathsep.join(_import_path(tree, asked, place, python))}
 
 
 def _import_path(tree: Tree, asked: Asked, place: Path, python: str) -> Sequence[str]:
     package = Path(pytest_quant.__file__).resolve().parent
-    found: dict[str, None] = {}
+    folders: dict[str, None] = {}
     if asked.in_tree(tree.path, package) is not None:
-        found[str(_linked(package, place))] = None
+        folders[str(_linked(package, place))] = None
     ours = [] if python != sys.executable else [Path(entry or asked.cwd) for entry in sys.path]
     inherited = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
     for entry in (*ours, *inherited):
         moved = asked.in_tree(tree.path, entry)
-        if moved is not None and not any(entry.resolve().is_relative_to(one) for one in installed if one != one.parent):
-            found[str(moved)] = None
+        if moved is not None and not any(
+            entry.resolve().is_relative_to(folder) for folder in installed if folder != folder.parent
+        ):
+            folders[str(moved)] = None
         elif entry in inherited:
-            found[str(entry)] = None
-    return list(found)
+            folders[str(entry)] = None
+    return list(folders)
 
 
 def _linked(package: Path, place: Path) -> Path:

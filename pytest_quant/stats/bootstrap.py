@@ -107,8 +107,8 @@ def paired_bootstrap(
     if differences.size < (1.0 - _MOST_UNDEFINED) * effort.resamples:
         return None
     estimate = _score(reference, aggregate) - _score(candidate, aggregate)
-    kept = slice(None) if drawn_samples == n else random.permutation(n)[:drawn_samples]
-    ours, theirs = (_jackknife(side[kept], aggregate, effort.groups) for side in (reference, candidate))
+    chosen = slice(None) if drawn_samples == n else random.permutation(n)[:drawn_samples]
+    ours, theirs = (_jackknife(side[chosen], aggregate, effort.groups) for side in (reference, candidate))
     shrink = math.sqrt(drawn_samples / n)
     tails = _tails(differences, estimate, shrink * _acceleration(ours.left_out - theirs.left_out), shrink, confidence)
     ends = (shrink * (float(end) - estimate) for end in np.quantile(differences, tails))
@@ -146,9 +146,9 @@ def _jackknife(rows: Array, aggregate: Callable[[Array], float], groups: int) ->
     order = np.random.default_rng(_SEED).permutation(n)
     left_out, values = [], []
     for group in np.array_split(order, min(n, groups)):
-        kept = np.ones(n, dtype=bool)
-        kept[group] = False
-        without = _score(rows[kept], aggregate)
+        included = np.ones(n, dtype=bool)
+        included[group] = False
+        without = _score(rows[included], aggregate)
         left_out.append(without)
         values.append(whole + (n - len(group)) * (whole - without))
     finite = [value for value in values if math.isfinite(value)] or [0.0]

@@ -60,14 +60,14 @@ def session_spread(prior: Spread, draws: Iterable[Draw]) -> Spread:
     draws : any number of independent ones.
     """
     variance = prior.sd**2
-    found, freedom = prior.freedom * variance, prior.freedom
+    squares, freedom = prior.freedom * variance, prior.freedom
     for draw in draws:
         weight = (variance / (variance + draw.error**2)) ** 2
-        found += weight * (draw.log_ratio**2 - draw.error**2)
+        squares += weight * (draw.log_ratio**2 - draw.error**2)
         freedom += weight
     # Rounds that scatter more than they should would take the variance below 0.
     floor = prior.freedom * variance / freedom
-    return Spread(math.sqrt(max(found / freedom, floor * _LEAST_SHARE)), freedom)
+    return Spread(math.sqrt(max(squares / freedom, floor * _LEAST_SHARE)), freedom)
 
 
 _LEAST_SHARE = 0.1
@@ -87,7 +87,7 @@ FEW = 5
 
 
 def mean_of_launches(
-    values: Sequence[float], errors: Sequence[float], known: Spread, *, confidence: float = 0.95, draws: int = 0
+    values: Sequence[float], errors: Sequence[float], spread: Spread, *, confidence: float = 0.95, draws: int = 0
 ) -> Estimate:
     """Estimate the mean that launches have in the long run.
 
@@ -108,22 +108,22 @@ def mean_of_launches(
     ----------
     values : one for each launch, at least one.
     errors : standard error of each within its launch.
-    known : how launches differ; for a ratio the noise between sessions.
+    spread : how launches differ; for a ratio the noise between sessions.
     confidence : of the two-sided interval, 0..1.
     draws : of the noise between sessions in all launches, where each has several; 0 stands for one in each.
     """
-    m, variances = len(values), [known.sd**2 + error**2 for error in errors]
+    m, variances = len(values), [spread.sd**2 + error**2 for error in errors]
     expected = statistics.fmean(variances)
     weights = [expected / max(one, _LEAST_SHARE * expected) if expected else 1.0 for one in variances]
     middle = statistics.fmean(values, weights)
     shown = math.fsum(weight * (value - middle) ** 2 for value, weight in zip(values, weights, strict=True))
-    freedom = known.freedom + m - 1
-    variance = (known.freedom * expected + shown) / freedom
+    freedom = spread.freedom + m - 1
+    variance = (spread.freedom * expected + shown) / freedom
     reach = student_quantile(confidence, freedom) * math.sqrt(variance / math.fsum(weights))
     low, high = middle - reach, middle + reach
     if max(m, draws) - 1 < FEW:
         normal = statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
-        reaches = [normal * math.hypot(error, known.sd) for error in errors]
+        reaches = [normal * math.hypot(error, spread.sd) for error in errors]
         low = min(low, max(value - one for value, one in zip(values, reaches, strict=True)))
         high = max(high, min(value + one for value, one in zip(values, reaches, strict=True)))
     return Estimate(middle, low, high)

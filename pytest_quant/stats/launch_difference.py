@@ -99,8 +99,8 @@ def launches_needed(
     """
 
     def decides(more: int) -> bool:
-        found = _with_more(base, head, noise, more, confidence)
-        return found.telling and not found.low <= limit <= found.high
+        outcome = _with_more(base, head, noise, more, confidence)
+        return outcome.telling and not outcome.low <= limit <= outcome.high
 
     fewest = bisect.bisect_left(range(1, MOST_LAUNCHES + 1), True, key=decides) + 1
     return fewest if fewest <= MOST_LAUNCHES else None

@@ -62,7 +62,7 @@ def resemblance(values: Floats, levels: int = 1) -> Floats:
     return np.asarray(np.clip(unbiased, 0.0, _MOST_ALIKE))
 
 
-def moderated_sd(known: Spread, deviation: Floats, error: Floats) -> Floats:
+def moderated_sd(prior: Spread, deviation: Floats, error: Floats) -> Floats:
     """Return the standard deviation between sessions when a pair of them has shown itself `deviation` apart.
 
     What was known counts as `known.freedom` draws, the new one once (Smyth 2004, Stat. Appl. Genet. Mol. Biol. 3, 3):
@@ -70,12 +70,12 @@ def moderated_sd(known: Spread, deviation: Floats, error: Floats) -> Floats:
 
     Parameters
     ----------
-    known : before this launch.
+    prior : before this launch.
     deviation : logarithm of null / reference.
     error : standard error of `deviation` from its rounds.
     """
     shown = np.maximum(deviation**2 - error**2, 0.0)
-    return np.sqrt((known.freedom * known.sd**2 + shown) / (known.freedom + 1.0))
+    return np.sqrt((prior.freedom * prior.sd**2 + shown) / (prior.freedom + 1.0))
 
 
 def widened(span: Span, rounds_times: Floats, session: Floats) -> Span:
@@ -96,7 +96,7 @@ def widened(span: Span, rounds_times: Floats, session: Floats) -> Span:
 
 
 def judge_ratio(
-    reference: Floats, null: Floats, candidate: Floats, looks: Looks, known: Spread
+    reference: Floats, null: Floats, candidate: Floats, looks: Looks, prior: Spread
 ) -> tuple[JudgedRounds, JudgedRounds]:
     """Judge log(reference / candidate), and log(null / reference), which tells how far sessions lie apart.
 
@@ -104,7 +104,7 @@ def judge_ratio(
     ----------
     reference, null, candidate : logarithms of the times of the same rounds.
     looks : at these rounds, of which the last is now.
-    known : of the noise between sessions, before this launch.
+    prior : of the noise between sessions, before this launch.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def judge_ratio(
     ratio, of_null, rounds = reference - candidate, null - reference, reference.shape[-1]
     neighbours = ratio, null - (reference + candidate) / 2.0  # these two do not share the noise of an engine
     apart = judge_rounds(of_null, neighbours, looks, np.zeros(1))
-    sd = moderated_sd(known, apart.span.value, _standard_error(apart, looks, rounds))
+    sd = moderated_sd(prior, apart.span.value, _standard_error(apart, looks, rounds))
     return judge_rounds(ratio, neighbours, looks, sd), apart
 
 
@@ -197,14 +197,14 @@ OF_RATIO = 0.75
 in place of the 1 + 1 of the null."""
 
 
-def judge_sets(sets: Sequence[SessionSet], known: Spread, confidence: float) -> OverSets:
+def judge_sets(sets: Sequence[SessionSet], prior: Spread, confidence: float) -> OverSets:
     """Judge two or more sets of sessions, each of them a draw of the noise between sessions.
 
     Each null is one more draw of that noise, independent of the ratio beside it, since the mean of two sessions and
     their difference are. They are averaged with what was known, see `session_spread`, and then with what the sets' own
     ratios show, see `mean_of_launches`: launches differ as sets do.
     """
-    spread = session_spread(known, [Draw(each.null, each.null_error) for each in sets])
+    spread = session_spread(prior, [Draw(each.null, each.null_error) for each in sets])
 
     def mean(values: list[float], errors: list[float], share: float) -> Estimate:
         of_mean = Spread(math.sqrt(share) * spread.sd, spread.freedom)
@@ -238,7 +238,7 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     session_sd : standard deviation between sessions; 0 for an interval of these sessions alone.
     """
     n = values.shape[-1]
-    alike = np.max([resemblance(one) for one in neighbours], axis=0)
+    alike = np.max([resemblance(neighbour) for neighbour in neighbours], axis=0)
     share = (1.0 - alike) / (1.0 + alike)
     of_rounds = widened(median_span(values, looks.boundary(n).beyond[-1]), 1.0 / np.sqrt(share), np.zeros(1))
     whole = widened(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)

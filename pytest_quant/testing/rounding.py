@@ -63,19 +63,19 @@ def write_rounded(path: Path, ranges: Ranges, exclude: Collection[str], target: 
     model = onnx.load(path)
     graph = model.graph
     weights = {tensor.name: tensor for tensor in graph.initializer}
-    made: dict[str, str] = {}
+    names_of: dict[str, str] = {}
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.op_type in ELIGIBLE and node.name not in exclude:
             for index, name in enumerate(node.input[:2]):
                 if name in weights:
-                    node.input[index] = _round_weight(graph, weights[name], _channel_axis(node), made)
+                    node.input[index] = _round_weight(graph, weights[name], _channel_axis(node), names_of)
                 elif name in ranges:
-                    node.input[index] = _round_activation(graph, name, ranges[name], nodes, made)
+                    node.input[index] = _round_activation(graph, name, ranges[name], nodes, names_of)
         nodes.append(node)
-    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
-    graph.node.extend(kept)
+    graph.node.extend(copies)
     onnx.save_model(model, target)
 
 
@@ -101,21 +101,25 @@ def _channel_axis(node: onnx.NodeProto) -> int:
     return 0 if node.op_type == "Conv" or transposed else -1
 
 
-def _round_weight(graph: onnx.GraphProto, tensor: onnx.TensorProto, axis: int, made: dict[str, str]) -> str:
+def _round_weight(graph: onnx.GraphProto, tensor: onnx.TensorProto, axis: int, names_of: dict[str, str]) -> str:
     """Add a rounded copy, so that an excluded node keeps the original."""
     name = f"{tensor.name}_axis{axis}{_ROUNDED}"
-    if name not in made:
+    if name not in names_of:
         array: NDArray[Any] = numpy_helper.to_array(tensor)
         graph.initializer.append(numpy_helper.from_array(rounded(array, axis), name))
-        made[name] = name
+        names_of[name] = name
     return name
 
 
 def _round_activation(
-    graph: onnx.GraphProto, name: str, limits: tuple[float, float], nodes: list[onnx.NodeProto], made: dict[str, str]
+    graph: onnx.GraphProto,
+    name: str,
+    limits: tuple[float, float],
+    nodes: list[onnx.NodeProto],
+    names_of: dict[str, str],
 ) -> str:
     """Add the steps that round `name` to 256 levels from ``limits[0]`` to ``limits[1]``, zero among them."""
-    if name not in made:
+    if name not in names_of:
         scale = (limits[1] - limits[0]) / 255.0 or 1.0
         lowest = -np.clip(np.round(-limits[0] / scale), 0, 255)
         values = {"scale": scale, "lowest": lowest, "highest": lowest + 255}
@@ -127,5 +131,5 @@ def _round_activation(
         nodes.append(helper.make_node("Round", [steps[0]], [steps[1]]))
         nodes.append(helper.make_node("Clip", [steps[1], operands["lowest"], operands["highest"]], [steps[2]]))
         nodes.append(helper.make_node("Mul", [steps[2], operands["scale"]], [steps[3]]))
-        made[name] = steps[3]
-    return made[name]
+        names_of[name] = steps[3]
+    return names_of[name]

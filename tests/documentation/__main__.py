@@ -76,7 +76,7 @@ def write_sources(folder: Path) -> None:
     toc = "\n".join(("```{toctree}", ":hidden:", "", *guides, *API, "```"))
     (folder / "index.md").write_text(f"{INDEX.text}\n{toc}\n", "utf-8")
     for name, (title, directives) in API.items():
-        blocks = (f"```{{eval-rst}}\n.. {one}\n   :members:\n```" for one in directives)
+        blocks = (f"```{{eval-rst}}\n.. {directive}\n   :members:\n```" for directive in directives)
         (folder / f"{name}.md").write_text("\n\n".join((f"# {title}", *blocks)) + "\n", "utf-8")
 
 

@@ -123,10 +123,10 @@ def _words(draw: st.DrawFn) -> list[str]:
     name = draw(st.sampled_from(_NAMES)) or draw(_argument)
     command = _COMMANDS.get(name)
     params = [] if command is None else command.params
-    options = [one for one in params if isinstance(one, click.Option)]
+    options = [param for param in params if isinstance(param, click.Option)]
     good = draw(st.sampled_from(((), *_GOOD.get(name, ()))))
     drawn = draw(st.lists(st.sampled_from(options), max_size=4)) if options else []
-    needed = [one for one in options if one.required and one not in drawn] if draw(st.booleans()) else []
+    needed = [option for option in options if option.required and option not in drawn] if draw(st.booleans()) else []
     words = [*good, *(word for one in (*drawn, *needed) for word in _option(draw, one))]
     words += [word for one in params if isinstance(one, click.Argument) for word in _values(draw, one)]
     words += draw(st.sampled_from(([], [], [], ["--help"], [draw(_argument)])))

@@ -43,13 +43,13 @@ def _runs() -> list[Any]:
 
 def _lines(documents: list[Any]) -> bytes:
     """Return documents as lines; JSON that Python writes may hold what is none, as others do."""
-    return "".join(json.dumps(one) + "\n" for one in documents).encode("utf-8", "surrogatepass")
+    return "".join(json.dumps(document) + "\n" for document in documents).encode("utf-8", "surrogatepass")
 
 
 _HEADER: dict[str, Any] = {"format": "pytest-quant-history", "schema": 1}
 _files_of_runs = st.one_of(
     odd.endless,
-    odd.damaged([_lines([_HEADER, one]) for one in _runs()]),
+    odd.damaged([_lines([_HEADER, run]) for run in _runs()]),
     st.lists(odd.changed_json([_HEADER, *_runs(), *_runs()]), min_size=1, max_size=3).map(_lines),
     st.lists(odd.changed_json(_runs()), min_size=1, max_size=2).map(_lines),
 )

@@ -166,7 +166,11 @@ def _getters(library: Any, prefix: str, arguments: tuple[object, ...]) -> dict[s
         function = getattr(library, name)
         if not name.startswith(prefix) or not inspect.isfunction(function):
             continue
-        wanted = [one.name for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+        wanted = [
+            parameter.name
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.default is parameter.empty
+        ]
         if len(wanted) == len(arguments) and set(wanted) <= {"handle", "device"}:
             try:
                 told[name] = function(*arguments)

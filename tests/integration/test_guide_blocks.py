@@ -65,7 +65,7 @@ def test_commands_run_and_print_what_is_shown(
     found = [one for block in guide.blocks("console", "sh") for one in commands_of(block.text, block.language)]
     commands = [one for one in found if not one.words.startswith("pip install")]
     instead = {}
-    if any(ADDRESS in one.words for one in commands):
+    if any(ADDRESS in command.words for command in commands):
         server: PostgresServer = request.getfixturevalue("postgres_server")
         instead = {ADDRESS: server.new_database()}
     for done in run_commands(project, commands, _addopts(guide), instead):

@@ -121,14 +121,14 @@ def test_what_it_raises_is_a_warning_and_changes_nothing(
     result = run_fake(pytester, monkeypatch, SUITE, "--color=yes", conftest=conftest)
     assert result.ret == without.ret
     assert result.parseoutcomes() == without.parseoutcomes()
-    (line,) = [one for one in result.outlines if "pytest_quant_record" in one]
+    (line,) = [line for line in result.outlines if "pytest_quant_record" in line]
     assert line.startswith("\x1b[31mpytest_quant_record failed for test_it.py::test_pass and 2 more: ")
     written = (pytester.path / "conftest.py").read_text().splitlines()
     place = written.index(f"        {statement}") + 1
     assert f"no network (conftest.py:{place}); the records are kept" in line
     assert "sent test_it.py::test_unavailable" in result.outlines
     store = open_store(pytester.path / ".quant" / "history.db")
-    kept = [[record.nodeid for record in store.records(one.run.id)] for one in store.runs()]
+    kept = [[record.nodeid for record in store.records(run.run.id)] for run in store.runs()]
     assert kept == [[f"test_it.py::{name}" for name, _ in TESTS]] * 2
 
 
@@ -136,8 +136,8 @@ def test_two_ways_to_fail_are_two_warnings(pytester: pytest.Pytester, monkeypatc
     """Each with the tests that it befell; what a server says cannot act upon the terminal."""
     statement = "raise ValueError('\\x1b[2J' if 'pass' in record.nodeid else '::error::')"
     result = run_fake(pytester, monkeypatch, SUITE, conftest=FAILING.format(statement=statement))
-    lines = [one for one in result.outlines if "pytest_quant_record" in one]
-    assert [one.split(": ")[0].removeprefix("pytest_quant_record failed for test_it.py::") for one in lines] == [
+    lines = [line for line in result.outlines if "pytest_quant_record" in line]
+    assert [line.split(": ")[0].removeprefix("pytest_quant_record failed for test_it.py::") for line in lines] == [
         "test_pass",
         "test_fail and 1 more",
     ]

@@ -33,7 +33,7 @@ def _history(folder: Path) -> Path:
     place = folder / ".quant" / "history.db"
     here = Environment(fingerprint().identity, {})
     logs = [0.03 if index % 2 else -0.03 for index in range(100)]
-    runs = [(run_number(index, environment=here), [with_null(one)]) for index, one in enumerate(logs)]
+    runs = [(run_number(index, environment=here), [with_null(log)]) for index, log in enumerate(logs)]
     open_store(place).append_many(runs)
     return place
 

@@ -179,7 +179,7 @@ def test_the_gpu_job_times_both_commits(story: Story) -> None:
 
 def test_one_comment_is_posted_and_then_updated(story: Story) -> None:
     """It has the verdict, and nobody's token."""
-    (body,) = [one["body"] for one in story.forge.comments]
+    (body,) = [comment["body"] for comment in story.forge.comments]
     assert body.startswith("<!-- pytest-quant")
     assert "test_digits_int8" in body or "NO REGRESSION" in body.upper()
     assert ci_events.TOKEN not in body

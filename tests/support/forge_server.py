@@ -117,16 +117,16 @@ class FakeForge:
         return Reply(200, self._of_page(page, size), {"Link": link} if page < pages else {})
 
     def _changed(self, asked: Asked, number: str) -> Reply:
-        for one in self.comments:
-            if one["id"] == int(number) and asked.method in ("PATCH", "PUT"):
-                one["body"] = asked.body["body"]
-                return Reply(200, one)
+        for comment in self.comments:
+            if comment["id"] == int(number) and asked.method in ("PATCH", "PUT"):
+                comment["body"] = asked.body["body"]
+                return Reply(200, comment)
         return Reply(404, {"message": "404 Not found"})
 
     def _made(self, body: str, writer: str) -> dict[str, Any]:
         who = self.user if isinstance(self.user, dict) else {"login": "github-actions[bot]", "id": 41898282}
         kind = {"type": "User" if isinstance(self.user, dict) else "Bot"} if writer == "user" else {}
-        number = 1 + max((one["id"] for one in self.comments), default=1000)
+        number = 1 + max((comment["id"] for comment in self.comments), default=1000)
         address = {"html_url": f"{self.address}/me/models/pull/12#issuecomment-{number}"} if writer == "user" else {}
         made = {"id": number, "body": body, "system": False, writer: {**kind, **who}, **address}
         self.comments.append(made)

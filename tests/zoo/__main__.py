@@ -48,7 +48,7 @@ class Wanted:
 
 def visit(entry: Entry, wanted: Wanted, folder: Path) -> Found:
     """Run all checks of one model in a project of its own; return its rows and what differs."""
-    combinations = [one for one in all_checks([entry]) if wanted.takes(one)]
+    combinations = [check for check in all_checks([entry]) if wanted.takes(check)]
     if not combinations:
         return [], []
     write_project(folder, [entry], combinations)
@@ -59,7 +59,7 @@ def visit(entry: Entry, wanted: Wanted, folder: Path) -> Found:
 
 def visit_modules(wanted: Wanted, folder: Path) -> Found:
     """Run all checks of the architectures."""
-    combinations = [one for one in module_checks(list(ARCHITECTURES)) if wanted.takes(one)]
+    combinations = [check for check in module_checks(list(ARCHITECTURES)) if wanted.takes(check)]
     if not combinations:
         return [], []
     write_modules_project(folder, combinations)

@@ -56,7 +56,7 @@ def pasted(hint: str) -> dict[str, Any]:
     """
     call = ast.parse(f"mark({hint})", mode="eval").body
     assert isinstance(call, ast.Call)
-    return {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+    return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
 
 
 def run(one: Combination, folder: Path, *arguments: str) -> Run:
@@ -122,7 +122,7 @@ def renew(lines: Sequence[tuple[str, ...]]) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Follow the advice on the models named, or on all; a figure that is not the one promised ends it."""
-    names = [one for one in arguments if not one.startswith("-")]
+    names = [argument for argument in arguments if not argument.startswith("-")]
     lines = []
     with tempfile.TemporaryDirectory(prefix="zoo-advice-") as parent:
         for one in FAILING:

@@ -51,12 +51,14 @@ def write_modules_project(folder: Path, combinations: Iterable[Combination]) -> 
     fixtures = "".join(FIXTURE.format(name=name) for name in names)
     (folder / "conftest.py").write_text(CONFTEST + FIXTURES + fixtures)
     tests = [TESTS]
-    for one in combinations:
-        mark = f"model={one.model!r}, data='{one.model}_data', {one.mark}"
-        tests.append(TEST.format(mark=mark, identity=one.identity))
+    for combination in combinations:
+        mark = f"model={combination.model!r}, data='{combination.model}_data', {combination.mark}"
+        tests.append(TEST.format(mark=mark, identity=combination.identity))
     (folder / "test_models.py").write_text("".join(tests))
     (folder / "pytest.ini").write_text("[pytest]\n")
     for name in names:
         samples = inputs(name, 48, 1).numpy()
         taken = list(signature(ARCHITECTURES[name].forward).parameters)[1]
-        np.savez(folder / f"{name}.evaluation.npz", **{f"{index}|{taken}": one for index, one in enumerate(samples)})
+        np.savez(
+            folder / f"{name}.evaluation.npz", **{f"{index}|{taken}": sample for index, sample in enumerate(samples)}
+        )

@@ -141,7 +141,7 @@ def repeat(tasks: Sequence[Mapping[str, Any]], folder: Path) -> list[dict[str, A
 def compare(subjects: Sequence[Subject], combinations: Sequence[Combination], run: Run) -> dict[str, list[Figure]]:
     """Return the figures of every check that compared outputs, by the identity of its combination."""
     by_name = {subject.name: subject for subject in subjects}
-    judged = [one for one in combinations if run.checks.get(one.identity, {}).get("accuracy")]
+    judged = [combination for combination in combinations if run.checks.get(combination.identity, {}).get("accuracy")]
     tasks = [task_of(by_name[one.model], run.checks[one.identity], run.folder) for one in judged]
     found = repeat(tasks, run.folder) if tasks else []
     return {one.identity: figures(run.checks[one.identity], result) for one, result in zip(judged, found, strict=True)}

@@ -39,7 +39,7 @@ def onnx_runtime(path: str, _: list[str], *, rounded: bool = False) -> tuple[Run
         options.add_session_config_entry("session.disable_quant_qdq", "1")
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_outputs()]
+    names = [output.name for output in session.get_outputs()]
     shapes = {one.name: list(one.shape) for one in session.get_inputs()}
     return lambda feeds: dict(zip(names, session.run(names, feeds), strict=True)), shapes
 
@@ -55,7 +55,7 @@ def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
         for one in model.inputs
         for name in one.get_names()
     }
-    names = [next((name for name in one.get_names() if name in known), one.any_name) for one in model.outputs]
+    names = [next((name for name in output.get_names() if name in known), output.any_name) for output in model.outputs]
 
     def run(feeds: Feeds) -> dict[str, Array]:
         found = model(feeds)

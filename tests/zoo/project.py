@@ -152,7 +152,10 @@ def write_project(folder: Path, entries: Iterable[Entry], combinations: Iterable
                 else f"metric_of({entry.score.kind!r}, {entry.score_settings()!r})"
             )
             marks[entry.name] += f", output={entry.score.output!r}, metric={metric}"
-    tests += [TEST.format(mark=f"{marks[one.model]}, {one.mark}", identity=one.identity) for one in combinations]
+    tests += [
+        TEST.format(mark=f"{marks[combination.model]}, {combination.mark}", identity=combination.identity)
+        for combination in combinations
+    ]
     (folder / "conftest.py").write_text("".join(conftest))
     (folder / "test_models.py").write_text("".join(tests))
     (folder / "pytest.ini").write_text("[pytest]\n")

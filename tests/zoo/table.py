@@ -26,7 +26,7 @@ LONGEST_TEXT = 230
 
 def rows(combinations: Sequence[Combination], run: Run, found: Mapping[str, Sequence[Figure]]) -> list[tuple[str, ...]]:
     """Return the cells of every check, in the order of the combinations."""
-    return [_row(one, run, found.get(one.identity, ())) for one in combinations]
+    return [_row(combination, run, found.get(combination.identity, ())) for combination in combinations]
 
 
 def _row(one: Combination, run: Run, figures: Sequence[Figure]) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def inhabitants(entries: Sequence[Entry]) -> str:
     return markdown(
         ("model", "file", "package", "licence", "roles"),
         [
-            (one.name, one.file.rpartition("/")[2], one.requirement, one.licence, "; ".join(one.roles))
-            for one in entries
+            (entry.name, entry.file.rpartition("/")[2], entry.requirement, entry.licence, "; ".join(entry.roles))
+            for entry in entries
         ],
     )

@@ -160,10 +160,10 @@ class CudaPythonMemory:
     def _call(self, name: str, *arguments: Any) -> Any:
         """Call a function of the library, which returns its status first and its result after it."""
         self.check()
-        status, *found = getattr(self._cuda, name)(*arguments)
+        status, *values = getattr(self._cuda, name)(*arguments)
         if status != self._cuda.cudaError_t.cudaSuccess:
             raise self._error(name, arguments, status)
-        return found[0] if found else None
+        return values[0] if values else None
 
     def _error(self, name: str, arguments: tuple[Any, ...], status: Any) -> BuildError:
         text = self._cuda.cudaGetErrorString(status)[1]

@@ -129,13 +129,13 @@ def find_native() -> Availability:
     if find_spec("tensorrt") is None:
         return Availability(False, reason="tensorrt is not installed", fix=f"{_INSTALL}, {_SIMULATE}")
     here = cuda_gpus()
-    found = probe_native(with_device=bool(here.gpus))
-    if not found.available:
-        return found
+    probed = probe_native(with_device=bool(here.gpus))
+    if not probed.available:
+        return probed
     if not here.gpus and not has_nvml():
         return Availability(False, reason=here.reason, fix=f"{_INSTALL}, {_SIMULATE}")
     if not here.gpus:
-        reason = f"{here.reason}; TensorRT {found.version} is installed"
+        reason = f"{here.reason}; TensorRT {probed.version} is installed"
         return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")
     if not memory_libraries():
         return Availability(False, reason="neither cuda-bindings nor pycuda is installed", fix=_INSTALL_MEMORY)
@@ -143,7 +143,7 @@ def find_native() -> Availability:
     if refused := driver_too_old({f"cuda-bindings {bindings}": bindings}, 'pip install "cuda-bindings<13"'):
         return refused
     gpu = here.gpus[0]
-    return Availability(True, version=found.version, device=f"cuda:0 {gpu.name} ({gpu.sm or 'unknown'})")
+    return Availability(True, version=probed.version, device=f"cuda:0 {gpu.name} ({gpu.sm or 'unknown'})")
 
 
 @cache
@@ -180,8 +180,8 @@ def read_import_error(error: str, installed: str) -> Availability:
 
 def installed_tensorrt() -> str:
     """Return the distributions of TensorRT that are installed, with their versions."""
-    found = [f"{name} {here}" for name in _PACKAGES if (here := installed_version(name))]
-    return ", ".join(found) or "no distribution of TensorRT"
+    versions = [f"{name} {here}" for name in _PACKAGES if (here := installed_version(name))]
+    return ", ".join(versions) or "no distribution of TensorRT"
 
 
 def _wheel() -> dict[str, str]:

@@ -163,10 +163,10 @@ def out_of_memory(call: str, size_bytes: int, free_bytes: int, total_bytes: int)
     size_bytes : asked of it; 0 for one that takes what it needs.
     free_bytes, total_bytes : what the device has, as CUDA says.
     """
-    asked = f"{call} of {size_bytes / MEGABYTE:.1f} MB" if size_bytes else call
+    request = f"{call} of {size_bytes / MEGABYTE:.1f} MB" if size_bytes else call
     return OutOfMemoryError(
         "the GPU is out of memory",
-        value=f"{asked}, while {free_bytes / MEGABYTE:.1f} MB of {total_bytes / MEGABYTE:.1f} MB are free",
+        value=f"{request}, while {free_bytes / MEGABYTE:.1f} MB of {total_bytes / MEGABYTE:.1f} MB are free",
         fix="nvidia-smi tells who holds it; smaller batches, fewer workers (-n) and closed engines need less",
     )
 

@@ -41,13 +41,13 @@ def find_files(tensors: Iterable[onnx.TensorProto], path: Path) -> dict[str, Pat
 
 def _place_of(tensor: onnx.TensorProto, path: Path) -> tuple[str, int]:
     """Return the file of a tensor's external data, as the graph spells it, and the byte in it where the data ends."""
-    told = {entry.key: entry.value for entry in tensor.external_data}
-    numbers = [told.get(key) or "0" for key in ("offset", "length")]
-    if told.get("location", "").strip() and "\0" not in told["location"] and all(map(_is_size, numbers)):
-        return told["location"], sum(map(int, numbers))
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    numbers = [entries.get(key) or "0" for key in ("offset", "length")]
+    if entries.get("location", "").strip() and "\0" not in entries["location"] and all(map(_is_size, numbers)):
+        return entries["location"], sum(map(int, numbers))
     raise ModelFileError(
         f"external data of {path.name} cannot be found: the entry of '{tensor.name}' is damaged",
-        value=", ".join(f"{key} {value[:80]!r}" for key, value in told.items()) or "no entry",
+        value=", ".join(f"{key} {value[:80]!r}" for key, value in entries.items()) or "no entry",
         allowed="a location, and an offset and a length in bytes that are not negative",
         fix="write or download the model again",
     )

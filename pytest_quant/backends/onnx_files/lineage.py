@@ -47,13 +47,13 @@ class _Source:
         self.tensors = {value.name for value in self.graph.input} | constants
         for place, node in enumerate(self.graph.node):
             self.names.append(node_name(node.name, tuple(node.output)))
-            made = [name for name in node.output if name]
-            self.tensors.update(made)
-            self.producer.update(dict.fromkeys(made, place))
+            outputs = [name for name in node.output if name]
+            self.tensors.update(outputs)
+            self.producer.update(dict.fromkeys(outputs, place))
             if node.op_type == "Constant" or (node.input and constants.issuperset(filter(None, node.input))):
-                constants.update(made)
+                constants.update(outputs)
                 self.folded.add(place)
-            for name in (*made, node.name):
+            for name in (*outputs, node.name):
                 if name:
                     self.anchors[name] = place
 
@@ -61,9 +61,9 @@ class _Source:
         """Return the place of the node with the longest name, its own or of an output, that `name` is built on."""
         end = len(name)
         while end > 0:
-            found = self.anchors.get(name[:end])
-            if found is not None:
-                return found
+            index = self.anchors.get(name[:end])
+            if index is not None:
+                return index
             end = max(name.rfind(mark, 0, end) for mark in _NAME_GOES_ON)
         return None
 
@@ -111,8 +111,8 @@ def excluded_among(engine: Engine, names: Collection[str]) -> list[str]:
     source = _Source(onnx.GraphProto(node=all_nodes(normalized(onnx.load(path, load_external_data=False)))))
     built_on = {source.names[place] for name in names if (place := source.anchor(name)) is not None}
     theirs = read_graph(path)
-    made = built_on.difference(node.name for node in all_nodes(theirs))
-    return [one for one in engine.spec.exclude if one in built_on or names_made_of(one, theirs, made)]
+    added = built_on.difference(node.name for node in all_nodes(theirs))
+    return [one for one in engine.spec.exclude if one in built_on or names_made_of(one, theirs, added)]
 
 
 def trace(
@@ -134,15 +134,17 @@ def trace(
         for node, role in zip(optimized.node, roles, strict=True)
     ]
     computed = set().union(*ends)
-    kept = {node.name for node in engine.node}
-    dropped = {place for place, node in enumerate(model.node) if node.op_type in _CLIPPING and node.name not in kept}
+    engine_names = {node.name for node in engine.node}
+    dropped = {
+        place for place, node in enumerate(model.node) if node.op_type in _CLIPPING and node.name not in engine_names
+    }
     claims = [source.until(own, computed, dropped) for own in ends]
     _give_the_rest(claims, source)
-    found: list[tuple[tuple[str, ...], Role]] = []
+    traced: list[tuple[tuple[str, ...], Role]] = []
     for places, role in zip(claims, roles, strict=True):
         names = tuple(dict.fromkeys(source.names[place] for place in sorted(places)))
-        found.append((names, role if names or role != "compute" else "other"))
-    return found
+        traced.append((names, role if names or role != "compute" else "other"))
+    return traced
 
 
 def _makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
@@ -156,17 +158,17 @@ def _role(node: onnx.NodeProto, source: _Source) -> Role:
         return "reformat"
     if node.op_type in _AT_TIMES:
         place = source.anchor(node.name)
-        known = {*([] if place is None else [place]), *(source.producer.get(name, -1) for name in node.output)}
-        if not any(place >= 0 and source.graph.node[place].op_type == node.op_type for place in known):
+        places = {*([] if place is None else [place]), *(source.producer.get(name, -1) for name in node.output)}
+        if not any(place >= 0 and source.graph.node[place].op_type == node.op_type for place in places):
             return "reformat"
     return "compute"
 
 
 def _ends(node: onnx.NodeProto, source: _Source, makers: Sequence[dict[str, onnx.NodeProto]]) -> Iterator[str]:
     """Yield the tensors of the user's graph that `node` computes."""
-    known = [end for name in node.output if (end := _behind(name, source, makers)) is not None]
-    if known:
-        yield from known
+    ends = [end for name in node.output if (end := _behind(name, source, makers)) is not None]
+    if ends:
+        yield from ends
         return
     place = source.anchor(node.name)
     if place is not None:
@@ -192,7 +194,7 @@ def _give_the_rest(claims: list[set[int]], source: _Source) -> None:
     for place, node in enumerate(source.graph.node):
         if place in owners or place in source.folded:
             continue
-        before = (owners[made] for name in node.input if (made := source.producer.get(name, -1)) in owners)
+        before = (owners[producer] for name in node.input if (producer := source.producer.get(name, -1)) in owners)
         owners[place] = next(before, [])
         for claim in owners[place]:
             claim.add(place)

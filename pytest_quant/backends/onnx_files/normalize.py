@@ -58,15 +58,15 @@ _INITIALIZERS_APART = 4
 """The first IR version whose initializers need not be inputs."""
 
 
-def check_excluded(spec: EngineSpec, known: Collection[str]) -> None:
-    """Raise `UsageError` when `spec` excludes a node that is not `known`, so that nothing would be left in float."""
+def check_excluded(spec: EngineSpec, names: Collection[str]) -> None:
+    """Raise `UsageError` when `spec` excludes a node that is not `names`, so that nothing would be left in float."""
     for name in spec.exclude:
-        if name not in known:
+        if name not in names:
             message = f"exclude names a node that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=_some(name, known))
+            raise UsageError(message, value=repr(name), allowed=_some(name, names))
 
 
-def names_made_of(name: str, model: onnx.ModelProto, made: Collection[str]) -> set[str]:
+def names_made_of(name: str, model: onnx.ModelProto, candidates: Collection[str]) -> set[str]:
     """Return the names of the nodes that a node of the user's model was turned into.
 
     Nodes of a function's call are called ``call/name__1``, and two that fuse ``name/MatMulAddFusion``.
@@ -75,17 +75,17 @@ def names_made_of(name: str, model: onnx.ModelProto, made: Collection[str]) -> s
     ----------
     name : of a node of `model`, as ``exclude`` spells it.
     model : the user's model, with the functions that its file defines.
-    made : names of the nodes of a graph made from `model`, without those that `model` has itself.
+    candidates : names of the nodes of a graph made from `model`, without those that `model` has itself.
 
     Returns
     -------
-    A subset of `made`; empty where nothing was made from the node.
+    A subset of `candidates`; empty where nothing was made from the node.
     """
-    found = {one for one in made if one.startswith(f"{name}/")}
+    names = {one for one in candidates if one.startswith(f"{name}/")}
     if any(node.name == name for function in model.functions for node in function.node):
         inlined = re.compile(rf"(^|/){re.escape(name)}(__\d+)?(/|$)")
-        found |= {one for one in made if inlined.search(one)}
-    return found
+        names |= {one for one in candidates if inlined.search(one)}
+    return names
 
 
 def _some(name: str, names: Collection[str]) -> str:
@@ -181,10 +181,10 @@ def _name_calls(model: onnx.ModelProto) -> None:
 
 def _drop_inputs_with_values(graph: onnx.GraphProto) -> None:
     valued = {tensor.name for tensor in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
-    kept = [value for value in graph.input if value.name not in valued]
-    if len(kept) < len(graph.input):
+    inputs = [value for value in graph.input if value.name not in valued]
+    if len(inputs) < len(graph.input):
         del graph.input[:]
-        graph.input.extend(kept)
+        graph.input.extend(inputs)
 
 
 def _fill_sparse(graph: onnx.GraphProto) -> None:
@@ -202,15 +202,15 @@ def _fill_sparse(graph: onnx.GraphProto) -> None:
 
 def _take_out_constants(graph: onnx.GraphProto) -> None:
     results = {value.name for value in graph.output}
-    kept = []
+    nodes = []
     for node in graph.node:
         tensor = constant_of(node) if node.op_type == "Constant" and node.output[0] not in results else None
         if tensor is None:
-            kept.append(node)
+            nodes.append(node)
         else:
             graph.initializer.append(tensor)
-    if len(kept) < len(graph.node):
-        _replace_nodes(graph, kept)
+    if len(nodes) < len(graph.node):
+        _replace_nodes(graph, nodes)
 
 
 def constant_of(node: onnx.NodeProto) -> TensorProto | None:
@@ -234,22 +234,22 @@ def _read_through_identities(graph: onnx.GraphProto) -> None:
     valued = {tensor.name for tensor in graph.initializer}
     results = {value.name for value in graph.output}
     names: dict[str, str] = {}
-    kept = []
+    nodes = []
     for node in graph.node:
         if node.op_type == "Identity" and node.domain in _STANDARD and node.output[0] not in results:
             read = names.get(node.input[0], node.input[0])
             if read in valued:
                 names[node.output[0]] = read
                 continue
-        kept.append(node)
+        nodes.append(node)
     if names:
-        rename_reads(kept, names)
-        _replace_nodes(graph, kept)
+        rename_reads(nodes, names)
+        _replace_nodes(graph, nodes)
 
 
-def _replace_nodes(graph: onnx.GraphProto, kept: list[onnx.NodeProto]) -> None:
+def _replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
     del graph.node[:]
-    graph.node.extend(kept)
+    graph.node.extend(nodes)
 
 
 def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str) -> onnx.ModelProto:

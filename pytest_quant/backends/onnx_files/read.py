@@ -313,9 +313,9 @@ def _outline(path: Path) -> _Outline:
     """Read a file that holds its weights once per process and state: sessions of it are opened again and again."""
     if path.is_file():
         with suppress(ModelFileError):  # whose message names the path as it is given here
-            known = _outline_once(*_state(path))
-            if not known.external:
-                return known
+            outline = _outline_once(*_state(path))
+            if not outline.external:
+                return outline
     return _read_outline(path)
 
 

@@ -231,7 +231,7 @@ def hidden_products(layers: Sequence[PluginLayer], source: SourceGraph, precisio
     source : the compute of the model that was compiled, see `source_of`.
     precision : the one asked for, ``fp32`` or ``int8``.
     """
-    return [one.name for one in _tallied(layers, source, precision) if one.kind is Kind.OPAQUE and one.name]
+    return [node.name for node in _tallied(layers, source, precision) if node.kind is Kind.OPAQUE and node.name]
 
 
 def count_layers(
@@ -247,22 +247,23 @@ def count_layers(
     apart : layers of the same model compiled with `SEEN_APART`, in which products hidden in `layers` are looked up;
         empty where it was not compiled so.
     """
-    found = _tallied(layers, source, precision)
-    clear = {one.name: one for one in _tallied(apart, source, precision) if one.kind in (Kind.ASKED, Kind.OTHER)}
-    named = {one.name for one in found}
+    tallied = _tallied(layers, source, precision)
+    clear = {node.name: node for node in _tallied(apart, source, precision) if node.kind in (Kind.ASKED, Kind.OTHER)}
+    named = {one.name for one in tallied}
     lost = [one for name, one in clear.items() if name in source.macs and name not in named]
-    unknown = iter(lost if len(lost) == sum(one.name == "" and one.kind is Kind.OPAQUE for one in found) else ())
+    unknown = iter(lost if len(lost) == sum(one.name == "" and one.kind is Kind.OPAQUE for one in tallied) else ())
     seen = [
         (clear.get(one.name) or one if one.name else next(unknown, one)) if one.kind is Kind.OPAQUE else one
-        for one in found
+        for one in tallied
     ]
-    told = sum(before is not after for before, after in zip(found, seen, strict=True))
+    identified = sum(before is not after for before, after in zip(tallied, seen, strict=True))
     notes = (
         (
-            f"{told} products run inside a fused kernel that cannot be seen into; their precision was read from the "
-            f"same model compiled without fusing ({', '.join(f'{key}={value}' for key, value in SEEN_APART.items())})",
+            f"{identified} products run inside a fused kernel that cannot be seen into; their precision was read "
+            "from the same model compiled without fusing "
+            f"({', '.join(f'{key}={value}' for key, value in SEEN_APART.items())})",
         )
-        if told
+        if identified
         else ()
     )
     return replace(tally(seen, PROVIDER), notes=notes)
@@ -280,7 +281,7 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
             sources = {source.behind.get(origin, frozenset()) - answered for origin in layers[place].origins}
             names += next((one for one in sources if len(one) == 1), ())
             answered.update(names)
-    found: list[Tallied] = []
+    tallied: list[Tallied] = []
     unnamed = 0
     for place, layer in enumerate(layers):
         names = products.get(place, [])
@@ -289,7 +290,7 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
             answered.update(names)
         kind = kind_of(layer, precision, source.quantizers, swallows_compute=bool(names))
         if names and kind in (Kind.ASKED, Kind.OTHER, Kind.OPAQUE):
-            found += [Tallied(name, layer.kind, kind, source.macs[name]) for name in names]
+            tallied += [Tallied(name, layer.kind, kind, source.macs[name]) for name in names]
             continue
         eligible = kind in (Kind.ASKED, Kind.OTHER)
         own = None if layer.shapes is None else layer_macs(layer.kind, layer.shapes)
@@ -297,10 +298,12 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
         if layer.kind in _BODIES and layer.origins and source.hollow.issuperset(layer.origins):
             kind = Kind.BESIDE
         hidden = kind is Kind.OPAQUE
-        found.append(Tallied("" if hidden else layer.name, layer.kind, kind, own if eligible else None))
+        tallied.append(Tallied("" if hidden else layer.name, layer.kind, kind, own if eligible else None))
     lost = [name for name in source.macs if name not in answered] if layers else []
     # Which of them the layers without a name are is not known.
-    return found + [Tallied("", "Unknown", Kind.OPAQUE, None if unnamed else source.macs[it]) for it in lost[unnamed:]]
+    return tallied + [
+        Tallied("", "Unknown", Kind.OPAQUE, None if unnamed else source.macs[it]) for it in lost[unnamed:]
+    ]
 
 
 def _products_in(layer: PluginLayer, source: SourceGraph) -> list[str]:
@@ -309,12 +312,12 @@ def _products_in(layer: PluginLayer, source: SourceGraph) -> list[str]:
     The pass that makes integer layers renames: the product becomes ``name_original``, and what is left of the scale
     behind it ``name/DequantizationMultiply``, under which a layer that multiplies has swallowed the product itself.
     """
-    found = []
+    products = []
     for origin in layer.origins:
         before, mark, _ = origin.rpartition("/Dequantization")
         scaled = before if mark and layer.kind in COMPUTE else ""
-        found += [name for name in (origin, origin.removesuffix("_original"), scaled) if name in source.macs]
-    return list(dict.fromkeys(found))
+        products += [name for name in (origin, origin.removesuffix("_original"), scaled) if name in source.macs]
+    return list(dict.fromkeys(products))
 
 
 def computed_in(precision: str, kernel: str) -> str:

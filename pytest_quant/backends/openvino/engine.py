@@ -113,10 +113,10 @@ class OpenVinoEngine(Engine):
         """Run one batch; the request copies what it returns."""
         call = self._prepare(feeds)
         try:
-            found: Any = call()
+            results: Any = call()
         except Exception as error:
             raise refused(f"a run of {self.spec.id}", error) from error
-        return {name: found[index] for index, name in enumerate(self._outputs)}
+        return {name: results[index] for index, name in enumerate(self._outputs)}
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the request's own `infer` over `feeds`."""
@@ -174,11 +174,11 @@ def time_layers(compiled: Any, inputs: Mapping[int, Any], model: Model) -> tuple
         kinds.update((info.node_name, (info.node_type, info.exec_type)) for info in ran)
         return {info.node_name: _MS_PER_S * info.real_time.total_seconds() for info in ran}
 
-    found = medians(warm_runs(run))
+    times = medians(warm_runs(run))
     origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}
-    named = [() if kinds[name][0] in CONVERSIONS else origins.get(name, ()) for name in found]
+    named = [() if kinds[name][0] in CONVERSIONS else origins.get(name, ()) for name in times]
     nodes = named if is_own(model) else _nodes(model, named)
-    return tuple(layer_time(name, *kinds[name], found[name], own) for name, own in zip(found, nodes, strict=True))
+    return tuple(layer_time(name, *kinds[name], times[name], own) for name, own in zip(times, nodes, strict=True))
 
 
 def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, ...]) -> LayerTime:

@@ -81,8 +81,8 @@ def signature_of(model: Model) -> Signature:
     path = model_file(model)
     if not is_own(model):
         return read_signature(path)
-    found = read_model(path)
-    return Signature(tuple(map(_tensor, found.inputs)), tuple(map(_tensor, found.outputs)))
+    opened = read_model(path)
+    return Signature(tuple(map(_tensor, opened.inputs)), tuple(map(_tensor, opened.outputs)))
 
 
 def read_model(path: Path) -> Any:

@@ -95,7 +95,7 @@ def _nodes(spec: EngineSpec) -> list[tuple[str, str]]:
     """Return name and operator of each node, by the names that ``exclude`` takes, in the graph's order."""
     if is_own(spec.model):
         operations = read_model(model_file(spec.model)).get_ordered_ops()
-        return [(one.get_friendly_name(), one.get_type_name()) for one in operations]
+        return [(operation.get_friendly_name(), operation.get_type_name()) for operation in operations]
     return [(node.name, node.op_type) for node in read_graph(model_file(spec.model)).graph.node]
 
 
@@ -117,19 +117,19 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
     if not spec.exclude:
         return []
     if is_own(spec.model):
-        known = {name: {name} for name in (one.get_friendly_name() for one in model.get_ordered_ops())}
-        check_excluded(spec, known)
-        return sorted(set().union(*(known[name] for name in spec.exclude)))
+        names_of = {name: {name} for name in (one.get_friendly_name() for one in model.get_ordered_ops())}
+        check_excluded(spec, names_of)
+        return sorted(set().union(*(names_of[name] for name in spec.exclude)))
     theirs = read_graph(model_file(spec.model))
     names = {node.name for node in all_nodes(theirs) if node.name}
     check_excluded(spec, names)
     parts: dict[str, set[str]] = defaultdict(set)
     for graph in all_graphs(read_graph(normal).graph):
-        for one in _models(model):
-            for name, operations in _operations(one, graph).items():
+        for body in _models(model):
+            for name, operations in _operations(body, graph).items():
                 parts[name] |= operations
-    made = parts.keys() - names
-    named = {one for name in spec.exclude for one in (name, *names_made_of(name, theirs, made))}
+    added = parts.keys() - names
+    named = {one for name in spec.exclude for one in (name, *names_made_of(name, theirs, added))}
     return sorted({operation for name in named for operation in parts[name]})
 
 
@@ -139,7 +139,7 @@ def excluded_among(spec: EngineSpec, names: Collection[str]) -> list[str]:
         source = _source(spec.model, Path(work))
         model = read_model(source)
         specs = [replace(spec, exclude=(name,)) for name in spec.exclude]
-        return [one.exclude[0] for one in specs if not set(names).isdisjoint(excluded_nodes(one, model, source))]
+        return [each.exclude[0] for each in specs if not set(names).isdisjoint(excluded_nodes(each, model, source))]
 
 
 def _models(model: Any) -> Iterator[Any]:
@@ -161,15 +161,15 @@ def _operations(model: Any, graph: Any) -> dict[str, set[str]]:
     """
     parts = _parts(model, {tensor: place for place, node in enumerate(graph.node) for tensor in node.output if tensor})
     takers: dict[str, set[int]] = defaultdict(set)
-    known: dict[str, set[str]] = defaultdict(set)
+    operations: dict[str, set[str]] = defaultdict(set)
     for place, node in reversed(list(enumerate(graph.node))):
         if not parts[place]:
             parts[place].update(*(parts[taker] for tensor in node.output for taker in takers[tensor]))
         for tensor in node.input:
             takers[tensor].add(place)
         if node.name:
-            known[node.name] |= parts[place]
-    return dict(known)
+            operations[node.name] |= parts[place]
+    return dict(operations)
 
 
 def _parts(model: Any, made_by: dict[str, int]) -> dict[int, set[str]]:
@@ -181,7 +181,7 @@ def _parts(model: Any, made_by: dict[str, int]) -> dict[int, set[str]]:
             continue
         name, ports = operation.get_friendly_name(), operation.outputs()
         own = {made_by[tensor] for port in ports for tensor in port.get_names() if tensor in made_by}
-        next_ones = [one.get_node().get_friendly_name() for port in ports for one in port.get_target_inputs()]
+        next_ones = [target.get_node().get_friendly_name() for port in ports for target in port.get_target_inputs()]
         places[name] = own or set().union(*(places.get(one, set()) for one in next_ones))
         for place in places[name]:
             parts[place].add(name)
@@ -275,7 +275,7 @@ def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored
     )
 
 
-def _range_estimator(asked: Calibration) -> Any:
+def _range_estimator(calibration: Calibration) -> Any:
     """Return how ranges are found: NNCF's own default is a mean over batches, which cuts off peaks."""
     from nncf.quantization.range_estimator import (
         AggregatorType,
@@ -285,10 +285,10 @@ def _range_estimator(asked: Calibration) -> Any:
         StatisticsType,
     )
 
-    if asked.method == "minmax":
+    if calibration.method == "minmax":
         return RangeEstimatorParametersSet.MINMAX
     cut = StatisticsCollectorParameters(
-        StatisticsType.QUANTILE, AggregatorType.MEAN, quantile_outlier_prob=1.0 - asked.percentile / 100.0
+        StatisticsType.QUANTILE, AggregatorType.MEAN, quantile_outlier_prob=1.0 - calibration.percentile / 100.0
     )
     return RangeEstimatorParameters(cut, cut)
 

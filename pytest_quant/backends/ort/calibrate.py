@@ -129,12 +129,12 @@ def _checked(batches: Iterator[Feeds], spec: EngineSpec) -> Iterator[Feeds]:
     shapes: dict[str, tuple[int, ...]] = {}
     for feeds in batches:
         for name, array in feeds.items():
-            found = np.shape(array)[1:]
-            expected = shapes.setdefault(name, found)
-            if spec.calibration.method != "minmax" and found != expected:
+            shape = np.shape(array)[1:]
+            expected = shapes.setdefault(name, shape)
+            if spec.calibration.method != "minmax" and shape != expected:
                 raise DataError(
                     f"calibration by {spec.calibration.method} needs samples of one shape, and '{name}' has two",
-                    value=f"{expected} and {found}",
+                    value=f"{expected} and {shape}",
                     fix="pad or crop the calibration samples, or take the extremes: calibration='minmax'",
                 )
         yield feeds

@@ -47,7 +47,7 @@ class Reach:
         A node of the optimized graph keeps its name, or has one that begins with it.
         """
         operator = ONNX_OPS.get(op_type, op_type)
-        if any(name == one or name.startswith(f"{one}/") for one in self.weightless):
+        if any(name == node or name.startswith(f"{node}/") for node in self.weightless):
             return operator + _BETWEEN
         return "" if self.op_types is None or operator in self.op_types else operator
 
@@ -60,8 +60,8 @@ def reach_of(spec: EngineSpec, path: Path) -> Reach | None:
     weightless = frozenset(_weightless(graph))
     if spec.scheme == "weight-only":
         return Reach(frozenset({"Gemm", "MatMul"}), weightless)
-    asked = recipe_of(spec).op_types
-    return Reach(None if asked is None else frozenset({*asked, *DYNAMIC, "Gemm"}), weightless)
+    op_types = recipe_of(spec).op_types
+    return Reach(None if op_types is None else frozenset({*op_types, *DYNAMIC, "Gemm"}), weightless)
 
 
 def _weightless(graph: onnx.GraphProto) -> Iterator[str]:

@@ -66,7 +66,7 @@ class OrtCudaBackend(OrtBackend):
         from pytest_quant.backends.ort.recipe import recipe_of
         from pytest_quant.backends.ort.session import Provider
 
-        asked = parse_options(spec.options)
-        providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(asked.tf32))}),)
+        options = parse_options(spec.options)
+        providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(options.tf32))}),)
         path = folder / ENGINE_FILE if spec.precision == _HALF else engine_file(spec, folder)
-        return OrtGpuEngine(spec, path, providers, notes=recipe_of(spec).notes, graphs=asked.cuda_graph)
+        return OrtGpuEngine(spec, path, providers, notes=recipe_of(spec).notes, graphs=options.cuda_graph)

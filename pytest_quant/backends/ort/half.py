@@ -68,51 +68,51 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
 
 def _of_sizes(model: onnx.ModelProto) -> list[str]:
     """Return the names of nodes that read sizes, and constants, and nothing else; those without a name get one."""
-    known = {tensor.name for tensor in _tensors(model)} | {""}
+    names = {tensor.name for tensor in _tensors(model)} | {""}
     sizes: set[str] = set()
-    found = []
+    sized = []
     for node in _nodes(model):
         if node.op_type in ("Shape", "Size"):
             sizes.update(node.output)
-        elif node.op_type not in _PAIRS and not sizes.isdisjoint(node.input) and sizes | known >= set(node.input):
+        elif node.op_type not in _PAIRS and not sizes.isdisjoint(node.input) and sizes | names >= set(node.input):
             sizes.update(node.output)
             # As TensorRT's parser would call it.
             node.name = node.name or f"node_of_{node.output[0]}"
-            found.append(node.name)
-    return found
+            sized.append(node.name)
+    return sized
 
 
-def _keep_whole(model: onnx.ModelProto, known: set[str]) -> None:
+def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
     """Let a node that stayed float32 read another such node itself, and not by way of the casts between them.
 
     A node that reads one tensor twice got a cast for each, of one name, which no graph may have.
     """
-    before = {node.output[0]: node.input[0] for node in _nodes(model) if _added(node, known)}
+    before = {node.output[0]: node.input[0] for node in _nodes(model) if _added(node, taken)}
     for node in _nodes(model):
         for place, name in enumerate(node.input):
-            if not _added(node, known) and before.get(name) in before:
+            if not _added(node, taken) and before.get(name) in before:
                 node.input[place] = before[before[name]]
     while True:
         read = {name for node in _nodes(model) for name in node.input}
         read |= {value.name for graph in all_graphs(model.graph) for value in graph.output}
         dropped = False
         for graph in all_graphs(model.graph):
-            made: set[str] = set()
-            kept = []
+            added: set[str] = set()
+            nodes = []
             for node in graph.node:
-                if not _added(node, known) or node.output[0] in read - made:
-                    kept.append(node)
-                made.update(node.output)
-            dropped = dropped or len(kept) < len(graph.node)
+                if not _added(node, taken) or node.output[0] in read - added:
+                    nodes.append(node)
+                added.update(node.output)
+            dropped = dropped or len(nodes) < len(graph.node)
             del graph.node[:]
-            graph.node.extend(kept)
+            graph.node.extend(nodes)
         if not dropped:
             return
 
 
-def _added(node: onnx.NodeProto, known: set[str]) -> bool:
+def _added(node: onnx.NodeProto, taken: set[str]) -> bool:
     """Whether the converter wrote it: a cast with a name that the graph did not have."""
-    return node.op_type == "Cast" and bool(node.name) and node.name not in known
+    return node.op_type == "Cast" and bool(node.name) and node.name not in taken
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -124,9 +124,9 @@ def _tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
 
 
 def _copy(tensor: TensorProto) -> TensorProto:
-    found = TensorProto()
-    found.CopyFrom(tensor)
-    return found
+    copied = TensorProto()
+    copied.CopyFrom(tensor)
+    return copied
 
 
 def _to_bfloat16(model: onnx.ModelProto, exact: dict[str, TensorProto]) -> None:

@@ -109,14 +109,14 @@ def _traced(
     optimized: onnx.GraphProto, run: Sequence[RanNode], engine: Path, model: Path
 ) -> dict[str, tuple[tuple[str, ...], Role]]:
     opened = onnx.load(engine, load_external_data=False)
-    known = normalized(onnx.load(model, load_external_data=False))
-    found: dict[str, tuple[tuple[str, ...], Role]] = {}
+    theirs = normalized(onnx.load(model, load_external_data=False))
+    roles: dict[str, tuple[tuple[str, ...], Role]] = {}
     # Names need not be unique; what the profiler counts as one layer stands for the nodes of all that have its name.
     for name, (nodes, role) in zip(
-        names_in_profile(optimized, run), trace(optimized, opened.graph, known.graph), strict=True
+        names_in_profile(optimized, run), trace(optimized, opened.graph, theirs.graph), strict=True
     ):
-        found[name] = (tuple(dict.fromkeys((*found.get(name, ((), role))[0], *nodes))), role)
-    return found
+        roles[name] = (tuple(dict.fromkeys((*roles.get(name, ((), role))[0], *nodes))), role)
+    return roles
 
 
 def names_in_profile(optimized: onnx.GraphProto, run: Sequence[RanNode]) -> list[str]:

@@ -44,7 +44,7 @@ def find_provider(provider: str) -> Availability:
     """Tell whether `provider` is compiled in, the driver is here, and every library that it needs loads."""
     if find_spec("onnxruntime") is None:
         return Availability(False, reason="onnxruntime-gpu is not installed", fix='pip install "pytest-quant[gpu]"')
-    both = [f"{name} {found}" for name in WHEELS if (found := installed_version(name))]
+    both = [f"{name} {number}" for name in WHEELS if (number := installed_version(name))]
     if len(both) > 1:
         reason = f"{' and '.join(both)} are both installed and overwrite each other's files"
         return Availability(False, reason=reason, fix=f"pip uninstall -y {' '.join(WHEELS)}; {_INSTALL}", broken=True)
@@ -133,8 +133,8 @@ def load_provider(provider: str, runtime: Path) -> Availability | None:
 def _wanted_tensorrt(trouble: str) -> tuple[str, int] | None:
     """Return TensorRT's library that the loader did not find, and its major version; ``None`` for other trouble."""
     named = _MISSING.search(trouble)
-    found = None if named is None else _NVINFER.fullmatch(named["library"])
-    return None if found is None else (found[0], int(found["major"]))
+    matched = None if named is None else _NVINFER.fullmatch(named["library"])
+    return None if matched is None else (matched[0], int(matched["major"]))
 
 
 def _load_tensorrt(provider: str, library: str, major: int) -> Availability | None:
@@ -146,11 +146,11 @@ def _load_tensorrt(provider: str, library: str, major: int) -> Availability | No
     fix = f'pip install "tensorrt<{major + 1}"'
     if find_spec("tensorrt") is None:
         return Availability(False, reason=f"{wants} no TensorRT is installed", fix=fix)
-    found = probe_native(with_device=bool(cuda_gpus().gpus))
-    if not found.available:
-        return replace(found, reason=f"{wants} {found.reason}")
-    if found.version.partition(".")[0] != str(major):
-        return Availability(False, reason=f"{wants} TensorRT {found.version} is installed", fix=fix, broken=True)
+    probed = probe_native(with_device=bool(cuda_gpus().gpus))
+    if not probed.available:
+        return replace(probed, reason=f"{wants} {probed.reason}")
+    if probed.version.partition(".")[0] != str(major):
+        return Availability(False, reason=f"{wants} TensorRT {probed.version} is installed", fix=fix, broken=True)
     import_module("tensorrt")
     return None
 
@@ -179,11 +179,11 @@ def find_plugin() -> Availability:
         # ONNX Runtime raises the errors of the loader and of the plugin as types of its own.
         reason = f"the plugin does not load: {type(error).__name__}: {error}"
         return Availability(False, reason=reason, fix=_REPAIR_PLUGIN, broken=True)
-    found = version(DISTRIBUTION)
+    number = version(DISTRIBUTION)
     if not devices:
-        reason = f"{DISTRIBUTION} {found} offers no device on this CPU{_why_not()}"
+        reason = f"{DISTRIBUTION} {number} offers no device on this CPU{_why_not()}"
         return Availability(False, reason=reason, fix='pip install "pytest-quant[openvino]", and backend="openvino"')
-    return Availability(True, version=f"{found} in onnxruntime {runtime.version}", device="cpu")
+    return Availability(True, version=f"{number} in onnxruntime {runtime.version}", device="cpu")
 
 
 def cpu_devices() -> list[Any]:
@@ -200,7 +200,9 @@ def cpu_devices() -> list[Any]:
         if _KNOWN_ALREADY not in str(error):
             raise
     kind = onnxruntime.OrtHardwareDeviceType.CPU
-    return [one for one in onnxruntime.get_ep_devices() if one.ep_name == OPENVINO and one.device.type == kind][:1]
+    return [
+        device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO and device.device.type == kind
+    ][:1]
 
 
 def _why_not() -> str:
@@ -209,7 +211,9 @@ def _why_not() -> str:
 
     kind = onnxruntime.OrtHardwareDeviceType.CPU
     makers = {
-        one.device.vendor_id: one.device.vendor for one in onnxruntime.get_ep_devices() if one.device.type == kind
+        device.device.vendor_id: device.device.vendor
+        for device in onnxruntime.get_ep_devices()
+        if device.device.type == kind
     }
     if _INTEL in makers or not makers:
         return ""

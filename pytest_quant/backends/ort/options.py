@@ -61,15 +61,15 @@ def check_extra(extra: Mapping[object, object]) -> dict[str, object]:
     ------
     UsageError : a key is unknown, or does harm here; or a value is not made of numbers, strings, lists and dicts.
     """
-    known = _QUANTIZER_KEYS | CALIBRATOR_KEYS.keys()
+    names = _QUANTIZER_KEYS | CALIBRATOR_KEYS.keys()
     for key, value in extra.items():
         if key in _REFUSED:
             raise UsageError(f"extra option '{key}' is not taken", value=repr(value), fix=_REFUSED[str(key)])
-        if key not in known:
+        if key not in names:
             raise UsageError(
                 f"ONNX Runtime has no extra option '{key}', and would ignore it",
                 value=repr(value),
-                allowed=nearest(str(key), known),
+                allowed=nearest(str(key), names),
             )
         if not _is_plain(value):
             raise UsageError(

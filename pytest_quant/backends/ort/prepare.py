@@ -81,7 +81,7 @@ def run_unoptimized(path: Path, feeds: Feeds) -> Outputs:
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-        names = [one.name for one in session.get_outputs()]
+        names = [output.name for output in session.get_outputs()]
         return dict(zip(names, session.run(names, feeds), strict=True))
     except Exception as error:
         raise refused(f"the model {path.name}", error) from error
@@ -100,8 +100,8 @@ def check_same(original: Path, changed: Path, feeds: Feeds) -> None:
     ------
     BuildError : names the output and the difference.
     """
-    wanted, found = run_unoptimized(original, feeds), run_unoptimized(changed, feeds)
-    for (name, one), other in zip(wanted.items(), found.values(), strict=True):
+    wanted, outputs = run_unoptimized(original, feeds), run_unoptimized(changed, feeds)
+    for (name, one), other in zip(wanted.items(), outputs.values(), strict=True):
         off = _difference(one, other)
         if off > _TOLERANCE and _difference(one, run_unoptimized(original, feeds)[name]) == 0.0:
             raise BuildError(
@@ -112,18 +112,18 @@ def check_same(original: Path, changed: Path, feeds: Feeds) -> None:
             )
 
 
-def _difference(wanted: NDArray[Any], found: NDArray[Any]) -> float:
+def _difference(wanted: NDArray[Any], outputs: NDArray[Any]) -> float:
     """Return the largest difference as a share of the largest value; infinite where they cannot be compared."""
-    if wanted.shape != found.shape or wanted.dtype != found.dtype:
+    if wanted.shape != outputs.shape or wanted.dtype != outputs.dtype:
         return float("inf")
     if wanted.dtype.kind not in "fc" or not wanted.size:
-        return 0.0 if np.array_equal(wanted, found) else float("inf")
-    if not np.array_equal(np.isfinite(wanted), np.isfinite(found)):
+        return 0.0 if np.array_equal(wanted, outputs) else float("inf")
+    if not np.array_equal(np.isfinite(wanted), np.isfinite(outputs)):
         return float("inf")
     finite = np.isfinite(wanted)
     if not finite.any():
         return 0.0
-    values, others = wanted[finite].astype(np.float64), found[finite].astype(np.float64)
+    values, others = wanted[finite].astype(np.float64), outputs[finite].astype(np.float64)
     return float(np.abs(values - others).max() / (np.abs(values).max() or 1.0))
 
 
@@ -195,7 +195,7 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> bool:
 def _is_turned(node: onnx.NodeProto) -> bool:
     if node.op_type == "ConvTranspose":
         return True
-    return node.op_type == "Gemm" and any(one.name == "transB" and one.i for one in node.attribute)
+    return node.op_type == "Gemm" and any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
 
 
 def _copy(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:
@@ -322,9 +322,9 @@ def _forget_shapes_of_weights(graph: onnx.GraphProto) -> bool:
     Torch's exporter writes them; the quantizers transpose the weights of a Gemm, and the old shape then contradicts.
     """
     weights = {tensor.name for tensor in graph.initializer}
-    kept = [value for value in graph.value_info if value.name not in weights]
-    if len(kept) == len(graph.value_info):
+    infos = [value for value in graph.value_info if value.name not in weights]
+    if len(infos) == len(graph.value_info):
         return False
     del graph.value_info[:]
-    graph.value_info.extend(kept)
+    graph.value_info.extend(infos)
     return True

@@ -65,12 +65,12 @@ def find_products(path: Path, feeds: Feeds) -> list[Product]:
 def _biases(graph: onnx.GraphProto) -> dict[str, tuple[str, str]]:
     """Return name and output of each addition of a constant, by what it is added to."""
     constants = {tensor.name for tensor in graph.initializer}
-    found = {}
+    biases = {}
     for node in graph.node:
         if node.op_type == "Add" and len(constants.intersection(node.input)) == 1:
             (added_to,) = set(node.input) - constants
-            found[added_to] = (node.name, node.output[0])
-    return found
+            biases[added_to] = (node.name, node.output[0])
+    return biases
 
 
 def _shapes(model: onnx.ModelProto, feeds: Feeds) -> dict[str, tuple[int, ...]]:
@@ -101,12 +101,12 @@ def _followed(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 
 
 def _known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
-    found = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         sizes = value.type.tensor_type.shape.dim
         if value.type.tensor_type.HasField("shape") and all(size.HasField("dim_value") for size in sizes):
-            found.setdefault(value.name, tuple(size.dim_value for size in sizes))
-    return found
+            shapes.setdefault(value.name, tuple(size.dim_value for size in sizes))
+    return shapes
 
 
 def _macs(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> int | None:

@@ -36,9 +36,9 @@ def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
     model = read_graph(model_file(spec.model))
     theirs = {node.name for node in all_nodes(model) if node.name}
     check_excluded(spec, theirs)
-    made = {node.name for node in all_nodes(read_graph(prepared))} - theirs
-    found = {one for name in spec.exclude for one in (name, *names_made_of(name, model, made))}
-    return sorted(found | {f"{one}_MatMul" for one in found})
+    added = {node.name for node in all_nodes(read_graph(prepared))} - theirs
+    names = {one for name in spec.exclude for one in (name, *names_made_of(name, model, added))}
+    return sorted(names | {f"{one}_MatMul" for one in names})
 
 
 RECIPE_VERSION = "4"
@@ -88,27 +88,27 @@ class Recipe:
 
 def recipe_of(spec: EngineSpec) -> Recipe:
     """Resolve the options of `spec` on this machine."""
-    asked = parse_options(spec.options)
+    options = parse_options(spec.options)
     arm = _tier(spec) in _ARM_TIERS
-    activation_type = asked.activation_type or ("int8" if arm else "uint8")
-    reduce_range, notes = _reduce_range(spec, asked)
+    activation_type = options.activation_type or ("int8" if arm else "uint8")
+    reduce_range, notes = _reduce_range(spec, options)
     return Recipe(
-        op_types=_op_types(spec, asked),
-        per_channel=asked.per_channel,
+        op_types=_op_types(spec, options),
+        per_channel=options.per_channel,
         reduce_range=reduce_range,
         activation_type=activation_type,
-        weight_type=asked.weight_type,
-        symmetric=asked.symmetric if asked.symmetric is not None else spec.precision == "int4",
-        block_size=asked.block_size,
-        accuracy_level=asked.accuracy_level,
-        extra=asked.extra,
+        weight_type=options.weight_type,
+        symmetric=options.symmetric if options.symmetric is not None else spec.precision == "int4",
+        block_size=options.block_size,
+        accuracy_level=options.accuracy_level,
+        extra=options.extra,
         notes=notes,
     )
 
 
-def _op_types(spec: EngineSpec, asked: OrtOptions) -> tuple[str, ...] | None:
-    if asked.op_types is not None:
-        return None if asked.op_types == (ALL_OPS,) else tuple(sorted(asked.op_types))
+def _op_types(spec: EngineSpec, options: OrtOptions) -> tuple[str, ...] | None:
+    if options.op_types is not None:
+        return None if options.op_types == (ALL_OPS,) else tuple(sorted(options.op_types))
     return {"static": WEIGHTED + PASSING, "dynamic": DYNAMIC}.get(spec.scheme or "", ("MatMul",))
 
 
@@ -117,11 +117,11 @@ def _tier(spec: EngineSpec) -> str:
     return onednn_tier() if spec.backend == "ort-openvino" else isa_tier()
 
 
-def _reduce_range(spec: EngineSpec, asked: OrtOptions) -> tuple[bool, tuple[str, ...]]:
+def _reduce_range(spec: EngineSpec, options: OrtOptions) -> tuple[bool, tuple[str, ...]]:
     """Seven bits where u8 x s8 kernels add in 16 bits and saturate; u8 weights run in kernels that widen."""
-    if asked.reduce_range is not None:
-        return asked.reduce_range, ()
+    if options.reduce_range is not None:
+        return options.reduce_range, ()
     tier = _tier(spec)
-    if spec.scheme not in ("static", "dynamic") or asked.weight_type == "uint8" or has_vnni(tier):
+    if spec.scheme not in ("static", "dynamic") or options.weight_type == "uint8" or has_vnni(tier):
         return False, ()
     return True, (seven_bits_note("weights", tier, "'reduce_range': False"),)

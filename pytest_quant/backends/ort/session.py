@@ -51,9 +51,9 @@ def refused(doing: str, error: Exception, fix: str | None = None) -> QuantError:
     A `BuildError` that names the node, where ONNX Runtime does.
     """
     text = str(error)
-    found = _PREFIX.search(text)
-    kind = found["kind"] if found else type(error).__name__
-    cause = text[found.end() if found else 0 :].strip() or type(error).__name__
+    matched = _PREFIX.search(text)
+    kind = matched["kind"] if matched else type(error).__name__
+    cause = text[matched.end() if matched else 0 :].strip() or type(error).__name__
     node = _node(text)
     return failed(
         f"ONNX Runtime refused {doing}" + (f" at {node}" if node else ""),
@@ -86,9 +86,9 @@ def run_refused(error: Exception, feeds: Feeds, signature: Signature, doing: str
 
 def _node(text: str) -> str:
     for pattern in _NODE:
-        found = pattern.search(text)
-        if found:
-            parts = found.groupdict()
+        matched = pattern.search(text)
+        if matched:
+            parts = matched.groupdict()
             name, op = parts.get("node"), parts.get("op")
             return " ".join(part for part in (f"node '{name}'" if name else "", f"({op})" if op else "") if part)
     return ""
@@ -165,7 +165,7 @@ def open_session(
         # Float convolutions and poolings in blocks of the vector width pad their channels, and the padding would be
         # counted as compute. Integer nodes are none of that layout's: what runs in which precision stays.
         layouts = ["NchwcTransformer"]
-    named: list[tuple[str, dict[str, str]]] | None = [(one.name, dict(one.options)) for one in providers]
+    named: list[tuple[str, dict[str, str]]] | None = [(provider.name, dict(provider.options)) for provider in providers]
     try:
         for plugin in (one for one in providers if one.devices):
             settings.add_provider_for_devices(list(plugin.devices), dict(plugin.options))
@@ -177,9 +177,9 @@ def open_session(
     except Exception as error:
         fix = next((fix for said, fix in _OF_PROVIDERS.items() if said in str(error)), None)
         raise refused(f"the model {path.name}", error, fix) from error
-    asked = [one.name for one in providers]
-    _prove_first(session.get_providers(), asked[0], path.name)
-    return session, prove_placement(parts, asked, path.name)
+    names = [each.name for each in providers]
+    _prove_first(session.get_providers(), names[0], path.name)
+    return session, prove_placement(parts, names, path.name)
 
 
 def _settings(threads: int | None, profile: Path | None, *, simulates: bool) -> Any:
@@ -208,28 +208,28 @@ def new_run_options() -> Any:
     return onnxruntime.RunOptions()
 
 
-def _prove_first(registered: Sequence[str], asked: str, name: str) -> None:
-    """Refuse a session that registered another provider than the one `asked` for in its first place."""
-    if registered[0] != asked:
+def _prove_first(registered: Sequence[str], wanted: str, name: str) -> None:
+    """Refuse a session that registered another provider than the one `wanted` for in its first place."""
+    if registered[0] != wanted:
         raise BuildError(
             f"{name} does not run where it was asked to",
-            value=f"asked for {asked}, got {', '.join(registered)}",
-            fix=_REINSTALL if asked == CPU else "pytest-quant doctor tells which library does not load",
+            value=f"asked for {wanted}, got {', '.join(registered)}",
+            fix=_REINSTALL if wanted == CPU else "pytest-quant doctor tells which library does not load",
         )
 
 
 _REINSTALL = "reinstall onnxruntime: pip install --force-reinstall onnxruntime"
 
 
-def prove_placement(parts: Sequence[Any], asked: Sequence[str], name: str) -> tuple[str, ...]:
-    """Refuse nodes outside the providers `asked`, and a model of which the first of them has none.
+def prove_placement(parts: Sequence[Any], names: Sequence[str], name: str) -> tuple[str, ...]:
+    """Refuse nodes outside the providers `names`, and a model of which the first of them has none.
 
     Nodes without products may run on the CPU too.
 
     Parameters
     ----------
     parts : what each provider runs, ``get_provider_graph_assignment_info()``.
-    asked : names of providers; the first is the one that is judged.
+    names : names of providers; the first is the one that is judged.
     name : the model's, for errors.
 
     Returns
@@ -240,15 +240,15 @@ def prove_placement(parts: Sequence[Any], asked: Sequence[str], name: str) -> tu
     ------
     BuildError : names the nodes.
     """
-    judged, *others = asked
-    strays = [(part.ep_name, node) for part in parts if part.ep_name not in asked for node in part.get_nodes()]
+    judged, *others = names
+    strays = [(part.ep_name, node) for part in parts if part.ep_name not in names for node in part.get_nodes()]
     lost = [f"{_named(node)} on {where}" for where, node in strays if where != CPU or node.op_type in PRODUCT_OPS]
     if lost:
         elsewhere = "leave these nodes out of the quantization with exclude=[...], or use a provider that has them"
         raise BuildError(
             f"a part of {name} does not run where it was asked to",
             value=_first(lost, "; "),
-            allowed=", ".join(asked),
+            allowed=", ".join(names),
             fix=_REINSTALL if judged == CPU else elsewhere,
         )
     if parts and all(part.ep_name != judged for part in parts):

@@ -70,7 +70,7 @@ class TorchCudaEngine(TorchEngine):
         return call
 
     def _tensors(self, feeds: Feeds) -> tuple[Any, ...]:
-        return tuple(one.cuda() for one in super()._tensors(feeds))
+        return tuple(tensor.cuda() for tensor in super()._tensors(feeds))
 
     def _load(self) -> Any:
         import torch

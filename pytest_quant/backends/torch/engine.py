@@ -81,12 +81,12 @@ def measure_coverage(
     with (
         _native_stderr_closed(),
         torch_quiet(),
-        profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found,
+        profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled,
     ):
         call()
-    events: list[Any] = list(found.events() or [])
+    events: list[Any] = list(profiled.events() or [])
     outermost = (event for event in events if not _is_inside(event))
-    return tally([_tallied(one, precision, takes_linear_only=takes_linear_only) for one in outermost], provider)
+    return tally([_tallied(module, precision, takes_linear_only=takes_linear_only) for module in outermost], provider)
 
 
 def beyond_linear(name: str) -> str:
@@ -137,14 +137,14 @@ def _tallied(event: Any, precision: str, *, takes_linear_only: bool) -> Tallied:
 def _native_stderr_closed() -> Iterator[None]:
     """The profiler writes two lines to the process's own standard error, past everything in Python."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    duplicate = os.dup(2)
     try:
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path of ours
             os.dup2(nowhere.fileno(), 2)
             yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(duplicate, 2)
+        os.close(duplicate)
 
 
 class TorchEngine(Engine):
@@ -178,8 +178,8 @@ class TorchEngine(Engine):
         with torch_quiet(), failing_as(f"a run of {self.spec.id} failed"):
             outputs = named_outputs(call())
         return {
-            name: np.array((one.float() if one.is_floating_point() else one).cpu().numpy())[:size]
-            for name, one in outputs.items()
+            name: np.array((output.float() if output.is_floating_point() else output).cpu().numpy())[:size]
+            for name, output in outputs.items()
         }
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
@@ -212,12 +212,14 @@ class TorchEngine(Engine):
             return feeds, None
         size = shapes[0][0]
         rest = tuple(shape[1:] for shape in shapes)
-        larger = [known[0][0] for known in self._ready if tuple(one[1:] for one in known) == rest]
+        larger = [known[0][0] for known in self._ready if tuple(each[1:] for each in known) == rest]
         larger = [known for known in larger if known > size]
         if not larger or size == 0:
             return feeds, None
         missing = min(larger) - size
-        return {name: np.concatenate([one, np.repeat(one[-1:], missing, axis=0)]) for name, one in feeds.items()}, size
+        return {
+            name: np.concatenate([feed, np.repeat(feed[-1:], missing, axis=0)]) for name, feed in feeds.items()
+        }, size
 
     def _call(self, feeds: Feeds) -> Callable[[], Any]:
         import torch

@@ -92,21 +92,23 @@ def _check(model: Model, module: Any, path: Path) -> None:
     examples: Any = model.example_inputs
     batches = [examples]
     if all(0 in free for free in free_axes(model).values()):
-        batches.append(tuple(torch.cat([one, one[:1]]) for one in examples))
+        batches.append(tuple(torch.cat([example, example[:1]]) for example in examples))
     for batch in batches:
         with (
             torch.no_grad(),
             failing_as(f"comparing the ONNX export of '{model.name}' with the module failed", _CHECK_FIX),
         ):
-            wanted = {name: one.numpy() for name, one in named_outputs(module(*batch)).items()}
-            found = run_unoptimized(path, dict(zip(input_names(model), (one.numpy() for one in batch), strict=True)))
-            _compare(model, wanted, found, _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE)
+            wanted = {name: output.numpy() for name, output in named_outputs(module(*batch)).items()}
+            outputs = run_unoptimized(
+                path, dict(zip(input_names(model), (array.numpy() for array in batch), strict=True))
+            )
+            _compare(model, wanted, outputs, _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE)
 
 
-def _compare(model: Model, wanted: dict[str, NDArray[Any]], found: dict[str, NDArray[Any]], tolerance: float) -> None:
+def _compare(model: Model, wanted: dict[str, NDArray[Any]], outputs: dict[str, NDArray[Any]], tolerance: float) -> None:
     for name, array in wanted.items():
         # Truth values cannot be subtracted, and unsigned integers wrap around.
-        values, others = array.astype(np.float64), found[name].astype(np.float64)
+        values, others = array.astype(np.float64), outputs[name].astype(np.float64)
         scale = float(np.abs(values).max(initial=0.0)) or 1.0
         off = float(np.abs(others - values).max(initial=0.0)) if others.shape == values.shape else float("inf")
         if not off <= tolerance * scale:

@@ -20,7 +20,7 @@ from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 def cast(tensors: Iterable[Any], spec: EngineSpec) -> tuple[Any, ...]:
     """Return `tensors` with floats as the engine of `spec` takes them; for ``fp32`` all stay as they are."""
     dtype = _narrow(spec)
-    return tuple(one.to(dtype) if dtype and one.is_floating_point() else one for one in tensors)
+    return tuple(tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor for tensor in tensors)
 
 
 def cast_module(module: Any, spec: EngineSpec) -> Any:
@@ -59,7 +59,9 @@ def module_of(model: Model) -> Any:
         message = f"model '{model.name}' is not a torch.nn.Module"
         raise ModelError(message, value=type(model.module).__name__, fix="write Model.from_torch(module, (input,))")
     examples = model.example_inputs
-    if not (isinstance(examples, tuple) and examples and all(isinstance(one, torch.Tensor) for one in examples)):
+    if not (
+        isinstance(examples, tuple) and examples and all(isinstance(example, torch.Tensor) for example in examples)
+    ):
         raise ModelError(
             f"example_inputs of model '{model.name}' must be a tuple of tensors",
             value=type(examples).__name__,
@@ -96,7 +98,7 @@ def input_names(model: Model) -> tuple[str, ...]:
     return tuple(str(name) for name in names[: len(examples)])
 
 
-def named_outputs(found: object) -> dict[str, Any]:
+def named_outputs(outputs: object) -> dict[str, Any]:
     """Return the tensors that a module returned by name: ``output``, ``output_0`` and on, or the keys of a dict.
 
     Raises
@@ -105,18 +107,18 @@ def named_outputs(found: object) -> dict[str, Any]:
     """
     import torch
 
-    if isinstance(found, torch.Tensor):
-        return {"output": found}
-    if isinstance(found, dict):
-        named = {str(key): value for key, value in found.items()}
-    elif isinstance(found, (list, tuple)):
-        named = {"output" if len(found) == 1 else f"output_{index}": value for index, value in enumerate(found)}
+    if isinstance(outputs, torch.Tensor):
+        return {"output": outputs}
+    if isinstance(outputs, dict):
+        named = {str(key): value for key, value in outputs.items()}
+    elif isinstance(outputs, (list, tuple)):
+        named = {"output" if len(outputs) == 1 else f"output_{index}": value for index, value in enumerate(outputs)}
     else:
         named = {}
     if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
         raise ModelError(
             "the module returns something that is not tensors",
-            value=type(found).__name__,
+            value=type(outputs).__name__,
             allowed="a tensor, a tuple or list of tensors, or a dict of tensors",
             fix="wrap the module in one that returns the tensors you compare",
         )
@@ -130,12 +132,12 @@ def free_axes(model: Model) -> dict[str, tuple[int, ...]]:
     names = input_names(model)
     if isinstance(model.dynamic, bool):
         return dict.fromkeys(names, (0,) if model.dynamic else ())
-    asked = dict(model.dynamic)
-    for name in asked:
+    dynamic = dict(model.dynamic)
+    for name in dynamic:
         if name not in names:
             message = f"dynamic= names an input that '{model.name}' does not have"
             raise UsageError(message, value=repr(name), allowed=", ".join(names))
-    return {name: asked.get(name, ()) for name in names}
+    return {name: dynamic.get(name, ()) for name in names}
 
 
 def signature_of(model: Model) -> Signature:
@@ -162,8 +164,10 @@ def signature_of(model: Model) -> Signature:
     second = _outputs(model, module, longer, "longer inputs, though dynamic= says that they are free")
     inputs = tuple(_info(name, one, free) for (name, free), one in zip(axes.items(), examples, strict=True))
     outputs = [
-        _info(name, one, tuple(axis for axis in range(one.ndim) if second[name].shape[axis] != one.shape[axis]))
-        for name, one in first.items()
+        _info(
+            name, tensor, tuple(axis for axis in range(tensor.ndim) if second[name].shape[axis] != tensor.shape[axis])
+        )
+        for name, tensor in first.items()
     ]
     return Signature(inputs, tuple(outputs))
 
@@ -211,7 +215,7 @@ def _parts(module: Any, model: Model) -> Iterator[bytes]:
             sorted((key, _text(value)) for key, value in vars(child).items() if not key.startswith("_"))
         ).encode()
     examples: Any = model.example_inputs
-    yield repr([(str(one.dtype), tuple(one.shape)) for one in examples]).encode()
+    yield repr([(str(example.dtype), tuple(example.shape)) for example in examples]).encode()
     yield repr(free_axes(model)).encode()
 
 
@@ -220,7 +224,7 @@ def _text(value: object) -> str:
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, (list, tuple, set, frozenset)):
-        return f"{type(value).__name__}{[_text(one) for one in value]}"
+        return f"{type(value).__name__}{[_text(item) for item in value]}"
     if isinstance(value, dict):
         return repr(sorted((str(key), _text(one)) for key, one in value.items()))
     if callable(value):

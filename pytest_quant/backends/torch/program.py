@@ -119,8 +119,8 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
     import torch
 
     axes = free_axes(model)
-    if all(0 in free for free in axes.values()) and any(one.shape[0] < 2 for one in examples):
-        examples = tuple(torch.cat([one, one]) for one in examples)
+    if all(0 in free for free in axes.values()) and any(example.shape[0] < 2 for example in examples):
+        examples = tuple(torch.cat([tensor, tensor]) for tensor in examples)
     shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
     try:
         with torch_quiet(), torch.no_grad():
@@ -153,11 +153,11 @@ def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
 
 
 def _check_excluded(spec: EngineSpec, module: Any) -> None:
-    known = {name for name, _ in module.named_modules()}
+    names = {name for name, _ in module.named_modules()}
     for name in spec.exclude:
-        if name not in known:
+        if name not in names:
             message = f"exclude names a submodule that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=nearest(name, known - {""}))
+            raise UsageError(message, value=repr(name), allowed=nearest(name, names - {""}))
 
 
 def _converted(spec: EngineSpec, prepared: Any) -> Any:

@@ -125,25 +125,25 @@ def measure_held(program: Any, provider: str) -> Coverage:
     What runs is a float product of weights that are widened on the way, so in a profile it looks like any other.
     """
     inputs = set(program.graph_signature.user_inputs)
-    found = []
+    tensors = []
     for node in program.graph.nodes:
         if _is_product(node):
-            held = any(_comes_from_integers(one, inputs) for one in node.all_input_nodes)
+            held = any(_comes_from_integers(operand, inputs) for operand in node.all_input_nodes)
             name = str(node.target).removesuffix(".default")
             beyond = "" if held or name in _LINEAR else name
-            found.append(Tallied(node.name, name, Kind.ASKED if held else Kind.OTHER, beyond=beyond))
-    return tally(found, provider)
+            tensors.append(Tallied(node.name, name, Kind.ASKED if held else Kind.OTHER, beyond=beyond))
+    return tally(tensors, provider)
 
 
 def modules_in_integers(program: Any) -> set[str]:
     """Return the paths of the submodules in which the exported `program` multiplies by weights in integers."""
     inputs = set(program.graph_signature.user_inputs)
-    found = set()
+    modules = set()
     for node in program.graph.nodes:
-        if _is_product(node) and any(_comes_from_integers(one, inputs) for one in node.all_input_nodes):
+        if _is_product(node) and any(_comes_from_integers(operand, inputs) for operand in node.all_input_nodes):
             # A submodule that is called again has a number behind its path.
-            found |= {path.partition("@")[0] for path, _ in (node.meta.get("nn_module_stack") or {}).values()}
-    return found
+            modules |= {path.partition("@")[0] for path, _ in (node.meta.get("nn_module_stack") or {}).values()}
+    return modules
 
 
 def _is_product(node: Any) -> bool:
@@ -177,15 +177,15 @@ def quantizing_parts(module: Any) -> tuple[str, ...]:
 
     if not isinstance(module, torch.nn.Module):
         return ()
-    found = list(_quantized_layers(module))
+    parts = list(_quantized_layers(module))
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_quantized or type(tensor).__module__.startswith("torchao."):
-            found.append(f"{type(tensor).__name__} '{name}'")
+            parts.append(f"{type(tensor).__name__} '{name}'")
     for child in module.modules():
         nodes = child.graph.nodes if isinstance(child, torch.fx.GraphModule) else ()
         called = ((node, str(node.target)) for node in nodes if node.op == "call_function")
-        found += [f"{call} '{node.name}'" for node, call in called if any(part in call for part in _ROUNDING_CALLS)]
-    return tuple(found)
+        parts += [f"{call} '{node.name}'" for node, call in called if any(part in call for part in _ROUNDING_CALLS)]
+    return tuple(parts)
 
 
 def _quantized_layers(module: Any) -> Iterator[str]:

@@ -121,7 +121,7 @@ def quantizer_trouble() -> Availability | None:
 def rtx_version() -> str:
     """Return the version of TensorRT-RTX, by whichever of its distributions is installed."""
     names = ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt_rtx_cu13_bindings")
-    return next((found for name in names if (found := installed_version(name))), "unknown")
+    return next((number for name in names if (number := installed_version(name))), "unknown")
 
 
 MODULE = "tensorrt"

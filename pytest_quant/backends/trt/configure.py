@@ -145,8 +145,8 @@ def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) 
         config.hardware_compatibility_level = level
     if request.timing_cache:
         file = Path(request.timing_cache)
-        known = file.read_bytes() if file.is_file() else b""
-        if not config.set_timing_cache(config.create_timing_cache(known), False):
+        content = file.read_bytes() if file.is_file() else b""
+        if not config.set_timing_cache(config.create_timing_cache(content), False):
             raise BuildFailedError(f"the timing cache {file} is of another TensorRT or GPU: delete it, or name another")
     if request.target is not None:
         _configure_target(trt, config, request.target)
@@ -161,14 +161,14 @@ def keep_timing_cache(config: tensorrt.IBuilderConfig, request: BuildRequest) ->
 def _configure_target(trt: Any, config: Any, target: str) -> None:
     capability = getattr(trt.ComputeCapability, target, None)
     if capability is None:
-        known = sorted(name for name in dir(trt.ComputeCapability) if name.startswith("SM"))
-        raise BuildFailedError(f"{target} is not one that it builds for: {', '.join(known)}")
+        targets = sorted(name for name in dir(trt.ComputeCapability) if name.startswith("SM"))
+        raise BuildFailedError(f"{target} is not one that it builds for: {', '.join(targets)}")
     config.num_compute_capabilities = 1
     config.set_compute_capability(capability, 0)
 
 
 def _member(trt: Any, kind: Any, name: str) -> Any:
-    found = getattr(kind, name, None)
-    if found is None:
+    member = getattr(kind, name, None)
+    if member is None:
         raise BuildFailedError(f"{trt.__name__} {trt.__version__} has no {kind.__name__}.{name}")
-    return found
+    return member

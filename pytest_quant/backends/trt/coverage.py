@@ -59,11 +59,11 @@ def nodes_in(metadata: str) -> list[str]:
 
 def layers_in_log(text: str) -> list[dict[str, Any]]:
     """Return every layer that the log lists, in plain JSON types; see `layer_of`."""
-    found = []
+    layers = []
     for line in text.splitlines():
         match = _LAYER.match(line)
         if match is not None:
-            found.append(
+            layers.append(
                 {
                     "name": match["name"],
                     "kind": match["kind"],
@@ -72,7 +72,7 @@ def layers_in_log(text: str) -> list[dict[str, Any]]:
                     "tactic": match["tactic"],
                 }
             )
-    return found
+    return layers
 
 
 def layer_of(row: dict[str, Any]) -> Layer:
@@ -99,7 +99,7 @@ def ops_of(graph: onnx.GraphProto) -> dict[str, str]:
 
 def macs_by_node(path: Path, feeds: Feeds) -> dict[str, int | None]:
     """Return the multiply-accumulates of the products of the ONNX file in `path`, by the parser's name for each."""
-    return {one.name or f"node_of_{one.aliases[0]}": one.macs for one in find_products(path, feeds)}
+    return {product.name or f"node_of_{product.aliases[0]}": product.macs for product in find_products(path, feeds)}
 
 
 def count_layers(
@@ -112,8 +112,8 @@ def count_layers(
     provider : where it runs, for the report.
     layers, ops, precision, macs : see `tallied_products`.
     """
-    found = tally(tallied_products(layers, ops, precision, macs), provider)
-    return replace(found, notes=precision_notes(layers, ops, precision))
+    coverage = tally(tallied_products(layers, ops, precision, macs), provider)
+    return replace(coverage, notes=precision_notes(layers, ops, precision))
 
 
 def precision_notes(layers: Sequence[Layer], ops: Mapping[str, str], precision: str) -> tuple[str, ...]:
@@ -122,8 +122,8 @@ def precision_notes(layers: Sequence[Layer], ops: Mapping[str, str], precision: 
     read = Counter(one for name in products for one in _read(layers, name) - {precision, "fp32"})
     of = f"of {len(products)} products"
     return tuple(
-        f"{read[one]} {of} ran in {one}" if one else f"the engine does not tell the type that {read[one]} {of} read"
-        for one in sorted(read)
+        f"{read[kind]} {of} ran in {kind}" if kind else f"the engine does not tell the type that {read[kind]} {of} read"
+        for kind in sorted(read)
     )
 
 
@@ -212,8 +212,8 @@ def _type_of(tensor: Mapping[str, Any]) -> str:
 
 
 def _word(phrase: str | None) -> str:
-    found = _WORD.search(phrase or "")
-    return _CANONICAL.get(found[1].lower(), found[1]) if found else ""
+    matched = _WORD.search(phrase or "")
+    return _CANONICAL.get(matched[1].lower(), matched[1]) if matched else ""
 
 
 _QUANTIZING = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
@@ -232,11 +232,12 @@ def layer_times_of(
     ops : op type of each node of the ONNX graph, see `pytest_quant.backends.trt.coverage.ops_of`.
     spent_ms : milliseconds of each layer that ran, by its name; ``None`` where nothing ran, and all are returned.
     """
-    known = {layer.name: layer for layer in layers}
-    names = list(known) if spent_ms is None else list(spent_ms)
+    by_name = {layer.name: layer for layer in layers}
+    names = list(by_name) if spent_ms is None else list(spent_ms)
     unknown = Layer("", "", (), ())
     return tuple(
-        _layer_time(name, known.get(name, unknown), ops, None if spent_ms is None else spent_ms[name]) for name in names
+        _layer_time(name, by_name.get(name, unknown), ops, None if spent_ms is None else spent_ms[name])
+        for name in names
     )
 
 

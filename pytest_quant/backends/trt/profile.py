@@ -36,24 +36,24 @@ class Profile:
 
     def notes(self) -> tuple[str, ...]:
         """Say what the engine was built for, a line for each input that leaves a choice."""
-        found = [(name, "", ranges) for name, ranges in self.shapes.items()]
-        found += [(name, "values ", ranges) for name, ranges in self.values.items()]
+        named = [(name, "", ranges) for name, ranges in self.shapes.items()]
+        named += [(name, "values ", ranges) for name, ranges in self.values.items()]
         return tuple(
-            f"built for {what}{low} to {high} of '{name}', usually {usual}" for name, what, (low, usual, high) in found
+            f"built for {what}{low} to {high} of '{name}', usually {usual}" for name, what, (low, usual, high) in named
         )
 
     def misfit(self, feeds: Feeds) -> DataError | None:
         """Return the error for `feeds` that an engine of this profile does not take; ``None`` when it takes them."""
         shapes = {name: np.shape(feeds[name]) for name in self.shapes}
         values = {name: tuple(int(value) for value in np.ravel(feeds[name])) for name in self.values}
-        for found, ranges, what in ((shapes, self.shapes, "does"), (values, self.values, "has values that do")):
+        for actual, ranges, what in ((shapes, self.shapes, "does"), (values, self.values, "has values that do")):
             for name, (low, usual, high) in ranges.items():
-                if not _within(found[name], low, high):
+                if not _within(actual[name], low, high):
                     return DataError(
                         f"input '{name}' {what} not fit the engine",
-                        value=str(found[name]),
+                        value=str(actual[name]),
                         allowed=f"{low} to {high}, which it was built for",
-                        fix=_write(name, _wider((low, usual, high), found[name], usual, found[name])),
+                        fix=_write(name, _wider((low, usual, high), actual[name], usual, actual[name])),
                     )
         return None
 
@@ -72,21 +72,21 @@ def profile_of(spec: EngineSpec, signature: Signature) -> Profile:
     options = parse_options(spec.backend, spec.options)
     _check_names(options, signature)
     seen = {shapes.name: shapes for shapes in spec.shapes}
-    asked: dict[str, Range] = {}
+    ranges: dict[str, Range] = {}
     values: dict[str, Range] = {}
     for tensor in signature.inputs:
         named = options.shapes.get(tensor.name)
         if named is not None and _holds_values(tensor):
             values[tensor.name] = _checked_values(named, tensor)
         elif named is not None:
-            asked[tensor.name] = _checked_shapes(named, tensor)
+            ranges[tensor.name] = _checked_shapes(named, tensor)
         elif _free(tensor):
-            found = seen.get(tensor.name)
-            asked[tensor.name] = _guessed(tensor, options) if found is None else _with_batch(found, options)
+            given = seen.get(tensor.name)
+            ranges[tensor.name] = _guessed(tensor, options) if given is None else _with_batch(given, options)
     for shapes in spec.shapes:
-        if shapes.name in asked:
-            _check_data(shapes, asked[shapes.name], options)
-    return Profile(asked, values)
+        if shapes.name in ranges:
+            _check_data(shapes, ranges[shapes.name], options)
+    return Profile(ranges, values)
 
 
 def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[str, int | None]) -> int | None:
@@ -123,12 +123,12 @@ def _holds_values(tensor: TensorInfo) -> bool:
 
 
 def _check_names(options: TrtOptions, signature: Signature) -> None:
-    known = [tensor.name for tensor in signature.inputs]
+    names = [tensor.name for tensor in signature.inputs]
     for name in options.shapes:
-        if name not in known:
+        if name not in names:
             raise UsageError(
                 f"option 'shapes': the model has no input '{name}'",
-                allowed=nearest(name, known),
+                allowed=nearest(name, names),
                 fix="use the model's own input names as keys",
             )
 
@@ -183,36 +183,36 @@ def _guessed(tensor: TensorInfo, options: TrtOptions) -> Range:
     return (1, *rest), (usual, *rest), (max(usual, options.max_batch or _MAX_BATCH), *rest)
 
 
-def _with_batch(found: InputShapes, options: TrtOptions) -> Range:
+def _with_batch(shapes: InputShapes, options: TrtOptions) -> Range:
     """Put the batches that the options name in the place of those that are planned."""
-    axis = found.batch_axis
+    axis = shapes.batch_axis
     if axis is None:
-        return found.smallest, found.usual, found.largest
-    usual = options.opt_batch or found.usual[axis]
-    largest = max(usual, found.largest[axis]) if options.max_batch is None else options.max_batch
+        return shapes.smallest, shapes.usual, shapes.largest
+    usual = options.opt_batch or shapes.usual[axis]
+    largest = max(usual, shapes.largest[axis]) if options.max_batch is None else options.max_batch
     return (
-        found.smallest,
-        _at(found.usual, axis, min(usual, largest)),
-        _at(found.largest, axis, largest),
+        shapes.smallest,
+        _at(shapes.usual, axis, min(usual, largest)),
+        _at(shapes.largest, axis, largest),
     )
 
 
-def _check_data(found: InputShapes, allowed: Range, options: TrtOptions) -> None:
+def _check_data(shapes: InputShapes, allowed: Range, options: TrtOptions) -> None:
     low, _, high = allowed
     outside = [
         axis
-        for axis in range(len(found.smallest))
-        if not low[axis] <= found.smallest[axis] <= found.largest[axis] <= high[axis]
+        for axis in range(len(shapes.smallest))
+        if not low[axis] <= shapes.smallest[axis] <= shapes.largest[axis] <= high[axis]
     ]
     if not outside:
         return
-    if outside == [found.batch_axis] and options.max_batch is not None:
-        fix = f"write options={{'max_batch': {found.largest[outside[0]]}}}, or smaller batches"
+    if outside == [shapes.batch_axis] and options.max_batch is not None:
+        fix = f"write options={{'max_batch': {shapes.largest[outside[0]]}}}, or smaller batches"
     else:
-        fix = _write(found.name, _wider(allowed, found.smallest, found.usual, found.largest))
+        fix = _write(shapes.name, _wider(allowed, shapes.smallest, shapes.usual, shapes.largest))
     raise DataError(
-        f"input '{found.name}' of the data does not fit the shapes that the engine is to be built for",
-        value=f"{found.smallest} to {found.largest}",
+        f"input '{shapes.name}' of the data does not fit the shapes that the engine is to be built for",
+        value=f"{shapes.smallest} to {shapes.largest}",
         allowed=f"{low} to {high}",
         fix=fix,
     )
@@ -226,8 +226,8 @@ def _between(low: int, size: int, high: int) -> bool:
     return low <= size <= high
 
 
-def _wider(known: Range, smallest: Shape, usual: Shape, largest: Shape) -> Range:
-    return tuple(map(min, known[0], smallest)), usual, tuple(map(max, known[2], largest))
+def _wider(earlier: Range, smallest: Shape, usual: Shape, largest: Shape) -> Range:
+    return tuple(map(min, earlier[0], smallest)), usual, tuple(map(max, earlier[2], largest))
 
 
 def _at(shape: Shape, axis: int, size: int) -> Shape:

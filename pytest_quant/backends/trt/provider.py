@@ -118,6 +118,6 @@ class OrtTrtBackend(TrtRtxBackend):
 
 def _require_tensorrt() -> None:
     """Load what the provider needs: a session would look for it in vain, say so in a log, and run on CUDA."""
-    found = find_provider(TENSORRT)
-    if not found.available:
-        raise BackendUnavailable(f"backend 'ort-trt' cannot run here: {found.reason}", fix=found.fix or None)
+    support = find_provider(TENSORRT)
+    if not support.available:
+        raise BackendUnavailable(f"backend 'ort-trt' cannot run here: {support.reason}", fix=support.fix or None)

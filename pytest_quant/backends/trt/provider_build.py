@@ -76,9 +76,9 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
 
 def open_here(model: Path, providers: Sequence[Provider]) -> None:
     """Load the provider's libraries into this process, which is a new one, and build as a session opens."""
-    found = find_provider(TENSORRT)
-    if not found.available:
-        raise BuildError(found.reason)
+    support = find_provider(TENSORRT)
+    if not support.available:
+        raise BuildError(support.reason)
     open_session(model, providers)
 
 
@@ -108,13 +108,13 @@ def layers_in_summary(log: str, nodes: Iterable[str]) -> list[dict[str, Any]]:
     spelled = {node: _spelling(node) for node in nodes if node}
     return [
         {
-            "name": found["name"],
-            "kind": found["kind"],
-            "input_types": _TYPE.findall(found["inputs"]),
-            "nodes": [node for node, pattern in spelled.items() if pattern.search(found["name"])],
+            "name": matched["name"],
+            "kind": matched["kind"],
+            "input_types": _TYPE.findall(matched["inputs"]),
+            "nodes": [node for node, pattern in spelled.items() if pattern.search(matched["name"])],
         }
-        for found in map(_LINE.match, _COLORS.sub("", log).splitlines())
-        if found is not None
+        for matched in map(_LINE.match, _COLORS.sub("", log).splitlines())
+        if matched is not None
     ]
 
 
@@ -125,5 +125,5 @@ def _spelling(node: str) -> re.Pattern[str]:
 
 def is_told_of(layers: Sequence[Layer], names: Sequence[str]) -> bool:
     """Tell whether engines whose inspector gives `names` have all `layers` of a log that hold nodes of the graph."""
-    known = set(names)
-    return all(layer.name in known for layer in layers if layer.nodes and layer.kind != "Reformat")
+    node_names = set(names)
+    return all(layer.name in node_names for layer in layers if layer.nodes and layer.kind != "Reformat")

@@ -186,14 +186,14 @@ def count_products(
     macs : multiply-accumulates of the products of the graph, see `macs_by_node`.
     why_not : why no layer is known; empty where they are.
     """
-    inside = {name: op for name, op in ops.items() if not any(is_of(found, name) for found in left)}
+    inside = {name: op for name, op in ops.items() if not any(is_of(coverage, name) for coverage in left)}
     outside = [
-        Tallied(name, op, _left_kind(op, precision), next((macs[one] for one in macs if is_of(name, one)), None))
+        Tallied(name, op, _left_kind(op, precision), next((macs[node] for node in macs if is_of(name, node)), None))
         for name, (op, _) in left.items()
     ]
     where = ", ".join(sorted({TENSORRT, *(provider for _, provider in left.values())}, key=lambda one: one != TENSORRT))
-    found = tally([*tallied_products(layers, inside, precision, macs), *outside], where)
-    return replace(found, notes=(why_not,) if why_not else precision_notes(layers, inside, precision))
+    coverage = tally([*tallied_products(layers, inside, precision, macs), *outside], where)
+    return replace(coverage, notes=(why_not,) if why_not else precision_notes(layers, inside, precision))
 
 
 def is_of(optimized: str, node: str) -> bool:

@@ -30,8 +30,11 @@ def read_ranges(file: Path) -> dict[str, TensorRange]:
     """Return the ranges that a calibration of `pytest_quant.backends.ort` wrote, by tensor."""
     from onnxruntime.quantization.calibrate import load_tensors_data
 
-    found = load_tensors_data(file).data
-    return {name: (float(np.min(one.range_value[0])), float(np.max(one.range_value[1]))) for name, one in found.items()}
+    tensors = load_tensors_data(file).data
+    return {
+        name: (float(np.min(entry.range_value[0])), float(np.max(entry.range_value[1])))
+        for name, entry in tensors.items()
+    }
 
 
 def largest_magnitude(tensor: str, lowest: float, highest: float) -> float:
@@ -117,7 +120,7 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
     It keys its engines by names and not by weights (github.com/microsoft/onnxruntime/issues/6455), so each engine of
     ours has a folder of its own. With Q/DQ pairs in the graph a table would make it fail.
     """
-    asked, floats = parse_options(spec.backend, spec.options), float_type(spec)
+    parsed, floats = parse_options(spec.backend, spec.options), float_type(spec)
     options = {
         "device_id": "0",
         "trt_engine_cache_enable": "1",
@@ -128,10 +131,10 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
     }
     if uses_table(spec):
         options |= {"trt_int8_calibration_table_name": TABLE_FILE, "trt_int8_use_native_calibration_table": "0"}
-    if asked.workspace_mb is not None:
-        options["trt_max_workspace_size"] = str(asked.workspace_mb * 10**6)
-    if asked.optimization_level is not None:
-        options["trt_builder_optimization_level"] = str(asked.optimization_level)
+    if parsed.workspace_mb is not None:
+        options["trt_max_workspace_size"] = str(parsed.workspace_mb * 10**6)
+    if parsed.optimization_level is not None:
+        options["trt_builder_optimization_level"] = str(parsed.optimization_level)
     return options
 
 

@@ -78,9 +78,9 @@ def next_step(said: str, shapes: Mapping[str, Range]) -> str:
 def _about_shapes(shapes: Mapping[str, Range]) -> str:
     if not shapes:
         return "no input has a free axis, so the model itself has shapes that do not fit: export it again"
-    asked = "; ".join(f"'{name}' from {low} to {high}, usually {usual}" for name, (low, usual, high) in shapes.items())
+    ranges = "; ".join(f"'{name}' from {low} to {high}, usually {usual}" for name, (low, usual, high) in shapes.items())
     return (
-        f"it was to be built for {asked}: give data of sizes that the network takes, or write them, "
+        f"it was to be built for {ranges}: give data of sizes that the network takes, or write them, "
         "options={'shapes': {" + ", ".join(f"'{name}': [smallest, usual, largest]" for name in shapes) + "}}"
     )
 

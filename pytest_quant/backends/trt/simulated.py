@@ -82,8 +82,8 @@ class SimulatedEngine(Engine):
         Explicit INT8 needs Q/DQ pairs in every product, so that a graph without any is known to have none.
         """
         macs = macs_by_node(self._graph, feeds)
-        found = count_layers(self._layers, self._ops, self.spec.precision, self.provider, macs)
-        return replace(found, plan_of=self.plan_of if self._has_pairs else "")
+        coverage = count_layers(self._layers, self._ops, self.spec.precision, self.provider, macs)
+        return replace(coverage, plan_of=self.plan_of if self._has_pairs else "")
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:  # noqa: ARG002
         """Return the layers of the plan, without times: nothing here runs it."""

@@ -117,7 +117,9 @@ def _refuse(check: StoredCheck) -> None:
     if run.commit is None:
         raise UsageError("a run without a commit is never a baseline", value=shown, fix="run the tests in a repository")
     if record.status in _REGRESSED:
-        broken = [f"{one.limit}: {one.reason}" for one in record.verdicts or () if one.status in _REGRESSED]
+        broken = [
+            f"{verdict.limit}: {verdict.reason}" for verdict in record.verdicts or () if verdict.status in _REGRESSED
+        ]
         raise UsageError(
             f"a record that is {record.status.value} never becomes a baseline",
             value="; ".join([shown, *broken, *record.message.splitlines()[:1]]),
@@ -210,11 +212,11 @@ def accept_checks(file: Path, checks: Sequence[StoredCheck], reason: Reason, tex
     """
     before = read_baselines(file)
     series = by_series(checks)
-    made = [
+    accepted = [
         accept(series[key], reason=reason.text, accepted_at=reason.given_at, expires=reason.expires)
         for key in choose_series(list(series), texts)
     ]
-    entries = tuple(entry for entry in made if entry is not None)
+    entries = tuple(entry for entry in accepted if entry is not None)
     if not entries:
         raise UsageError(
             "nothing was measured there, so there is nothing to accept", fix="run the tests where they can run"

@@ -85,12 +85,12 @@ class Baselines:
         on_latency = now is None or now.on_latency
         if entry is not None and not entry.removed:
             return self._accepted(entry, data, way, "" if now is None else now.started_at, on_latency)
-        found = self._of_commits(self._history(), series, data, now)
-        if isinstance(found, NoBaseline) or not on_latency:
-            return found
+        baseline = self._of_commits(self._history(), series, data, now)
+        if isinstance(baseline, NoBaseline) or not on_latency:
+            return baseline
         timed = self._timed_before(series, way)
         return replace(
-            with_recorded_launches(found, timed, self._shared_noise(timed)), now=now.started_at if now else ""
+            with_recorded_launches(baseline, timed, self._shared_noise(timed)), now=now.started_at if now else ""
         )
 
     def _history(self) -> _MergeBase:
@@ -103,18 +103,20 @@ class Baselines:
         self, base: _MergeBase, series: str, data: str | None, now: Evaluated | None
     ) -> Baseline | NoBaseline:
         """Return the baseline of the merge base, or where that has no usable record, of the nearest commit below it."""
-        checks = [one for one in base.checks if one.record.series == series]
+        checks = [check for check in base.checks if check.record.series == series]
         first = _of_launches(checks, data, base.why, now)
-        if base.recorded is None or any(one.record.status not in _NEVER_A_BASE for one in checks):
+        if base.recorded is None or any(each.record.status not in _NEVER_A_BASE for each in checks):
             return first
         try:
             below = base.recorded.launches_of(series, base.commits)
         except HistoryError as error:
             return NoBaseline(f"{base.why}, and {error.what}")
         for commit in base.reach:
-            found = _of_launches([one for one in below if _is_of(one, commit)], data, base.why, now)
-            if isinstance(found, Baseline):
-                return replace(found, note=f"{_why_not(base, checks)}, so that {commit.id[:12]} below it is the base")
+            baseline = _of_launches([one for one in below if _is_of(one, commit)], data, base.why, now)
+            if isinstance(baseline, Baseline):
+                return replace(
+                    baseline, note=f"{_why_not(base, checks)}, so that {commit.id[:12]} below it is the base"
+                )
         return first
 
     def _accepted(
@@ -125,9 +127,9 @@ class Baselines:
             return NoBaseline(f"{of_commit} expired on {entry.expires}")
         if entry.data is not None and data is not None and entry.data != data:
             return NoBaseline(f"{of_commit} is for other evaluation data")
-        here = [one for one in entry.latency if dict(one.identity) == self._identity and one.way == way]
+        here = [figures for figures in entry.latency if dict(figures.identity) == self._identity and figures.way == way]
         latency = here[-1] if here else None
-        found = Baseline(
+        baseline = Baseline(
             commit=entry.commit,
             drop=entry.drop,
             speedup=latency.speedup if latency else None,
@@ -135,12 +137,12 @@ class Baselines:
             same_identity=latency is not None,
         )
         if latency is None or not on_latency:
-            return found
+            return baseline
         launches = latency.launches or (
             LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms),
         )
         timed = self._timed_before(entry.series.key, way)
-        return replace(with_accepted_launches(found, launches, timed, self._shared_noise(timed)), now=now)
+        return replace(with_accepted_launches(baseline, launches, timed, self._shared_noise(timed)), now=now)
 
     def _timed_before(self, series: str, way: tuple[str, ...]) -> list[StoredCheck]:
         """Return the sound records of a series of the last commits on this machine, timed in this way, oldest first."""
@@ -153,12 +155,12 @@ class Baselines:
             # A damaged record of an earlier commit: with less known the interval is wider, and never a wrong verdict.
             return []
         return [
-            one
-            for one in checks
-            if one.record.status not in _NEVER_A_BASE
-            and dict(one.run.environment.identity) == self._identity
-            and one.record.latency is not None
-            and way_of_timing(one.record.latency) == way
+            check
+            for check in checks
+            if check.record.status not in _NEVER_A_BASE
+            and dict(check.run.environment.identity) == self._identity
+            and check.record.latency is not None
+            and way_of_timing(check.record.latency) == way
         ]
 
     def _shared_noise(self, timed: Sequence[StoredCheck]) -> LatencyNoise:
@@ -212,7 +214,7 @@ class _MergeBase:
     @property
     def commits(self) -> tuple[str, ...]:
         """The ids of the last commits with records, and of their trees."""
-        return tuple(one for each in self.reach for one in each.ids)
+        return tuple(run_id for each in self.reach for run_id in each.ids)
 
 
 def _is_of(check: StoredCheck, commit: Committed) -> bool:
@@ -221,7 +223,7 @@ def _is_of(check: StoredCheck, commit: Committed) -> bool:
 
 def _why_not(base: _MergeBase, checks: Sequence[StoredCheck]) -> str:
     """Return why the merge base is not the base of a series, of which it has `checks`."""
-    words = " and ".join(sorted({one.record.status.value for one in checks}))
+    words = " and ".join(sorted({check.record.status.value for check in checks}))
     return f"the test is {words} at {base.told}" if words else f"{base.told} has no record of the test"
 
 
@@ -233,7 +235,7 @@ def _of_launches(
     checks: Sequence[StoredCheck], data: str | None, why: str, now: Evaluated | None
 ) -> Baseline | NoBaseline:
     """Return a baseline with the last drop of the launches, and no latency yet."""
-    usable = [one for one in checks if one.record.status not in _NEVER_A_BASE]
+    usable = [check for check in checks if check.record.status not in _NEVER_A_BASE]
     if not usable:
         return NoBaseline(why)
     comparable = [one for one in usable if data is None or one.record.digests.get("data") in (None, data)]
@@ -260,7 +262,7 @@ def _on_overlap(usable: Sequence[StoredCheck], now: Evaluated | None) -> Baselin
     drop, own_drop = drop_on(last.accuracy, last.nodeid, both.base), drop_on(now.accuracy, now.nodeid, both.head)
     if drop is None or own_drop is None:
         return None
-    same = [one for one in usable if one.record.digests.get("data") == last.digests.get("data")]
+    same = [check for check in usable if check.record.digests.get("data") == last.digests.get("data")]
     return replace(_baseline(same, drop), own_drop=own_drop, counted=str(both))
 
 

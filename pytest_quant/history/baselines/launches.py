@@ -107,13 +107,13 @@ def points_before(recorded: Store, git: Repository, commit: str | None) -> list[
     except UsageError:
         # A shallow clone lacks the commit: with less known a difference is harder to prove, and none is made up.
         return []
-    return recorded.points_of([one for each in recorded_of(recorded, line) for one in each.ids])
+    return recorded.points_of([run_id for each in recorded_of(recorded, line) for run_id in each.ids])
 
 
 def recorded_of(recorded: Store, line: Sequence[Committed]) -> tuple[Committed, ...]:
     """Return the first commits of a line that have records, at most those whose launches count."""
-    known = recorded.commits([one for each in line for one in each.ids])
-    return tuple(each for each in line if known.intersection(each.ids))[:MOST_COMMITS]
+    ids = recorded.commits([run_id for each in line for run_id in each.ids])
+    return tuple(each for each in line if ids.intersection(each.ids))[:MOST_COMMITS]
 
 
 def median_of(values: Iterable[float | None]) -> float | None:

@@ -49,7 +49,7 @@ def _of_head(git: Repository, root: Path, head: Sequence[StoredCheck]) -> dict[s
     if elsewhere is None:
         return here
     # What is accepted of a commit that is not checked out is written here, to be committed on top of it.
-    runs = {one.run.id for one in head}
+    runs = {check.run.id for check in head}
     own = {key: entry for key, entry in here.items() if entry.removed or entry.run in runs}
     return parse_baselines(elsewhere, f"{commit}:{NAME}") | own
 
@@ -67,7 +67,7 @@ def _is_news(entry: BaselineEntry, before: Mapping[str, BaselineEntry] | None, b
     if before is not None:
         old = before.get(entry.series.key)
         return old is None or (old.commit, old.run, old.accepted_at) != (entry.commit, entry.run, entry.accepted_at)
-    started = [_time(one.run.started_at) for one in base]
+    started = [_time(check.run.started_at) for check in base]
     return not started or entry.accepted_at > min(started)
 
 

@@ -73,7 +73,7 @@ def compare(
     HistoryError : a record is damaged.
     """
     pairing = pair(base, head)
-    pairs = {one.series: one for one in pairing.pairs}
+    pairs = {each.series: each for each in pairing.pairs}
     accepted = accepted or {}
     machines = machines_of(pairing.pairs, earlier)
     judged = judge([draft for one in pairing.pairs for draft in _drafts(one, machines)], alpha)
@@ -84,7 +84,7 @@ def compare(
         head=_side(head),
         rows=tuple(sorted(traced, key=_order)),
         added=pairing.added,
-        removed=tuple(_removed(one, accepted.get(one.series)) for one in pairing.removed),
+        removed=tuple(_removed(listed, accepted.get(listed.series)) for listed in pairing.removed),
         renamed=pairing.renamed,
         reversioned=pairing.reversioned,
         notes=(*_notes(base, head), *_parts(pairing.pairs)),
@@ -107,10 +107,10 @@ def _drafts(one: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
 
 def _parts(pairs: Sequence[Pair]) -> Iterator[str]:
     """Yield a note for each series compared on part of its samples, since unchanged rows are not shown."""
-    for one in pairs:
-        base, head = (next((a for a in reversed(side) if measured(a.record)), None) for side in (one.base, one.head))
+    for each in pairs:
+        base, head = (next((a for a in reversed(side) if measured(a.record)), None) for side in (each.base, each.head))
         if (
-            one.other_version
+            each.other_version
             or base is None
             or head is None
             or base.record.digests.get("data") == head.record.digests.get("data")

@@ -47,7 +47,7 @@ def _accepted_value(row: Row, pair: Pair, entry: BaselineEntry) -> float | None:
     if row.quantity in ("speedup", "p50"):
         return _accepted_latency(row, pair, entry)
     if row.quantity in ("accuracy", "drop"):
-        last = next(one.record for one in reversed(pair.head) if measured(one.record))
+        last = next(check.record for check in reversed(pair.head) if measured(check.record))
         if entry.data not in (None, last.digests.get("data")):
             return None
         return entry.candidate_score if row.quantity == "accuracy" else entry.drop
@@ -56,11 +56,11 @@ def _accepted_value(row: Row, pair: Pair, entry: BaselineEntry) -> float | None:
 
 def _accepted_latency(row: Row, pair: Pair, entry: BaselineEntry) -> float | None:
     machines = [
-        (dict(one.run.environment.identity), way_of_timing(one.record.latency))
-        for one in pair.head
-        if one.record.latency is not None
+        (dict(check.run.environment.identity), way_of_timing(check.record.latency))
+        for check in pair.head
+        if check.record.latency is not None
     ]
-    here = [one for one in entry.latency if (dict(one.identity), one.way) in machines]
+    here = [figures for figures in entry.latency if (dict(figures.identity), figures.way) in machines]
     if len(here) != 1:
         return None
     return here[0].speedup if row.quantity == "speedup" else here[0].candidate_p50_ms

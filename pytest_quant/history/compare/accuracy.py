@@ -194,7 +194,7 @@ def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, reco
     classes = base.agreement_pct is not None and head.agreement_pct is not None
     quantity: Quantity = "agreement" if classes else "sqnr"
     unit = "%" if classes else "dB"
-    before, after = (one.agreement_pct if classes else _sqnr(one) for one in (base, head))
+    before, after = (each.agreement_pct if classes else _sqnr(each) for each in (base, head))
     row = replace(
         row_of(pair, record, quantity),
         unit=unit,
@@ -227,6 +227,6 @@ def _notes(pair: Pair, sides: list[list[_Sample]], same_machine: bool) -> Iterat
             yield f"the answers vary between launches of the {name}"
     if same_machine:
         return
-    tiers = [sorted({one.record.isa for one in side if measured(one.record)}) for side in (pair.base, pair.head)]
+    tiers = [sorted({check.record.isa for check in side if measured(check.record)}) for side in (pair.base, pair.head)]
     if tiers[0] != tiers[1]:
         yield f"other instruction set: {' '.join(tiers[0])} -> {' '.join(tiers[1])}; int8 may round otherwise there"

@@ -305,7 +305,7 @@ def rule(comparison: Comparison, *, strict: bool = False, full_suite: bool = Fal
     full_suite : base and head ran every test, so that a missing one was removed, which is a regression unless the
         removal was accepted.
     """
-    missing = tuple(one for one in comparison.removed if not one.accepted) if full_suite else ()
+    missing = tuple(listed for listed in comparison.removed if not listed.accepted) if full_suite else ()
     if missing or comparison.having(Outcome.REGRESSION):
         return Ruling(Word.REGRESSION, REGRESSION, missing)
     no_base = NO_BASELINE if strict else OK

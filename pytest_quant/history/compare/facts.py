@@ -23,7 +23,7 @@ def what_differs(pair: Pair) -> tuple[Difference, ...]:
     """
     base, head = pair.base[-1], pair.head[-1]
     kinds = zip(_facts(base), _facts(head), strict=True)
-    return tuple(one for before, after in kinds for one in _between(before, after))
+    return tuple(difference for before, after in kinds for difference in _between(before, after))
 
 
 def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
@@ -83,14 +83,14 @@ def _outcome(base: Status, head: Status) -> Outcome:
 
 
 def _usual(launches: tuple[StoredCheck, ...]) -> Status:
-    counts = Counter(one.record.status for one in launches)
+    counts = Counter(launch.record.status for launch in launches)
     # `Status` lists its words worst first, and `max` takes the first of equals.
     return max((status for status in Status if counts[status]), key=lambda status: counts[status])
 
 
 def _others(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple[str, ...]:
     """Return a note that counts the launches with another status, if there are any."""
-    others = Counter(one.record.status.value for one in launches if one.record.status is not usual)
+    others = Counter(launch.record.status.value for launch in launches if launch.record.status is not usual)
     if not others:
         return ()
     counts = ", ".join(f"{status} in {number}" for status, number in sorted(others.items()))
@@ -203,7 +203,7 @@ def _total(ops: _Ops) -> str:
 
 def _values(launches: tuple[StoredCheck, ...], read: Callable[[Record], T | None]) -> list[T]:
     """Return the values of all launches that have one, oldest first."""
-    return [value for value in (read(one.record) for one in launches) if value is not None]
+    return [value for value in (read(launch.record) for launch in launches) if value is not None]
 
 
 def _apart(base: list[float], head: list[float]) -> bool:

@@ -90,7 +90,8 @@ def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
     if not common:
         return pair, False
     sides = (
-        tuple(one for one in side if identity_of(one.run, one.record) in common) for side in (pair.base, pair.head)
+        tuple(check for check in side if identity_of(check.run, check.record) in common)
+        for side in (pair.base, pair.head)
     )
     return Pair(pair.series, *sides), True
 
@@ -154,7 +155,7 @@ def compare_latency(pair: Pair, machines: Mapping[str, Machine]) -> Iterator[Dra
     pair : launches of one series.
     machines : what the series on each machine share, by its identity.
     """
-    timed = [[one for one in side if one.record.latency is not None] for side in (pair.base, pair.head)]
+    timed = [[check for check in side if check.record.latency is not None] for side in (pair.base, pair.head)]
     if not all(timed):
         yield from _not_timed(pair, bool(timed[0]), bool(timed[1]))
         return

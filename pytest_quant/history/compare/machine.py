@@ -69,8 +69,8 @@ class Machine:
 def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
     """Return the launches by identity of their machine, in the given order."""
     groups: dict[str, list[StoredCheck]] = {}
-    for one in launches:
-        groups.setdefault(identity_of(one.run, one.record), []).append(one)
+    for launch in launches:
+        groups.setdefault(identity_of(launch.run, launch.record), []).append(launch)
     return groups
 
 
@@ -82,7 +82,7 @@ def launches_of(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tup
     days = days_of(
         time
         for check in (*base, *head)
-        for time in (check.run.started_at, *(one.started_at for one in launches_in(check)))
+        for time in (check.run.started_at, *(launch.started_at for launch in launches_in(check)))
     )
     return _read(base, days), _read(head, days)
 
@@ -140,7 +140,7 @@ def _own_noise(base: Launches, head: Launches) -> LatencyNoise:
 
 def _read(checks: Sequence[StoredCheck], days: Mapping[str, int]) -> Launches:
     latencies = [check.record.latency for check in checks if check.record.latency is not None]
-    sound = [one for one in latencies if not one.reasons and (one.candidate_p50_ms or 0.0) > 0.0]
+    sound = [latency for latency in latencies if not latency.reasons and (latency.candidate_p50_ms or 0.0) > 0.0]
     launches = [launch for check in checks for launch in launches_in(check) if (launch.candidate_p50_ms or 0.0) > 0.0]
     figures = {
         figure: tuple(

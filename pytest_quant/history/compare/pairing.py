@@ -176,7 +176,7 @@ def _same_version(given: Pair) -> Pair:
     if not common:
         return _overlapping(given) or replace(given, other_version=True)
     sides = (
-        tuple(one for one in side if not measured(one.record) or version_of(one.record) in common)
+        tuple(check for check in side if not measured(check.record) or version_of(check.record) in common)
         for side in (given.base, given.head)
     )
     return Pair(given.series, *sides)
@@ -184,8 +184,10 @@ def _same_version(given: Pair) -> Pair:
 
 def _overlapping(given: Pair) -> Pair | None:
     """Return the launches of the last versions of base and head, ``None`` where their samples do not overlap."""
-    base, head = (next(one for one in reversed(side) if measured(one.record)) for side in (given.base, given.head))
-    per_sample = all(_has_scores_per_sample(one.record) for one in (base, head))
+    base, head = (
+        next(check for check in reversed(side) if measured(check.record)) for side in (given.base, given.head)
+    )
+    per_sample = all(_has_scores_per_sample(each.record) for each in (base, head))
     if not per_sample or _counted_in(base.record) != _counted_in(head.record) or overlap(base, head) is None:
         return None
     sides = (
@@ -206,11 +208,13 @@ def _counted_in(record: Record) -> tuple[str | None, ...]:
 
 
 def _versions(launches: _Launches) -> set[str]:
-    return {version_of(one.record) for one in launches if measured(one.record)}
+    return {version_of(launch.record) for launch in launches if measured(launch.record)}
 
 
 def _reversioned(given: Pair) -> Reversioned:
-    base, head = (next(one.record for one in reversed(s) if measured(one.record)) for s in (given.base, given.head))
+    base, head = (
+        next(check.record for check in reversed(s) if measured(check.record)) for s in (given.base, given.head)
+    )
     scores = [record.accuracy.candidate if record.accuracy else None for record in (base, head)]
     other_data = base.digests.get("data") != head.digests.get("data")
     unit = head.accuracy.unit if head.accuracy else None

@@ -43,31 +43,31 @@ def scores_of(record: Record) -> Scores | None:
     ------
     HistoryError : the stored scores are damaged, or of another number of samples.
     """
-    found = record.accuracy
-    if found is None or found.candidate_scores is None:
+    accuracy = record.accuracy
+    if accuracy is None or accuracy.candidate_scores is None:
         return None
-    raw = _inflated(found.candidate_scores, record.nodeid)
-    scores = np.frombuffer(raw, "<f4").astype(np.float64) if len(raw) == _SCORE_BYTES * found.n else None
+    raw = _inflated(accuracy.candidate_scores, record.nodeid)
+    scores = np.frombuffer(raw, "<f4").astype(np.float64) if len(raw) == _SCORE_BYTES * accuracy.n else None
     if scores is None or not np.isfinite(scores).all():
-        raise _damaged(record.nodeid, f"{len(raw)} bytes for {found.n} samples")
+        raise _damaged(record.nodeid, f"{len(raw)} bytes for {accuracy.n} samples")
     return scores
 
 
 _SCORE_BYTES = 4
 
 
-def _bits(kept: str | None, n: int, nodeid: str) -> Bits | None:
-    if kept is None:
+def _bits(text: str | None, n: int, nodeid: str) -> Bits | None:
+    if text is None:
         return None
-    packed = np.frombuffer(_inflated(kept, nodeid), np.uint8)
+    packed = np.frombuffer(_inflated(text, nodeid), np.uint8)
     if len(packed) != (n + 7) // 8:
         raise _damaged(nodeid, f"{len(packed)} bytes for {n} samples")
     return np.unpackbits(packed, count=n).astype(bool)
 
 
-def _inflated(kept: str, nodeid: str) -> bytes:
+def _inflated(text: str, nodeid: str) -> bytes:
     try:
-        return zlib.decompress(base64.b64decode(kept, validate=True))
+        return zlib.decompress(base64.b64decode(text, validate=True))
     except (ValueError, zlib.error) as error:
         raise _damaged(nodeid, str(error)) from error
 
@@ -109,7 +109,7 @@ def overlap(base: StoredCheck, head: StoredCheck) -> Overlap | None:
     ------
     HistoryError : the stored digests are damaged.
     """
-    return overlap_of(*(unpack_samples(one.run, one.record) for one in (base, head)))
+    return overlap_of(*(unpack_samples(each.run, each.record) for each in (base, head)))
 
 
 def overlap_of(was: NDArray[Any] | None, now: NDArray[Any] | None) -> Overlap | None:

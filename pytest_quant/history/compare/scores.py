@@ -38,7 +38,7 @@ def reference_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...
 
 def is_negligible(change: float, base: AccuracyResult, head: AccuracyResult) -> bool:
     """Tell whether a change of a score is too small to be one; percentages of answers have steps of their own."""
-    scale = max(abs(one.reference or 0.0) for one in (base, head))
+    scale = max(abs(each.reference or 0.0) for each in (base, head))
     return abs(change) < (MIN_CHANGE * scale if scale > 0.0 else MIN_CHANGE_FROM_ZERO)
 
 
@@ -160,5 +160,5 @@ def _reach(confidence: float) -> float:
 def _intervals_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:
     if base.drop == head.drop:
         return ()
-    spans = (f"[{one.drop_ci.low:.4g}, {one.drop_ci.high:.4g}]" if one.drop_ci else "none" for one in (base, head))
+    spans = (f"[{each.drop_ci.low:.4g}, {each.drop_ci.high:.4g}]" if each.drop_ci else "none" for each in (base, head))
     return (f"intervals of the drop: {' -> '.join(spans)}",)

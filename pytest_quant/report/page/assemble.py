@@ -66,7 +66,7 @@ def assemble(sources: Sources) -> dict[str, Any]:
         "points": _points(sources.history),
         "pareto": pareto_charts(records, [row.test for row in rows_of(records)]),
         "version": version("pytest-quant"),
-        "data": {f"series-{number}": series_chart(one, starts) for number, one in enumerate(sources.history)},
+        "data": {f"series-{number}": series_chart(series, starts) for number, series in enumerate(sources.history)},
     }
 
 
@@ -96,7 +96,7 @@ def _few(values: Sequence[str]) -> str:
 
 def _points(history: Sequence[SeriesHistory]) -> str:
     """Return how many points of the history the page has."""
-    shown = sum(len(one.points) for one in history)
+    shown = sum(len(series.points) for series in history)
     total = sum(one.summary.n_points for one in history)
     number = f"{count(total, 'point')} of {len(history)} series"
     return f"{shown} of {number}, the newest ones; {_WHOLE}" if shown < total else number

@@ -32,16 +32,20 @@ class ContractTests(Workbench):
 
     def test_available(self, backend: Backend) -> None:
         """A backend under test is available, with the version of its runtime."""
-        found = backend.availability()
-        assert found.available, found.reason
-        assert not found.broken
-        assert found.version
+        availability = backend.availability()
+        assert availability.available, availability.reason
+        assert not availability.broken
+        assert availability.version
 
     def test_signature(self, backend: Backend, tmp_path: Path) -> None:
         """Names, dtypes and sizes are those of the graph; a free axis is ``None``."""
-        found = backend.signature(model_for(backend, tokens(), tmp_path))
-        assert [(one.name, one.dtype, one.shape) for one in found.inputs] == [("ids", "int64", (None, None))]
-        assert [(one.name, one.dtype, one.shape) for one in found.outputs] == [("y", "float32", (None, None, 4))]
+        signature = backend.signature(model_for(backend, tokens(), tmp_path))
+        assert [(tensor.name, tensor.dtype, tensor.shape) for tensor in signature.inputs] == [
+            ("ids", "int64", (None, None))
+        ]
+        assert [(output.name, output.dtype, output.shape) for output in signature.outputs] == [
+            ("y", "float32", (None, None, 4))
+        ]
 
     def test_engine_tells_what_it_is(self, backend: Backend, tmp_path: Path) -> None:
         """An engine knows its spec, its inputs and outputs, its provider and its size."""
@@ -49,8 +53,8 @@ class ContractTests(Workbench):
         spec = float_spec(backend, model_for(backend, example, tmp_path))
         with opened(backend, spec, example) as engine:
             assert engine.spec == spec
-            assert {one.name for one in engine.signature.inputs} == {"a", "b"}
-            assert {one.name for one in engine.signature.outputs} == {"wide", "narrow"}
+            assert {tensor.name for tensor in engine.signature.inputs} == {"a", "b"}
+            assert {output.name for output in engine.signature.outputs} == {"wide", "narrow"}
             assert engine.provider
             assert engine.size_bytes > 0
             assert not engine.simulated
@@ -62,9 +66,9 @@ class ContractTests(Workbench):
         kept_input = feeds["x"].copy()
         engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
         first = engine.run(feeds)["y"]
-        kept = first.copy()
+        copied = first.copy()
         second = engine.run(others)["y"]
-        assert np.array_equal(first, kept)
+        assert np.array_equal(first, copied)
         assert np.array_equal(feeds["x"], kept_input)
         assert not np.shares_memory(first, second)
         assert not np.shares_memory(first, feeds["x"])
@@ -149,14 +153,14 @@ class ContractTests(Workbench):
     def test_each_ingredient(self, backend: Backend, tmp_path: Path) -> None:
         """Other weights under the same file name, another scheme, an excluded node: each changes the ingredients."""
         model = model_for(backend, dense(), tmp_path)
-        found = specs(backend, model)
-        kept = [backend.ingredients(spec) for spec in found]
-        assert len({tuple(sorted(one.items())) for one in kept}) == len(found)
-        for spec, before in zip(found, kept, strict=True):
+        quantized = specs(backend, model)
+        before_all = [backend.ingredients(spec) for spec in quantized]
+        assert len({tuple(sorted(ingredients.items())) for ingredients in before_all}) == len(quantized)
+        for spec, before in zip(quantized, before_all, strict=True):
             excluded = backend.ingredients(replace(spec, exclude=("first",)))
             assert _changed(before, excluded) == {"exclude"}, spec.id
         heavier = model_for(backend, dense(scale=20.0), tmp_path)
-        for spec, before in zip(found, kept, strict=True):
+        for spec, before in zip(quantized, before_all, strict=True):
             changed = _changed(before, backend.ingredients(replace(spec, model=heavier)))
             assert changed, spec.id
             assert all("model" in name for name in changed), spec.id
@@ -168,7 +172,7 @@ class ContractTests(Workbench):
             for remedy in backend.remedies(spec):
                 backend.check(remedy.spec)
                 assert remedy.spec != spec, remedy.paste
-                again = [one.paste for one in backend.remedies(remedy.spec)]
+                again = [offered.paste for offered in backend.remedies(remedy.spec)]
                 assert remedy.paste not in again, f"{remedy.paste} is offered to a mark that says it"
             nodes = backend.quantized_nodes(spec)
             assert not set(nodes) & set(backend.quantized_nodes(replace(spec, exclude=nodes[:1]))) & set(nodes[:1])

@@ -165,7 +165,7 @@ class ModuleTests(Workbench):
         statistics = torch.nn.BatchNorm1d(4)
         module = torch.nn.Sequential(torch.nn.Linear(4, 4), statistics, torch.nn.Dropout())
         before = statistics.state_dict()["running_mean"].clone()
-        found = backend.signature(Model.from_torch(module, (torch.ones(3, 4),)))
-        assert found.inputs[0].shape == (None, 4)
+        signature = backend.signature(Model.from_torch(module, (torch.ones(3, 4),)))
+        assert signature.inputs[0].shape == (None, 4)
         assert module.training
         assert torch.equal(statistics.state_dict()["running_mean"], before)

@@ -31,10 +31,10 @@ class ProofTests(Workbench):
         """A float engine runs all its eligible compute in float."""
         example = conv()
         engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
-        found = engine.coverage(example.feeds(1, 70))
-        assert found.pct == 100.0
-        assert found.opaque_nodes == 0
-        assert found.float_nodes == ()
+        coverage = engine.coverage(example.feeds(1, 70))
+        assert coverage.pct == 100.0
+        assert coverage.opaque_nodes == 0
+        assert coverage.float_nodes == ()
 
     def test_quantized_nodes_are_counted(self, backend: Backend, tmp_path: Path) -> None:
         """Two dense layers that are quantized count whole, and their outputs are not those of float."""
@@ -42,10 +42,10 @@ class ProofTests(Workbench):
         feeds = example.feeds(SEVERAL, 71)
         for spec in specs(backend, model_for(backend, example, tmp_path)):
             engine = shared(backend, spec, example)
-            found = engine.coverage(feeds)
+            coverage = engine.coverage(feeds)
             outputs = engine.run(feeds)["y"]
-            assert found.pct == 100.0, spec.id
-            assert found.unit in ("MACs", "nodes")
+            assert coverage.pct == 100.0, spec.id
+            assert coverage.unit in ("MACs", "nodes")
             assert not np.array_equal(outputs, example.compute(feeds)["y"]), spec.id
 
     @pytest.mark.parametrize("make", [dense, conv])
@@ -55,10 +55,10 @@ class ProofTests(Workbench):
         feeds = example.feeds(SEVERAL, 72)
         for spec in specs(backend, model_for(backend, example, tmp_path), exclude=example.nodes):
             engine = shared(backend, spec, example)
-            found = engine.coverage(feeds)
+            coverage = engine.coverage(feeds)
             outputs = engine.run(feeds)["y"]
-            assert found.pct == 0.0, spec.id
-            assert len(found.float_nodes) == len(example.nodes), spec.id
+            assert coverage.pct == 0.0, spec.id
+            assert len(coverage.float_nodes) == len(example.nodes), spec.id
             np.testing.assert_allclose(outputs, example.compute(feeds)["y"], rtol=1e-4, atol=1e-4)
 
     def test_half_quantized(self, backend: Backend, tmp_path: Path) -> None:
@@ -66,18 +66,18 @@ class ProofTests(Workbench):
         example = dense()
         for spec in specs(backend, model_for(backend, example, tmp_path), exclude=("second",)):
             engine = shared(backend, spec, example)
-            found = engine.coverage(example.feeds(SEVERAL, 73))
-            expected = 100.0 * 2048 / 2368 if found.unit == "MACs" else 50.0
-            assert found.pct == pytest.approx(expected), spec.id
+            coverage = engine.coverage(example.feeds(SEVERAL, 73))
+            expected = 100.0 * 2048 / 2368 if coverage.unit == "MACs" else 50.0
+            assert coverage.pct == pytest.approx(expected), spec.id
 
     def test_table_adds_up(self, backend: Backend, tmp_path: Path) -> None:
         """The rows of the table hold the two eligible nodes, and no row has more quantized nodes than nodes."""
         example = conv()
         for spec in specs(backend, model_for(backend, example, tmp_path)):
             engine = shared(backend, spec, example)
-            found = engine.coverage(example.feeds(SEVERAL, 74))
-            assert sum(row.nodes for row in found.by_op) >= 2, spec.id
-            assert all(row.quantized_nodes <= row.nodes for row in found.by_op), spec.id
+            coverage = engine.coverage(example.feeds(SEVERAL, 74))
+            assert sum(row.nodes for row in coverage.by_op) >= 2, spec.id
+            assert all(row.quantized_nodes <= row.nodes for row in coverage.by_op), spec.id
 
     def test_provider(self, backend: Backend, tmp_path: Path) -> None:
         """The provider that ran the nodes is the one that the engine names."""
@@ -102,12 +102,12 @@ class ResultTests(Workbench):
         example = make()
         feeds = example.feeds(n, 50)
         engine = shared(backend, float_spec(backend, model_for(backend, example, tmp_path)), example)
-        found = engine.run(feeds)
+        outputs = engine.run(feeds)
         wanted = example.compute(feeds)
-        assert found.keys() == wanted.keys()
+        assert outputs.keys() == wanted.keys()
         for name, array in wanted.items():
-            assert found[name].dtype == np.float32
-            np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
+            assert outputs[name].dtype == np.float32
+            np.testing.assert_allclose(outputs[name], array, rtol=1e-4, atol=1e-5)
 
     @_EXAMPLES
     def test_quantized_agrees(self, backend: Backend, tmp_path: Path, make: Callable[[], Example]) -> None:
@@ -117,9 +117,9 @@ class ResultTests(Workbench):
         wanted = example.compute(feeds)
         for spec in specs(backend, model_for(backend, example, tmp_path)):
             engine = shared(backend, spec, example)
-            found = engine.run(feeds)
-            assert {name: array.shape for name, array in found.items()} == {n: a.shape for n, a in wanted.items()}
-            assert sqnr_db(wanted, found) > _MIN_SQNR_DB[spec.precision], spec.id
+            outputs = engine.run(feeds)
+            assert {name: array.shape for name, array in outputs.items()} == {n: a.shape for n, a in wanted.items()}
+            assert sqnr_db(wanted, outputs) > _MIN_SQNR_DB[spec.precision], spec.id
 
     def test_odd_last_batch(self, backend: Backend, tmp_path: Path) -> None:
         """Seven samples at once, and four and then three, give the same outputs."""

@@ -146,6 +146,6 @@ def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) ->
 def sqnr_db(reference: Outputs, candidate: Outputs) -> float:
     """Return 20 log10(||r|| / ||r - c||) over all outputs; infinite when they are equal."""
     wanted = np.concatenate([array.ravel() for array in reference.values()]).astype(np.float64)
-    found = np.concatenate([candidate[name].ravel() for name in reference]).astype(np.float64)
-    error = np.linalg.norm(wanted - found)
+    values = np.concatenate([candidate[name].ravel() for name in reference]).astype(np.float64)
+    error = np.linalg.norm(wanted - values)
     return float("inf") if error == 0 else float(20 * np.log10(np.linalg.norm(wanted) / error))

@@ -92,7 +92,7 @@ def batch(world: str, seed: int) -> Found:
     """Draw so many sets of 50 samples, and count the intervals that enclose the truth."""
     random, truth = np.random.default_rng(seed), true_drop(world)
     intervals = [drop_of(WORLDS[world](N, random)).drop_ci for _ in range(BATCH)]
-    enclosed = sum(one is not None and one.low <= truth <= one.high for one in intervals)
+    enclosed = sum(interval is not None and interval.low <= truth <= interval.high for interval in intervals)
     return {"n": BATCH, "covered": enclosed}
 
 
@@ -113,7 +113,7 @@ def rows(ledger: Ledger) -> list[Row]:
 def _rows(ledger: Ledger) -> Iterator[Row]:
     for world in WORLDS:
         trials = ledger.trials(_key(world))
-        covered = Rate(*(sum(int(str(one[what])) for one in trials) for what in ("covered", "n")))
+        covered = Rate(*(sum(int(str(trial[what])) for trial in trials) for what in ("covered", "n")))
         yield Row(
             f"coverage of the 95 % interval of the drop at n = {N}: {world}",
             f">= {COVERED_AT_LEAST_PCT:g} %",

@@ -70,7 +70,7 @@ def _key(sd_pct: float, head: int, slower_pct: float) -> str:
 
 def _rates(ledger: Ledger, sd_pct: float, head: int, slower_pct: float) -> tuple[Rate, Rate]:
     trials = ledger.trials(_key(sd_pct, head, slower_pct))
-    fail, passed, n = (sum(int(str(one[what])) for one in trials) for what in ("fail", "pass", "n"))
+    fail, passed, n = (sum(int(str(trial[what])) for trial in trials) for what in ("fail", "pass", "n"))
     return Rate(fail, n), Rate(passed, n)
 
 

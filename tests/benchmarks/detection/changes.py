@@ -74,7 +74,7 @@ def arms() -> list[Arm]:
 
 def _sum(ledger: Ledger, arm: str, hits: str) -> Rate:
     trials = ledger.trials(arm)
-    return Rate(*(sum(int(str(one[what])) for one in trials) for what in (hits, "n")))
+    return Rate(*(sum(int(str(trial[what])) for trial in trials) for what in (hits, "n")))
 
 
 def rows(ledger: Ledger) -> list[Row]:

@@ -61,7 +61,7 @@ def day_of_launches(
         records = [timed(_record(series), float(ms)) for series, ms in enumerate(times)]
         started = (_FIRST + timedelta(days=day, minutes=10 * number)).isoformat()
         checks = launch(*records, run=f"{day}-{number}", commit=commit)
-        found += [replace(one, run=replace(one.run, started_at=started)) for one in checks]
+        found += [replace(check, run=replace(check.run, started_at=started)) for check in checks]
     return found
 
 
@@ -69,22 +69,22 @@ def points_of(checks: list[StoredCheck]) -> list[CheckSummary]:
     """Return what a history has of earlier launches."""
     return [
         CheckSummary(
-            one.run.id,
-            one.run.started_at,
-            one.run.commit,
-            one.run.branch,
-            one.run.dirty,
-            one.record.series,
+            check.run.id,
+            check.run.started_at,
+            check.run.commit,
+            check.run.branch,
+            check.run.dirty,
+            check.record.series,
             "",
-            identity_of(one.run, one.record),
+            identity_of(check.run, check.record),
             "",
-            one.record.status,
-            speedup=one.record.latency.speedup,
-            reference_p50_ms=one.record.latency.reference_p50_ms,
-            candidate_p50_ms=one.record.latency.candidate_p50_ms,
+            check.record.status,
+            speedup=check.record.latency.speedup,
+            reference_p50_ms=check.record.latency.reference_p50_ms,
+            candidate_p50_ms=check.record.latency.candidate_p50_ms,
         )
-        for one in checks
-        if one.record.latency is not None
+        for check in checks
+        if check.record.latency is not None
     ]
 
 
@@ -148,4 +148,4 @@ def _rows(ledger: Ledger) -> Iterator[Row]:
 
 
 def _sum(ledger: Ledger, arm: str, what: str) -> int:
-    return sum(int(str(one[what])) for one in ledger.trials(arm))
+    return sum(int(str(trial[what])) for trial in ledger.trials(arm))

@@ -70,7 +70,10 @@ def _rows(ledger: Ledger, load: str) -> Iterator[Row]:
         f"memory-bound, +5 % at a limit of 3 %, one launch, {load}: PASS", slower, Status.PASS, PASS_AT_MOST_PCT
     )
     checks = [
-        check for name in READ_FROM_MEMORY for one in ledger.trials(_auto(name, load)) for check in _checks(one[name])
+        check
+        for name in READ_FROM_MEMORY
+        for trial in ledger.trials(_auto(name, load))
+        for check in _checks(trial[name])
     ]
     caught = rate(check["status"] == Status.FAIL.value and float(str(check["run_s"])) <= WITHIN_S for check in checks)
     yield Row(
@@ -87,7 +90,7 @@ def _checks(found: object) -> list[dict[str, object]]:
 
 
 def _at_most(what: str, trials: list[Found], status: Status, most_pct: float) -> Row:
-    found: Rate = rate(one["status"] == status.value for one in trials)
+    found: Rate = rate(trial["status"] == status.value for trial in trials)
     others = ", ".join(
         f"{other.value} {rate(one['status'] == other.value for one in trials).pct:.0f} %"
         for other in (Status.PASS, Status.FAIL, Status.INCONCLUSIVE)

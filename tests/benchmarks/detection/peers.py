@@ -164,7 +164,7 @@ def told(ledger: Ledger, load: str, more_pct: float) -> str:
 
 
 def _told(ledger: Ledger, load: str, more_pct: float) -> Iterator[str]:
-    answers = [one[name] for one in ledger.trials(_key(load, more_pct)) for name in WRITERS]
+    answers = [trial[name] for trial in ledger.trials(_key(load, more_pct)) for name in WRITERS]
     for rule in RULES:
         found = rate(bool(answer[rule]) for answer in answers if isinstance(answer, dict))
         if found.n:

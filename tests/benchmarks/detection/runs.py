@@ -117,12 +117,12 @@ def _run(project: Path, packages: Path, folder: Path, kind: Kind) -> Found:
     found = {
         name: [
             {
-                "status": one["status"],
-                "launches": 1 + len(one["latency"].get("launches") or ()),
+                "status": check["status"],
+                "launches": 1 + len(check["latency"].get("launches") or ()),
                 "run_s": run_s,
             }
-            for one in checks
-            if one["model"] == name and one["verdicts"]
+            for check in checks
+            if check["model"] == name and check["verdicts"]
         ]
         for name in kind.models
     }
@@ -182,12 +182,12 @@ def _checks(ledger: Ledger, arm: str) -> list[dict[str, object]]:
 
 
 def _having(checks: list[dict[str, object]], status: Status) -> Rate:
-    return rate(one["status"] == status.value for one in checks)
+    return rate(check["status"] == status.value for check in checks)
 
 
 def _told(checks: list[dict[str, object]]) -> str:
     told = str(_having(checks, Status.FAIL))
     if not checks:
         return told
-    launches = sum(int(str(one["launches"])) for one in checks) / len(checks)
+    launches = sum(int(str(check["launches"])) for check in checks) / len(checks)
     return f"{told}; PASS {_having(checks, Status.PASS).pct:.0f} %; {launches:.1f} launches on average"

@@ -45,7 +45,7 @@ def _key(world: str, slower_pct: float) -> str:
 
 def _rate(ledger: Ledger, world: str, slower_pct: float, hits: str) -> Rate:
     trials = ledger.trials(_key(world, slower_pct))
-    return Rate(*(sum(int(str(one[what])) for one in trials) for what in (hits, "n")))
+    return Rate(*(sum(int(str(trial[what])) for trial in trials) for what in (hits, "n")))
 
 
 def rows(ledger: Ledger) -> list[Row]:

@@ -24,7 +24,9 @@ def test_other_tools_say_something_of_each_model(tmp_path: Path) -> None:
     """Each rule of each model."""
     found = peers.pair(tmp_path, "quiet", 25.0, 1)
     answers = [found[name] for name in WRITERS]
-    assert [set(one) if isinstance(one, dict) else one for one in answers] == [set(peers.RULES)] * len(WRITERS)
+    assert [set(answer) if isinstance(answer, dict) else answer for answer in answers] == [set(peers.RULES)] * len(
+        WRITERS
+    )
 
 
 @pytest.mark.parametrize("family", ["worlds", "baseline", "compare", "accuracy", "changes"])

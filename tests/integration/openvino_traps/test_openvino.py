@@ -108,7 +108,7 @@ def test_a_quantized_model_of_its_own_format(example: Example, tmp_path: Path) -
     spec = EngineSpec("openvino", "int8", "qat", model, quantized=Model.from_onnx(ready))
     with opened(OPENVINO, spec, example) as engine:
         assert engine.coverage(example.feeds(1, 0)).pct == 100.0
-        assert {one.name for one in engine.signature.outputs} == {"y"}
+        assert {output.name for output in engine.signature.outputs} == {"y"}
     ready.with_suffix(".bin").unlink()
     for ask in (OPENVINO.ingredients, lambda asked: OPENVINO.signature(asked.quantized)):
         with pytest.raises(ModelError, match="two files"):

@@ -36,7 +36,9 @@ def offer_any_cpu() -> None:
 def made_by(maker: int) -> Iterator[None]:
     """Write the maker's number into ONNX Runtime's record of the CPU, and the true one back at the end."""
     cpu = next(
-        one.device for one in onnxruntime.get_ep_devices() if one.device.type == onnxruntime.OrtHardwareDeviceType.CPU
+        device.device
+        for device in onnxruntime.get_ep_devices()
+        if device.device.type == onnxruntime.OrtHardwareDeviceType.CPU
     )
     record = _record(cpu)
     true_maker = cpu.vendor_id

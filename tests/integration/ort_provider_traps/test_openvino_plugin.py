@@ -121,7 +121,7 @@ def test_float_in_the_place_of_int8_is_seen(tmp_path: Path) -> None:
 
 def test_registered_twice() -> None:
     """The second time is harmless and finds the same one device."""
-    assert [one.ep_name for one in cpu_devices()] == [one.ep_name for one in cpu_devices()] == [OPENVINO]
+    assert [device.ep_name for device in cpu_devices()] == [one.ep_name for one in cpu_devices()] == [OPENVINO]
 
 
 def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_true_maker_is_written_back() -> None:
     """After the tests of this folder ONNX Runtime knows the CPU as it is."""
 
     def maker() -> int:
-        return next(int(one.device.vendor_id) for one in onnxruntime.get_ep_devices() if one.ep_name == CPU)
+        return next(int(device.device.vendor_id) for device in onnxruntime.get_ep_devices() if device.ep_name == CPU)
 
     before = maker()
     with made_by(0x1234):

@@ -57,7 +57,9 @@ class _Drawn:
         """Return the whole; before opset 11 in IR version 3, whose initializers are inputs too."""
         if self._opset < 11:
             known = {value.name for value in self.listed}
-            self.listed += [_value(one.name) for one in self.initializers if one.name not in known]
+            self.listed += [
+                _value(initializer.name) for initializer in self.initializers if initializer.name not in known
+            ]
         graph = helper.make_graph(
             self.nodes,
             "drawn",

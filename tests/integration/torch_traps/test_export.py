@@ -47,7 +47,10 @@ def test_truth_values_and_empty_outputs_are_compared(tmp_path: Path) -> None:
             return x > 0, x[:, :0]
 
     path = export_onnx(Model.from_torch(Masking(), (torch.linspace(-1, 1, 8).reshape(2, 4),)), tmp_path)
-    assert [one.dtype for one in get_backend("ort").signature(Model.from_onnx(path)).outputs] == ["bool", "float32"]
+    assert [output.dtype for output in get_backend("ort").signature(Model.from_onnx(path)).outputs] == [
+        "bool",
+        "float32",
+    ]
 
 
 def test_a_module_that_is_not_the_same_twice_is_refused(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def detector(folder: Path) -> tuple[EngineSpec, Feeds]:
 def encoder(folder: Path) -> tuple[EngineSpec, Feeds]:
     """All but its last product in INT8, and four sentences."""
     texts = sentences((9,) * 4)
-    return spec_of(bert(folder), {name: np.stack([one[name] for one in texts]) for name in ("ids", "mask")}, "class")
+    return spec_of(bert(folder), {name: np.stack([text[name] for text in texts]) for name in ("ids", "mask")}, "class")
 
 
 def spec_of(path: Path, feeds: Feeds, excluded: str) -> tuple[EngineSpec, Feeds]:

@@ -88,7 +88,7 @@ def read(found: object) -> Api:
 def _described(name: str, found: Any) -> Any:
     members = getattr(found, "__members__", None)
     if members is not None:
-        return {key: int(getattr(one, "value", one)) for key, one in members.items()}
+        return {key: int(getattr(member, "value", member)) for key, member in members.items()}
     if inspect.isclass(found):
         return {key: _described(key, getattr(found, key)) for key in dir(found) if not key.startswith("_")}
     if isinstance(found, property) or not callable(found):

@@ -57,7 +57,7 @@ def test_the_commit_checked_out_is_accepted(scratch: ScratchRepository) -> None:
     run = _add(scratch, [a_pass(), _trt()])
     shown = _accept().stdout
     entries = read_baselines(scratch.path / NAME)
-    assert [(one.series.backend, one.run, one.drop, one.reason) for one in entries.values()] == [
+    assert [(entry.series.backend, entry.run, entry.drop, entry.reason) for entry in entries.values()] == [
         ("ort", run.id, 0.28, "why not"),
         ("trt", run.id, 0.28, "why not"),
     ]
@@ -96,7 +96,7 @@ def test_a_run_is_named_by_the_beginning_of_its_id(scratch: ScratchRepository) -
     """Without asking git."""
     run = _add(scratch, [a_pass()])
     _accept(run.id[:12])
-    assert [one.run for one in read_baselines(scratch.path / NAME).values()] == [run.id]
+    assert [baseline.run for baseline in read_baselines(scratch.path / NAME).values()] == [run.id]
 
 
 def test_some_series_are_accepted_and_the_others_stay(scratch: ScratchRepository) -> None:
@@ -106,7 +106,10 @@ def test_some_series_are_accepted_and_the_others_stay(scratch: ScratchRepository
     (entry,) = read_baselines(scratch.path / NAME).values()
     assert (entry.series.backend, str(entry.expires)) == ("trt", "2999-12-31")
     _accept("--series", "ort-int8")
-    assert [str(one.expires) for one in read_baselines(scratch.path / NAME).values()] == ["None", "2999-12-31"]
+    assert [str(baseline.expires) for baseline in read_baselines(scratch.path / NAME).values()] == [
+        "None",
+        "2999-12-31",
+    ]
 
 
 def test_an_unknown_series_names_the_nearest(scratch: ScratchRepository) -> None:
@@ -144,7 +147,7 @@ def test_one_failed_series_refuses_all(scratch: ScratchRepository) -> None:
         _accept()
     assert not (scratch.path / NAME).exists()
     _accept("--series", "trt")
-    assert [one.series.backend for one in read_baselines(scratch.path / NAME).values()] == ["trt"]
+    assert [baseline.series.backend for baseline in read_baselines(scratch.path / NAME).values()] == ["trt"]
 
 
 def test_a_removal_is_accepted_by_name_only(scratch: ScratchRepository) -> None:

@@ -18,7 +18,7 @@ SLOW, NOISY, EQUAL = Played(1.08), Played(1.05, sd=0.05), Played()
 
 def of_commit(*records: Record, collected: Collected | None = None, trouble: str = "") -> Left:
     """What a commit with these records leaves; its own run measures no latency."""
-    untimed = [replace(one, latency=None) for one in records]
+    untimed = [replace(record, latency=None) for record in records]
     return replace(left(untimed, "b", collected, trouble), environment={})
 
 

@@ -214,7 +214,7 @@ def test_a_few_samples_of_a_stream_are_read_once() -> None:
     found = [[batch.feeds["x"][:, 0].tolist() for batch in data.batches(2)] for _ in range(3)]
     labels = [batch.labels for batch in data.batches(8)]
     assert found == [[[0, 4], [9]]] * 3
-    assert [one.tolist() for one in labels if one is not None] == [[0, 4, 9]]
+    assert [label.tolist() for label in labels if label is not None] == [[0, 4, 9]]
     assert stream.passes == passes
 
 

@@ -26,7 +26,7 @@ class InMemory(Store):
 
     def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
         """Those of one series of the clean commits."""
-        return [one for one in self.launches(*commits) if one.record.series == series]
+        return [launch for launch in self.launches(*commits) if launch.record.series == series]
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Summaries of the latency of every series."""

@@ -179,7 +179,7 @@ def test_an_interval_that_was_not_found_is_none(history_url: str) -> None:
         latency = replace(LATENCY, percentile_bounds_ms=percentiles)
         record = a_record(latency=latency, accuracy=replace(ACCURACY, drop_ci=None))
         store.append(replace(RUN, id=str(number)), [record])
-    found = [(one.p50_low_ms, one.p50_high_ms, one.drop_low, one.drop_high) for one in store.points(_SERIES)]
+    found = [(point.p50_low_ms, point.p50_high_ms, point.drop_low, point.drop_high) for point in store.points(_SERIES)]
     assert found == [(None, None, None, None), (0.2, None, None, None)]
 
 

@@ -77,7 +77,7 @@ def test_moving_a_history_leaves_it_where_it_was_measured(history_url: str, tmp_
         stream.writelines(lines_of(store.each_run()))
     there = tmp_path / "there.db"
     open_store(there).append_many(read_runs(tmp_path / "moved.jsonl"))
-    assert [one.run.id for one in open_store(there).runs()] == [RUN.id]
+    assert [run.run.id for run in open_store(there).runs()] == [RUN.id]
     assert newest_selftest(there, IDENTITY, "cpu") is None
 
 
@@ -86,7 +86,7 @@ SD = 0.015
 
 def _nulls(place: str, count: int, first: int = 0, sd: float = SD) -> None:
     logs = np.random.default_rng(first).normal(0.0, sd, count)
-    runs = [(run_number(first + index), [with_null(float(one), seed=index)]) for index, one in enumerate(logs)]
+    runs = [(run_number(first + index), [with_null(float(log), seed=index)]) for index, log in enumerate(logs)]
     open_store(place).append_many(runs)
 
 

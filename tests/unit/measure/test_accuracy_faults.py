@@ -151,7 +151,7 @@ def test_classes_that_are_masked_by_design_are_right_by_their_largest() -> None:
     for figure in ("reference", "candidate", "drop", "agreement_pct", "worst_class", "faults"):
         assert getattr(masked, figure) == getattr(plain, figure), figure
     c[7] = np.nan
-    assert [(one.kind, one.sample) for one in top1(r, c, labels).faults] == [("not finite", 7)]
+    assert [(fault.kind, fault.sample) for fault in top1(r, c, labels).faults] == [("not finite", 7)]
     right = reference.argmax(axis=1)
     candidate = reference.copy()
     candidate[np.arange(N), (right + 1) % CLASSES] = -np.inf

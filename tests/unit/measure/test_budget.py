@@ -39,7 +39,7 @@ class Check:
 
     def statuses(self, found: LatencyResult) -> list[Status]:
         """What the limit says."""
-        return [one.status for one in latency_verdicts(Limits(min_speedup=self.limit), found)]
+        return [verdict.status for verdict in latency_verdicts(Limits(min_speedup=self.limit), found)]
 
 
 @given(run_ms=st.floats(0.05, 10_000), max_s=st.floats(0.1, 30), limit=st.sampled_from([None, 0.5, 2.0]))
@@ -123,4 +123,4 @@ def test_a_close_median_is_confirmed_in_a_fresh_process(limit_ms: float, apart: 
 
 def breaks(limits: Limits, found: LatencyResult) -> bool:
     """Whether one of these limits fails."""
-    return any(one.status is Status.FAIL for one in latency_verdicts(limits, found))
+    return any(verdict.status is Status.FAIL for verdict in latency_verdicts(limits, found))

@@ -62,7 +62,7 @@ def test_as_many_as_are_asked_for(steps: QuietSteps, tmp_path: Path) -> None:
     assert min(everyone) <= found.over.speedup <= max(everyone)
     assert found.over.speedup_ci.low < found.over.speedup < found.over.speedup_ci.high
     assert found.over.candidate_p50_ci_ms.low < found.over.candidate_p50_ms < found.over.candidate_p50_ci_ms.high
-    assert all(one.error is not None and one.started_at.endswith("+00:00") for one in found.launches)
+    assert all(launch.error is not None and launch.started_at.endswith("+00:00") for launch in found.launches)
 
 
 @pytest.mark.parametrize(("doubts", "launches"), [([False], 1), ([True, False], 3), ([True, True, False], 5)])

@@ -284,9 +284,9 @@ def test_what_is_observed_is_seen_between_rounds_only(noise: float) -> None:
     found = measure(engine(0), engine(1), engine(2), PLAN, clock=time.clock, machine=time.quiet, observe=observe)
     assert len(seen) == found.rounds + 1
     blocks = (found.reference, found.null, found.candidate)
-    for place, one in enumerate(blocks):
+    for place, block in enumerate(blocks):
         in_round = {after[place] - before[place] for before, after in pairwise(seen)}
-        assert in_round == {len(one.runs_ns[0]) + 1}
+        assert in_round == {len(block.runs_ns[0]) + 1}
 
 
 def test_observing_is_part_of_the_budget() -> None:

@@ -36,7 +36,7 @@ def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline
     bench.steps.show = step  # type: ignore[method-assign]
     found = bench.measure(latency=plan)
     assert most == 3
-    assert [one.closed for one in bench.backend.engines] == [1] * 5
+    assert [engine.closed for engine in bench.backend.engines] == [1] * 5
     again = reopened(found)
     assert [one.closed for one in bench.backend.engines[5:]] == [0, 0]
     assert again.bench is not None

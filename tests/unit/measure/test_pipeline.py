@@ -131,7 +131,7 @@ def test_everything_that_is_found(bench: Bench) -> None:
     )
     opened: list[Any] = bench.backend.engines
     assert [found.reference, found.engine] == opened
-    assert [one.closed for one in bench.backend.engines] == [0, 0]
+    assert [engine.closed for engine in bench.backend.engines] == [0, 0]
     found.close()
     assert [one.closed for one in bench.backend.engines] == [1, 1]
 
@@ -203,7 +203,7 @@ def test_the_limit_on_the_drop_tells_how_many_samples_it_takes(bench: Bench) -> 
 def test_evaluation_takes_batches_of_32_unless_told(bench: Bench) -> None:
     """Of both engines."""
     bench.measure()
-    assert [max(one.runs) for one in bench.backend.engines] == [32, 32]
+    assert [max(engine.runs) for engine in bench.backend.engines] == [32, 32]
     bench.measure(eval_batch_size=6)
     assert [max(one.runs) for one in bench.backend.engines[2:]] == [6, 6]
 
@@ -333,7 +333,7 @@ def test_a_reference_that_is_not_float_is_refused(bench: Bench) -> None:
         "  allowed: a float32 model as the reference\n"
         "  next: give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'"
     )
-    assert [one.closed for one in bench.backend.engines] == [1, 1]
+    assert [engine.closed for engine in bench.backend.engines] == [1, 1]
     bench.backend.facts = {"coverage": lambda _: replace(half, pct=99.0, float_nodes=())}
     with pytest.raises(ModelError, match="99 % of MACs ran in float32, not all"):
         bench.measure()

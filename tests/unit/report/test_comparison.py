@@ -101,7 +101,7 @@ def test_json_has_every_row() -> None:
     assert isinstance(rows, list)
     assert len(rows) == len(regression().comparison.rows)
     assert document["verdict"] == "regression"
-    (first,) = (one for one in rows if isinstance(one, dict) and one["quantity"] == "accuracy" and one["lost"])
+    (first,) = (row for row in rows if isinstance(row, dict) and row["quantity"] == "accuracy" and row["lost"])
     assert (first["base"], first["head"], first["lost"], first["won"]) == (100.0, 95.0, 20, 0)
     assert isinstance(first["interval"], list)
     assert len(first["interval"]) == 2

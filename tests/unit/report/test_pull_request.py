@@ -52,7 +52,7 @@ def test_the_word_agrees_with_the_exit_code() -> None:
 def test_it_stays_below_the_limit_of_a_comment(tests: int) -> None:
     """With a count of what is left out."""
     records = [_named(a_record(), number, "x" * 120) for number in range(tests)]
-    text = run_comment(RUN, records, Outcomes(failed=True, broken=frozenset(one.nodeid for one in records)))
+    text = run_comment(RUN, records, Outcomes(failed=True, broken=frozenset(record.nodeid for record in records)))
     assert len(text) <= 60_000
     assert text.count("<details>") == text.count("</details>")
     left_out = sum(int(number) for number in re.findall(r"^(\d+) more are left out", text, re.MULTILINE))

@@ -45,7 +45,7 @@ def test_one_shift_is_found_where_it_is() -> None:
 def test_several_shifts_are_found_in_their_order() -> None:
     """Up, down and up again, one level only five long."""
     values = _shifted(2, (15, 1.0), (5, 3.0), (10, 2.0), (12, 4.0))
-    assert [found.index for found in change_points(values, significance=0.01)] == [15, 20, 30]
+    assert [point.index for point in change_points(values, significance=0.01)] == [15, 20, 30]
 
 
 def test_an_alarm_needs_the_budget_of_one_look() -> None:
@@ -86,7 +86,9 @@ def test_five_values_of_a_new_level_are_enough() -> None:
     """A step of five standard deviations after 20 values is told by its fifth value in 9 of 10, of 20 series too."""
     random = np.random.default_rng(2)
     steps = [[*random.standard_normal(20), *(5.0 + random.standard_normal(5))] for _ in range(40)]
-    told = sum(any(abs(one.index - 20) <= 1 for one in change_points(step, significance=0.05 / 20)) for step in steps)
+    told = sum(
+        any(abs(point.index - 20) <= 1 for point in change_points(step, significance=0.05 / 20)) for step in steps
+    )
     assert told >= binom.ppf(0.0001, 40, 0.9)
 
 
@@ -130,7 +132,7 @@ def _same(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> 
 @given(histories(most=60), st.sampled_from([0.9, 0.05, 0.05 / 400]))
 def test_tests_that_are_left_out_would_have_told_nothing(values: np.ndarray, significance: float) -> None:
     """The changes, and the p of each, are those of every look with every length."""
-    found = [(one.index, one.p_value) for one in change_points(values, significance=significance)]
+    found = [(point.index, point.p_value) for point in change_points(values, significance=significance)]
     _same(found, _gone_through(values, significance))
 
 
@@ -143,7 +145,7 @@ def test_a_long_history_has_the_changes_that_all_its_tests_tell() -> None:
     values[40] = 60.0
     expected = _gone_through(values, 0.05)
     assert [index for index, _ in expected] == pytest.approx([90, 170], abs=5)
-    _same([(one.index, one.p_value) for one in change_points(values)], expected)
+    _same([(point.index, point.p_value) for point in change_points(values)], expected)
 
 
 @pytest.mark.parametrize("after", [*range(6), 40])
@@ -199,7 +201,7 @@ def test_ruptures_finds_the_same_shifts(seed: int) -> None:
     """PELT of the library ruptures, another method, where the shifts are as clear as can be."""
     values = _shifted(seed, (14, 0.0), (11, 2.0), (16, 1.0))
     theirs = ruptures.Pelt(model="l2", min_size=3, jump=1).fit(np.array(values)).predict(pen=0.3)[:-1]
-    assert [found.index for found in change_points(values)] == theirs == [14, 25]
+    assert [point.index for point in change_points(values)] == theirs == [14, 25]
 
 
 @settings(max_examples=15)
@@ -208,13 +210,13 @@ def test_scale_and_origin_do_not_matter(origin: float, scale: float) -> None:
     """Distances scale with the values, and so do both sides of the test."""
     values = _shifted(7, (7, 0.0), (8, 1.0))
     moved = change_points([origin + scale * value for value in values])
-    assert [found.index for found in moved] == [found.index for found in change_points(values)]
+    assert [found.index for found in moved] == [point.index for point in change_points(values)]
 
 
 def test_a_segment_is_never_shorter_than_asked() -> None:
     """Every border is that far from the next one and from both ends."""
     values = _shifted(8, (10, 1.0), (2, 9.0), (10, 1.0))
-    borders = [0, *(found.index for found in change_points(values, min_segment=4)), len(values)]
+    borders = [0, *(point.index for point in change_points(values, min_segment=4)), len(values)]
     assert min(end - start for start, end in itertools.pairwise(borders)) >= 4
 
 

@@ -56,7 +56,7 @@ def test_a_launch_weighs_by_its_own_variance() -> None:
     """A restless one moves the mean less: it is the weighted mean of statsmodels, with its scale moderated."""
     values, errors, known = [0.05, 0.048, 0.052, 0.049, 0.051, 0.05, -0.02], [0.002] * 6 + [0.02], Spread(0.004, 4.0)
     variances = [known.sd**2 + error**2 for error in errors]
-    fitted = sm.WLS(values, np.ones(7), weights=[np.mean(variances) / one for one in variances]).fit()
+    fitted = sm.WLS(values, np.ones(7), weights=[np.mean(variances) / variance for variance in variances]).fit()
     found = mean_of_launches(values, errors, known)
     scale = (4.0 * np.mean(variances) + 6.0 * fitted.scale) / 10.0
     half = stats.t.ppf(0.975, 10.0) * fitted.bse[0] * math.sqrt(scale / fitted.scale)
@@ -132,7 +132,7 @@ def test_what_the_rounds_explain_is_taken_off() -> None:
     """200 draws of a session sd of 0.8 % whose rounds add 0.6 % give 0.8, not the 1.0 % that they scatter by."""
     rng = np.random.default_rng(1)
     logs = rng.normal(0.0, math.hypot(0.008, 0.006), 2000)
-    found = session_spread(PRIOR, [Draw(one, 0.006) for one in logs])
+    found = session_spread(PRIOR, [Draw(log, 0.006) for log in logs])
     assert found.sd == pytest.approx(0.008, rel=0.05)
 
 
@@ -152,7 +152,7 @@ def test_the_error_of_a_median_is_that_of_normal_rounds() -> None:
     """The standard deviation of 4000 simulated medians of 40 rounds, against the mean of the stated errors."""
     rng = np.random.default_rng(2)
     draws = [draw_of(list(rounds)) for rounds in rng.normal(0.0, 0.01, (4000, 40))]
-    spread = float(np.std([one.log_ratio for one in draws]))
+    spread = float(np.std([draw.log_ratio for draw in draws]))
     assert float(np.mean([one.error for one in draws])) == pytest.approx(spread, rel=0.05)
 
 

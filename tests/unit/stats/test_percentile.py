@@ -77,7 +77,7 @@ def test_bursts_as_long_as_a_block_do_not_take_a_bound_below_its_percentile(
     launches = bursts(blocks, runs, share, 400)
 
     def too_low(clusters: int | None) -> float:
-        highs = [percentile_bounds(list(one.ravel()), percentile, clusters=clusters)[1] for one in launches]
+        highs = [percentile_bounds(list(launch.ravel()), percentile, clusters=clusters)[1] for launch in launches]
         return float(np.mean([high is not None and high < true for high in highs]))
 
     assert too_low(blocks) <= 0.05 + 3.0 * np.sqrt(0.05 * 0.95 / 400)

@@ -144,7 +144,7 @@ def test_where_only_the_ratio_is_limited_the_reader_learns_that_the_time_rose() 
 
 def based_on(launches: Sequence[LaunchFigures], now: str) -> Baseline:
     """A baseline of these launches, whose noise is what they tell themselves."""
-    noise = noise_of([[Launch(math.log(one.speedup or 1.0), one.started_at[:10]) for one in launches]])
+    noise = noise_of([[Launch(math.log(launch.speedup or 1.0), launch.started_at[:10]) for launch in launches]])
     return replace(ACCEPTED, launches=tuple(launches), p50_launches=(), speedup_noise=noise, now=now)
 
 
@@ -161,7 +161,7 @@ def test_below_five_degrees_of_freedom_nothing_fails(days: int) -> None:
 
 def test_launches_of_one_day_need_more_of_them_and_are_told_how_many() -> None:
     """Base and head on one day: every launch of the head counts, those of this run too."""
-    today = [replace(one, started_at=f"2026-01-01T12:{minute:02}:00") for minute, one in enumerate(LAUNCHES[:3])]
+    today = [replace(launch, started_at=f"2026-01-01T12:{minute:02}:00") for minute, launch in enumerate(LAUNCHES[:3])]
     base = based_on(today, "2026-01-01T13:00:00")
     (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.2), base)
     assert found.status is INCONCLUSIVE
@@ -182,7 +182,7 @@ def test_a_day_of_which_nothing_is_known_passes_only_what_a_wide_guess_lets_pass
 
 def test_launches_of_today_are_worth_their_time_only_where_they_narrow_the_interval() -> None:
     """Beside launches of today they are; beside twelve days of one launch each, whose noise is larger, they are not."""
-    today = [replace(one, started_at=f"2026-01-01T12:{minute:02}:00") for minute, one in enumerate(LAUNCHES[:3])]
+    today = [replace(launch, started_at=f"2026-01-01T12:{minute:02}:00") for minute, launch in enumerate(LAUNCHES[:3])]
     assert launches_tell("max_slowdown", timed(1.2, 1.2), based_on(today, "2026-01-01T13:00:00"), 9)
     assert not launches_tell("max_slowdown", timed(1.2, 1.2), ACCEPTED, 9)
     assert not launches_tell("max_p50_increase", timed(1.2, 1.2), ACCEPTED, 9)
@@ -199,7 +199,7 @@ def in_one_world(random: np.random.Generator, head: int, slowdown: float, sd: fl
     times = [f"2026-03-{1 if shared else 1 + day:02}T12:{day:02}:00" for day in range(10)]
     base = [LaunchFigures(time, float(one), 1.0) for time, one in zip(times, speedups[head:], strict=True)]
     now = times[0] if shared else "2026-03-20T12:00:00"
-    first, *others = (LaunchFigures(now, float(one) / (1.0 + slowdown / 100.0), 1.0) for one in speedups[:head])
+    first, *others = (LaunchFigures(now, float(speedup) / (1.0 + slowdown / 100.0), 1.0) for speedup in speedups[:head])
     launched: LatencyResult = replace(timed(1.0, 1.0), speedup=first.speedup or 0.0, launches=tuple(others))
     (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, launched, based_on(base, now))
     return found.status

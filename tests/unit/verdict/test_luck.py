@@ -176,7 +176,7 @@ def test_a_constant_output_beside_others_is_left() -> None:
     priors = np.tile(numbers[:1], (40, 1))
     pair = OutputPair({"y": reference, "priors": priors}, {"y": reference + 1e-4, "priors": priors}, None, 0, 40)
     found = evaluate([pair], None, output=None)
-    assert [one.status for one in accuracy_verdicts(Limits(min_sqnr_db=40.0), found, None)] == [PASS]
+    assert [verdict.status for verdict in accuracy_verdicts(Limits(min_sqnr_db=40.0), found, None)] == [PASS]
     assert [one.status for one in accuracy_verdicts(Limits(min_sqnr_db=(("priors", 40.0),)), found, None)] == [
         INCONCLUSIVE
     ]

@@ -186,7 +186,7 @@ def test_resources() -> None:
         Verdict("max_build_s", 3.0, 3.5, FAIL, "3.5 s is above 3.0 s"),
         Verdict("max_energy_mj", 4.0, 1.0, PASS, "1 [0.98, 1.02] mJ lies within 4.0 mJ"),
     ]
-    assert [(one.limit, one.reason) for one in resource_verdicts(limits, Resources(plan_of="X"))] == [
+    assert [(verdict.limit, verdict.reason) for verdict in resource_verdicts(limits, Resources(plan_of="X"))] == [
         ("max_size_mb", "not measured: plan of another product (X)"),
         ("max_memory_mb", "not measured: this backend or machine does not tell"),
         ("max_build_s", "not measured: plan of another product (X)"),
@@ -201,7 +201,7 @@ def test_resources() -> None:
 def test_energy_of_what_was_not_timed_says_why() -> None:
     """The other resources are found without timing."""
     limits = Limits(max_memory_mb=20, max_energy_mj=4.0)
-    assert [one.reason for one in resource_verdicts(limits, Resources(), "--quant-no-latency is set")] == [
+    assert [verdict.reason for verdict in resource_verdicts(limits, Resources(), "--quant-no-latency is set")] == [
         "not measured: this backend or machine does not tell",
         "not measured: --quant-no-latency is set",
     ]

@@ -81,9 +81,9 @@ class GpuEngine(Engine):
             self._runner.execute()
             self._runner.copy_out()
             self._runner.wait()
-            found = self._runner.take()
+            outputs = self._runner.take()
             self._staged = None
-        return {tensor.name: found[tensor.name] for tensor in self.signature.outputs}
+        return {tensor.name: outputs[tensor.name] for tensor in self.signature.outputs}
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one synchronized run over inputs that are on the device already; `device_times` has the copies."""

@@ -185,7 +185,7 @@ def calibrating(
     name = ALGORITHMS[request.calibration]
     if not hasattr(trt, name):
         raise BuildFailedError(f"{trt.__name__} {trt.__version__} has no {name}: calibrators ended with version 10")
-    known = None if request.samples else Path(request.ranges).read_bytes()
+    stored = None if request.samples else Path(request.ranges).read_bytes()
     batches = read_samples(Path(request.samples)) if request.samples else iter(())
     first = next(batches, None)
     if first is not None:
@@ -195,7 +195,7 @@ def calibrating(
     device = open_device()
     with device.current():
         calibrator, ledger = make_calibrator(
-            trt, request.calibration, chain([] if first is None else [first], batches), device, size, known
+            trt, request.calibration, chain([] if first is None else [first], batches), device, size, stored
         )
         config.int8_calibrator = calibrator
         try:
@@ -209,7 +209,7 @@ def calibrating(
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
         raise BuildFailedError(f"the calibrator failed after {ledger.batches} batches: {said}") from error
-    if known is None:
+    if stored is None:
         Path(request.ranges).write_bytes(ranges)
 
 
@@ -236,12 +236,12 @@ def write_samples(
     shapes: dict[str, tuple[int, ...]] | None = None
     sizes = set()
     for index, feeds in enumerate(fitting_batches(batches, signature, model)):
-        found = {name: np.shape(array) for name, array in feeds.items()}
-        shapes = shapes or found
-        if _without_samples(found, axes) != _without_samples(shapes, axes):
+        actual = {name: np.shape(array) for name, array in feeds.items()}
+        shapes = shapes or actual
+        if _without_samples(actual, axes) != _without_samples(shapes, axes):
             raise DataError(
                 f"TensorRT's calibrators take samples of one shape, and batch {index} of {model} has another",
-                value=str(found),
+                value=str(actual),
                 allowed=str(shapes),
                 fix="pad or crop samples that differ in size",
             )
@@ -295,5 +295,5 @@ def _write(feeds: Feeds, file: Path) -> None:
 
 
 def _read(file: Path) -> Feeds:
-    with np.load(file, allow_pickle=False) as kept:
-        return {str(name): kept[f"input{index}"] for index, name in enumerate(kept["names"])}
+    with np.load(file, allow_pickle=False) as arrays:
+        return {str(name): arrays[f"input{index}"] for index, name in enumerate(arrays["names"])}

@@ -41,7 +41,10 @@ def test_names_and_sizes() -> None:
         ("values", "float32", (None, 4)),
         ("offset", "float32", (None, 3)),
     ]
-    assert [(one.name, one.shape) for one in found.outputs] == [("output_0", (None, 3)), ("output_1", (None, 3))]
+    assert [(output.name, output.shape) for output in found.outputs] == [
+        ("output_0", (None, 3)),
+        ("output_1", (None, 3)),
+    ]
 
 
 def test_fixed_and_named_axes() -> None:

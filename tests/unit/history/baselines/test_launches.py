@@ -42,7 +42,7 @@ def test_a_record_holds_its_own_launch_and_further_ones() -> None:
     rounds = {"reference": (2.0, 2.2, 1.8, 2.0), "candidate": (1.0, 1.0, 1.0, 1.0)}
     first, second = launches_in(check(1, 2.0, launches=(further,), round_p50_ms=rounds))
     logs = [math.log(2.0), math.log(2.2), math.log(1.8), math.log(2.0)]
-    sigma = statistics.median(abs(one - math.log(2.0)) for one in logs) / 0.6744897501960817
+    sigma = statistics.median(abs(log - math.log(2.0)) for log in logs) / 0.6744897501960817
     assert (first.started_at, first.speedup, first.candidate_p50_ms) == ("2026-03-01T12:00:00+00:00", 2.0, 0.5)
     assert first.error == pytest.approx(math.sqrt(math.pi / 8.0) * sigma)
     assert second == further

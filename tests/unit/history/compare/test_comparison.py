@@ -114,7 +114,7 @@ def test_the_headline_agrees_with_the_exit_code(
     base: list[StoredCheck], head: list[StoredCheck], entries: list[BaselineEntry], strict: bool, full_suite: bool
 ) -> None:
     """In text, Markdown and JSON alike, whatever changed, was removed or was accepted."""
-    found = compare(base, head, accepted={one.series.key: one for one in entries})
+    found = compare(base, head, accepted={entry.series.key: entry for entry in entries})
     ruling = rule(found, strict=strict, full_suite=full_suite)
     headline = comparison_text(found, ruling, 10_000).splitlines()[1]
     assert f"**{headline}**" in unescape(comparison_comment(ComparedRuns(found, ruling)))

@@ -178,8 +178,8 @@ def test_no_change_on_days_that_differ_is_rarely_told_as_one() -> None:
                 ms = 0.5 * np.exp(random.normal(0.0, 0.01) + random.normal(0.0, 0.005, 5))
                 records = [timed(record_of(f"t.py::t{index}", latency=True), float(one)) for one in ms]
                 checks += [
-                    replace(one, run=replace(one.run, started_at=f"2026-03-{day:02}T12:00:00+00:00"))
-                    for one in launches(records, commit=commit)
+                    replace(launch, run=replace(launch.run, started_at=f"2026-03-{day:02}T12:00:00+00:00"))
+                    for launch in launches(records, commit=commit)
                 ]
             sides.append(checks)
         told += bool(compare(*sides).changed)

@@ -60,7 +60,7 @@ def _commits(name: str) -> st.SearchStrategy[list[StoredCheck]]:
 def _outcomes(comparison: Comparison, *swapped: tuple[Outcome, Outcome]) -> list[tuple[str, str, str, Outcome]]:
     names = dict([*swapped, *((after, before) for before, after in swapped)])
     kept = (Outcome.REGRESSION, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTER, Outcome.CHANGED)
-    rows = [one for one in comparison.rows if one.outcome in kept]
+    rows = [row for row in comparison.rows if row.outcome in kept]
     # A renamed test goes by the name at the head, which is the other one when the sides are swapped.
     either = {one.head_series: min(one.base_series, one.head_series) for one in comparison.renamed}
     return sorted(
@@ -70,7 +70,9 @@ def _outcomes(comparison: Comparison, *swapped: tuple[Outcome, Outcome]) -> list
 
 
 def _no_change(checks: Sequence[StoredCheck]) -> Comparison:
-    head = [StoredCheck(replace(one.run, id=f"again-{one.run.id}", commit="again"), one.record) for one in checks]
+    head = [
+        StoredCheck(replace(check.run, id=f"again-{check.run.id}", commit="again"), check.record) for check in checks
+    ]
     return compare(checks, head)
 
 
@@ -101,13 +103,13 @@ def test_base_and_head_swapped_turn_every_change_round(base: list[StoredCheck], 
 def test_every_row_is_within_its_own_bounds(base: list[StoredCheck], head: list[StoredCheck]) -> None:
     """P after Holm is no smaller than before; what gates by a test is at most at the level; changes are traced."""
     found = compare(base, head)
-    for one in found.rows:
-        assert (one.p is None) == (one.p_adjusted is None)
-        if one.p is not None and one.p_adjusted is not None:
-            assert one.p <= one.p_adjusted <= 1.0
-            if one.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT):
-                assert one.p_adjusted <= found.alpha
-        assert one.changed or one.differs == ()
+    for row in found.rows:
+        assert (row.p is None) == (row.p_adjusted is None)
+        if row.p is not None and row.p_adjusted is not None:
+            assert row.p <= row.p_adjusted <= 1.0
+            if row.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT):
+                assert row.p_adjusted <= found.alpha
+        assert row.changed or row.differs == ()
 
 
 @settings(max_examples=30)
@@ -125,7 +127,7 @@ def test_another_series_hides_no_regression_but_through_holm(
         [*base, *launch(other, run="other", commit="base")],
         [*head, *launch(answered(other, answers(range(lost))), run="other", commit="head")],
     )
-    after = {(one.series, one.quantity, one.machine): one for one in more.rows}
+    after = {(row.series, row.quantity, row.machine): row for row in more.rows}
     for one in alone.having(Outcome.REGRESSION):
         if one.quantity in ("speedup", "p50"):
             continue

@@ -160,7 +160,9 @@ def test_another_metric_is_not_compared_whatever_the_samples() -> None:
 def test_samples_are_kept_once_for_each_data() -> None:
     """However many checks share them; a record in a history holds none."""
     records = [checked(range(50), set(), "base").record, checked(range(7), set(), "base").record] * 3
-    brought = [replace(one, samples=pack_samples(hashes(range(one.accuracy.n)))) for one in records if one.accuracy]
+    brought = [
+        replace(record, samples=pack_samples(hashes(range(record.accuracy.n)))) for record in records if record.accuracy
+    ]
     run, kept = gather_samples(RUN, [encoded(one) for one in brought])
     assert len(run.samples) == 2
     assert {one.record.samples for one in kept} == {None}

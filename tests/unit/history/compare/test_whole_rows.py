@@ -385,6 +385,6 @@ def test_regressions_come_first_and_then_the_tests_by_name() -> None:
     assert order == [
         ("regression", "b", "accuracy"),
         ("regression", "b", "size"),
-        *(("unchanged", "a", one) for one in quantities),
+        *(("unchanged", "a", quantity) for quantity in quantities),
         *(("unchanged", "b", one) for one in quantities if one not in ("accuracy", "size")),
     ]
