@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -32,8 +31,6 @@ from typing import Any
 
 import libcst as cst
 from mutmut.mutation.mutators import mutation_operators
-
-from tests.test_mirror import ELSEWHERE
 
 PACKAGES = ("verdict", "measure", "metrics", "stats", "history/compare", "record")
 WORKERS = 2
@@ -54,12 +51,10 @@ class Project:
     ----------
     root : the folder that holds the package's and ``tests``.
     package : the name by which it is imported.
-    elsewhere : where modules without a mirrored file are tested, by patterns of their names in the package.
     """
 
     root: Path
     package: str
-    elsewhere: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +159,11 @@ def _mutant(
 def stages(project: Project, module: str) -> list[tuple[str, ...]]:
     """Return the tests that are to see a fault in `module`, as paths from the root, the nearest first.
 
-    These are the files that mirror it, those of its package, and those of the packages that import this one.
+    These are the file that mirrors it, those of its package, and those of the packages that import this one.
     """
     place = Path(module).relative_to(project.package).with_suffix("")
     unit = Path("tests", "unit")
-    name = ".".join(place.parts)
     mirrored = [unit / place.parent / f"test_{place.name}.py"]
-    mirrored += [Path(where) for pattern, where in project.elsewhere.items() if fnmatchcase(name, pattern)]
     own = place.parent
     imported = re.compile(rf"^ *(?:from|import) {re.escape('.'.join((project.package, *own.parts)))}\b", re.MULTILINE)
     importers = sorted(
@@ -184,8 +177,7 @@ def stages(project: Project, module: str) -> list[tuple[str, ...]]:
         if not importer.is_relative_to(own)
     ]
     of_tests = [
-        [path for path in paths if path.is_relative_to(unit) and (project.root / path).exists()]
-        for paths in (mirrored, [unit / own], beside)
+        [path for path in paths if (project.root / path).exists()] for paths in (mirrored, [unit / own], beside)
     ]
     return [tuple(dict.fromkeys(path.as_posix() for path in paths)) for paths in of_tests if paths]
 
@@ -281,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="default: a new one")
     parser.add_argument("--least", type=float, default=90.0, help="percent that must die (default: %(default)s)")
     asked = parser.parse_args(arguments)
-    project = Project(Path(__file__).parents[1], "pytest_quant", ELSEWHERE)
+    project = Project(Path(__file__).parents[1], "pytest_quant")
     return report(project, asked.packages, asked.count, asked.seed, asked.least)
 
 
