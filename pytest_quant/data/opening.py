@@ -68,11 +68,6 @@ class Data:
         """The number of samples in one run where the model fixes it: 1 when no input has an axis for them."""
         return self.layout.fixed_batch_size if any(axis is not None for axis in self.layout.axes.values()) else 1
 
-    @property
-    def sample_hashes(self) -> array[int]:
-        """The 64-bit hash of each evaluated sample, inputs and label, in order."""
-        return self.evaluation_part.pick(self.evaluation_part.hashes)
-
     def fitting(self, batch_size: int) -> int:
         """Return how many samples to run at once: `batch_size`, or as many fewer, at least 1, as memory is to hold."""
         return max(1, min(batch_size, _BATCH_BYTES // max(1, self.sample_bytes)))

@@ -27,9 +27,8 @@ from pytest_quant.history.database import FOLDER, open_store, prepare_folder
 from pytest_quant.history.json_lines import read_runs, run_line
 from pytest_quant.history.rows import encode
 from pytest_quant.printable import redact_address
-from pytest_quant.record import SCHEMA, Encoded, Json, Record, Run, encoded
+from pytest_quant.record import SCHEMA, Encoded, Json, Record, Run
 from pytest_quant.record.codec import plain
-from pytest_quant.record.run import gather_samples
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -179,7 +178,7 @@ def _owned(file: Path) -> Iterator[bool]:
         _release(lock)
 
 
-def _read(file: Path) -> list[tuple[Run, tuple[Encoded, ...]]]:
+def _read(file: Path) -> list[tuple[Run, tuple[Record, ...]]]:
     """Return the runs of a file, in fact one, with the last record of each test. Raises `HistoryError`."""
     if not _cut_torn_line(file):
         return []
@@ -189,7 +188,7 @@ def _read(file: Path) -> list[tuple[Run, tuple[Encoded, ...]]]:
         runs[run.id] = run
         for record in records:
             last.setdefault(run.id, {})[record.nodeid] = record
-    return [gather_samples(run, [encoded(record) for record in last.get(run.id, {}).values()]) for run in runs.values()]
+    return [(run, tuple(last.get(run.id, {}).values())) for run in runs.values()]
 
 
 def _cut_torn_line(file: Path) -> int:

@@ -76,7 +76,6 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             "data": bench.data.digest,
             "calibration_data": bench.data.calibration_digest,
         },
-        sample_hashes=bench.data.sample_hashes,
         calibration_samples=_calibration_samples(bench),
         threads=bench.candidate.engine.threads,
         notes=_notes(bench, accuracy),

@@ -30,7 +30,6 @@ from pytest_quant.plugin.outputs import Compared
 from pytest_quant.plugin.run_end import decoded, print_comparison, run_in_progress
 from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines
-from pytest_quant.record.run import gather_samples
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
 from pytest_quant.sides.dependencies import changed_dependencies, own_python
 from pytest_quant.sides.run import Asked, Collected, Left, Selection, read_collected, run_side
@@ -156,11 +155,10 @@ class Against:
 
     def _left_by_head(self) -> Left:
         encoded = decoded(self._config, self._controller.in_order())
-        run, encoded = gather_samples(run_in_progress(self._config).run, encoded)
         records = {each.record.nodeid: each.record for each in reversed(encoded)}
         return Left(
             self._head,
-            run,
+            run_in_progress(self._config).run,
             tuple(reversed(records.values())),
             read_collected(self._head) or Collected(),
             sys.executable,

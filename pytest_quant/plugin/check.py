@@ -14,7 +14,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.environment import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import missing_libraries, open_store
-from pytest_quant.history.baselines.choose import Baselines, Evaluated
+from pytest_quant.history.baselines.choose import Baselines
 from pytest_quant.history.rows import way_of_timing
 from pytest_quant.history.selftests import DEFAULT, RunnerNoise, session_noise
 from pytest_quant.marks.check import fill_in
@@ -30,7 +30,6 @@ from pytest_quant.plugin.resolve import find_data, find_models, simulate_check
 from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
-from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.junit import junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
@@ -63,10 +62,13 @@ def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBa
     check = measurement.check
     if not check.limits.on_history:
         return None
-    samples, way = pack_samples(measurement.sample_hashes), way_of_timing(measurement.latency)
-    started, on_latency = datetime.now(UTC).isoformat(), check.limits.on_earlier_latency
-    now = Evaluated(check.nodeid, measurement.accuracy, samples, way, started, on_latency)
-    return baselines.find(series_key(check, measurement.accuracy.metric), measurement.digests.get("data"), now)
+    return baselines.find(
+        series_key(check, measurement.accuracy.metric),
+        measurement.digests.get("data"),
+        way=way_of_timing(measurement.latency),
+        started_at=datetime.now(UTC).isoformat(),
+        on_latency=check.limits.on_earlier_latency,
+    )
 
 
 def _baselines(config: pytest.Config, settings: Settings) -> Baselines:

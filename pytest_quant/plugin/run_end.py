@@ -20,7 +20,6 @@ from pytest_quant.plugin.outputs import Compared, RunEnd, json_of, write_markdow
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Run, from_json, start_run
-from pytest_quant.record.run import gather_samples
 from pytest_quant.report.summary import summary
 
 if TYPE_CHECKING:
@@ -118,8 +117,7 @@ def end_run(
     end.records = tuple(each.record for each in encoded)
     if encoded or settings.json_file is not None or settings.html_file is not None:
         begun = run_in_progress(config)
-        run, encoded = gather_samples(begun.run, encoded)
-        end.run, end.records = run, tuple(each.record for each in encoded)
+        run = end.run = begun.run
         if settings.json_file is not None:
             end.faults += write_output("--quant-json", settings.json_file, json_of(run, encoded))
         if encoded and settings.history is not None:

@@ -36,9 +36,6 @@ def build_record(
     ------
     UsageError : a figure of a metric or backend is neither a number nor a text; the message names it.
     """
-    # Here, because it loads numpy, which commands that only read records can do without.
-    from pytest_quant.record.kept_samples import pack_samples
-
     latency = None if measured.latency is None else _figures(measured.latency)
     unmeasured = _unmeasured(measured.check, status, measured.accuracy.metric)
     return _normal(
@@ -52,7 +49,6 @@ def build_record(
             resources=measured.resources,
             cache=measured.cache,
             digests=measured.digests,
-            samples=pack_samples(measured.sample_hashes) if measured.sample_hashes else None,
             notes=measured.notes,
             calibration_samples=measured.calibration_samples,
             threads=measured.threads,

@@ -151,7 +151,6 @@ class Record:
     cache : of ``engine`` and ``reference``, whether it was built in this run or found in the cache (``hit``).
     digests : of the model, the engines and the data, by name: what a difference between two records comes from.
     notes : what else the reader should know, one sentence each.
-    samples : digests of the evaluated samples on their way to the run, which keeps them; ``None`` in every document.
     hints : what is worth trying about the broken limits, the best first; each was measured.
     """
 
@@ -180,7 +179,6 @@ class Record:
     latency_off: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    samples: str | None = None
     hints: tuple[Hint, ...] = ()
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,6 @@ class Run:
     pull_request : its number, from the variables of CI; ``None`` outside of one.
     tree : id of the tree of `commit`, equal for commits of equal content, as an amended, squashed or picked one may be;
         ``None`` where it is dirty or not known.
-    samples : of each evaluation data, by its digest, the first 32 bits of each sample's hash, in base64; nothing of
-        sets above 10 000 samples.
     """
 
     id: str
@@ -59,7 +57,6 @@ class Run:
     merge_base: str | None = None
     target: str | None = None
     pull_request: str | None = None
-    samples: Mapping[str, str] = field(default_factory=dict)
     tree: str | None = None
 
 
@@ -141,14 +138,3 @@ def run_from_json(document: object) -> tuple[Run, tuple[Record, ...]]:
 def run_of(data: object) -> Run:
     """Read the section ``run`` of a document. Raises `HistoryError` when a field has the wrong type."""
     return decode(Run, data, "run")
-
-
-def gather_samples(run: Run, records: Sequence[Encoded]) -> tuple[Run, tuple[Encoded, ...]]:
-    """Move what each record brings of its samples to the run, once for each evaluation data."""
-    samples = {
-        check.record.digests["data"]: check.record.samples
-        for check in records
-        if check.record.samples is not None and "data" in check.record.digests
-    }
-    thinned = (Encoded(replace(check.record, samples=None), {**check.json, "samples": None}) for check in records)
-    return replace(run, samples={**run.samples, **samples}), tuple(thinned)

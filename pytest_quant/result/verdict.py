@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,8 +19,7 @@ class Baseline:
     Attributes
     ----------
     commit : the last one that a record is of.
-    drop : where the evaluation data is another one, that on the samples that both have; `own_drop` is this check's drop
-        on them, and `counted` says how many they are.
+    drop : of the last record; ``None`` where it has none.
     speedup, candidate_p50_ms : medians over the launches on this machine; ``None`` without any.
     same_identity : there are launches on this machine, timed in the same way.
     launches, p50_launches : those launches since the speedup, and since the candidate's own time, last changed.
@@ -35,8 +33,6 @@ class Baseline:
     speedup: float | None
     candidate_p50_ms: float | None
     same_identity: bool
-    own_drop: float | None = None
-    counted: str = ""
     launches: tuple[LaunchFigures, ...] = ()
     p50_launches: tuple[LaunchFigures, ...] = ()
     speedup_noise: LaunchNoise = NOTHING_KNOWN
@@ -105,7 +101,6 @@ class Measured:
     unsteady : those of reference and candidate that differ from themselves on the same batch.
     cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
     digests : of the engines and the data, by name.
-    sample_hashes : 64-bit hashes of the evaluated samples, in their order.
     calibration_samples : that the calibration saw, ``None`` when the scheme has none.
     threads : processor threads of the candidate, ``None`` when its backend does not say.
     notes : what the reader should know beside the verdicts.
@@ -120,7 +115,6 @@ class Measured:
     digests: Mapping[str, str]
     accuracy_again: AccuracyResult | None = field(default=None, repr=False)
     unsteady: tuple[SelfDifference, ...] = ()
-    sample_hashes: array[int] = field(default_factory=lambda: array("Q"), repr=False)
     calibration_samples: int | None = None
     threads: int | None = None
     notes: tuple[str, ...] = ()

@@ -220,6 +220,4 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
     if baseline.drop is None:
         why = f"the baseline of {baseline.commit[:12]} has no drop"
         return _no_baseline("max_drop_increase", allowed, NoBaseline(why))
-    own_drop = accuracy.drop if baseline.own_drop is None else baseline.own_drop
-    verdict = by_value("max_drop_increase", allowed, own_drop - baseline.drop, " pp")
-    return replace(verdict, reason=f"{verdict.reason}, {baseline.counted}") if baseline.counted else verdict
+    return by_value("max_drop_increase", allowed, accuracy.drop - baseline.drop, " pp")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from pathlib import Path
 from typing import cast
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.measure.measurement import Measurement
-from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.session import Session
 from tests.support.quiet_steps import QuietSteps
 from tests.unit.record.examples import ACCURACY, COVERAGE, RESOURCES, a_check
@@ -44,7 +42,6 @@ def measured(engine: Closing, reference: Closing) -> Measurement:
         digests={"engine": "abc123", "data": "def456"},
         calibration_samples=64,
         threads=3,
-        sample_hashes=array("Q", [1 << 32, 7 << 40]),
         notes=("a note",),
     )
 
@@ -58,7 +55,6 @@ def test_the_record_keeps_what_was_measured(tmp_path: Path) -> None:
     assert record.coverage == COVERAGE
     assert record.resources == RESOURCES
     assert (record.calibration_samples, record.threads) == (64, 3)
-    assert record.samples == pack_samples(found.sample_hashes)
     assert (record.cache, record.digests) == (found.cache, found.digests)
     assert "a note" in record.notes
 

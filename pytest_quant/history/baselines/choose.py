@@ -15,28 +15,10 @@ from pytest_quant.history.baselines.launches import recorded_of, with_accepted_l
 from pytest_quant.history.merge_base import line_below, records_of, select_base
 from pytest_quant.history.noise import NO_NOISE_KNOWN, LatencyNoise, noise_by_machine, shared_noise
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
-from pytest_quant.record.kept_samples import unpack_digests, unpack_samples
-from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
+from pytest_quant.result import Baseline, LaunchFigures, NoBaseline, Status
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """Accuracy of the check that is judged, and the digests of its samples in the packed form of records.
-
-    `way` is the way in which its latency was measured, see `pytest_quant.history.rows.way_of_timing`, and `started_at`
-    the time of that, ISO 8601 in UTC. `on_latency` tells whether a limit needs the launches of the baseline, which take
-    longer to read than one drop.
-    """
-
-    nodeid: str
-    accuracy: AccuracyResult
-    samples: str | None
-    way: tuple[str, ...] = ()
-    started_at: str = ""
-    on_latency: bool = True
 
 
 _NOT_ACCEPTED = "no record of this series was accepted"
@@ -64,34 +46,39 @@ class Baselines:
         self._merge_base: _MergeBase | None = None
         self._noises: Mapping[str, Mapping[str, LatencyNoise]] | None = None
 
-    def find(self, series: str, data: str | None, now: Evaluated | None = None) -> Baseline | NoBaseline:
+    def find(
+        self,
+        series: str,
+        data: str | None,
+        *,
+        way: tuple[str, ...] = (),
+        started_at: str = "",
+        on_latency: bool = True,
+    ) -> Baseline | NoBaseline:
         """Return the baseline of a check, or the reason why there is none.
 
         Parameters
         ----------
         series : key of the check's series.
         data : digest of its evaluation data; ``None`` accepts records of any data.
-        now : its accuracy, with which records of the merge base for other data are compared on the samples that both
-            have, and its way of timing; ``None`` leaves such records out.
+        way : how its latency was measured, see `pytest_quant.history.rows.way_of_timing`.
+        started_at : time of that, ISO 8601 in UTC.
+        on_latency : a limit needs the launches of the baseline, which take longer to read than one drop.
 
         Raises
         ------
         HistoryError : the file of baselines is damaged; the message names the line.
         """
-        way = () if now is None else now.way
         if self._entries is None:
             self._entries = read_baselines(self._root / NAME)
         entry = self._entries.get(series)
-        on_latency = now is None or now.on_latency
         if entry is not None and not entry.removed:
-            return self._accepted(entry, data, way, "" if now is None else now.started_at, on_latency)
-        baseline = self._of_commits(self._history(), series, data, now)
+            return self._accepted(entry, data, way, started_at, on_latency)
+        baseline = self._of_commits(self._history(), series, data)
         if isinstance(baseline, NoBaseline) or not on_latency:
             return baseline
         timed = self._timed_before(series, way)
-        return replace(
-            with_recorded_launches(baseline, timed, self._shared_noise(timed)), now=now.started_at if now else ""
-        )
+        return replace(with_recorded_launches(baseline, timed, self._shared_noise(timed)), now=started_at)
 
     def _history(self) -> _MergeBase:
         """Return the records of the merge base and the history, read once."""
@@ -99,12 +86,10 @@ class Baselines:
             self._merge_base = self._read_merge_base()
         return self._merge_base
 
-    def _of_commits(
-        self, base: _MergeBase, series: str, data: str | None, now: Evaluated | None
-    ) -> Baseline | NoBaseline:
+    def _of_commits(self, base: _MergeBase, series: str, data: str | None) -> Baseline | NoBaseline:
         """Return the baseline of the merge base, or where that has no usable record, of the nearest commit below it."""
         checks = [check for check in base.checks if check.record.series == series]
-        first = _of_launches(checks, data, base.why, now)
+        first = _of_launches(checks, data, base.why)
         if base.recorded is None or any(each.record.status not in _NEVER_A_BASE for each in checks):
             return first
         try:
@@ -112,7 +97,7 @@ class Baselines:
         except HistoryError as error:
             return NoBaseline(f"{base.why}, and {error.what}")
         for commit in base.reach:
-            baseline = _of_launches([one for one in below if _is_of(one, commit)], data, base.why, now)
+            baseline = _of_launches([check for check in below if _is_of(check, commit)], data, base.why)
             if isinstance(baseline, Baseline):
                 return replace(
                     baseline, note=f"{_why_not(base, checks)}, so that {commit.id[:12]} below it is the base"
@@ -231,41 +216,19 @@ def _why_not(base: _MergeBase, checks: Sequence[StoredCheck]) -> str:
 _NEVER_A_BASE = (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)
 
 
-def _of_launches(
-    checks: Sequence[StoredCheck], data: str | None, why: str, now: Evaluated | None
-) -> Baseline | NoBaseline:
+def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> Baseline | NoBaseline:
     """Return a baseline with the last drop of the launches, and no latency yet."""
     usable = [check for check in checks if check.record.status not in _NEVER_A_BASE]
     if not usable:
         return NoBaseline(why)
-    comparable = [one for one in usable if data is None or one.record.digests.get("data") in (None, data)]
-    if comparable:
-        last = comparable[-1].record.accuracy
-        return _baseline(comparable, last.drop if last else None)
-    return _on_overlap(usable, now) or NoBaseline(
-        f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
+    comparable = [check for check in usable if data is None or check.record.digests.get("data") in (None, data)]
+    if not comparable:
+        return NoBaseline(f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data")
+    last = comparable[-1]
+    return Baseline(
+        commit=last.run.commit or "unknown",
+        drop=last.record.accuracy.drop if last.record.accuracy else None,
+        speedup=None,
+        candidate_p50_ms=None,
+        same_identity=False,
     )
-
-
-def _on_overlap(usable: Sequence[StoredCheck], now: Evaluated | None) -> Baseline | None:
-    """Return the last record's drop, and that of `now`, on the samples that both have; ``None`` where it is unknown."""
-    # Here, because few runs need it, and it imports the whole comparison.
-    from pytest_quant.history.compare.accuracy import drop_on
-    from pytest_quant.history.compare.samples import overlap_of
-
-    last = usable[-1].record
-    if now is None or last.accuracy is None:
-        return None
-    both = overlap_of(unpack_samples(usable[-1].run, last), unpack_digests(now.samples, now.accuracy.n, now.nodeid))
-    if both is None:
-        return None
-    drop, own_drop = drop_on(last.accuracy, last.nodeid, both.base), drop_on(now.accuracy, now.nodeid, both.head)
-    if drop is None or own_drop is None:
-        return None
-    same = [check for check in usable if check.record.digests.get("data") == last.digests.get("data")]
-    return replace(_baseline(same, drop), own_drop=own_drop, counted=str(both))
-
-
-def _baseline(comparable: Sequence[StoredCheck], drop: float | None) -> Baseline:
-    commit = comparable[-1].run.commit or "unknown"
-    return Baseline(commit=commit, drop=drop, speedup=None, candidate_p50_ms=None, same_identity=False)

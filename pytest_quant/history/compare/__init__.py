@@ -26,8 +26,7 @@ from pytest_quant.history.compare.comparison import (
 from pytest_quant.history.compare.facts import compare_exact, compare_statuses, what_differs
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
-from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
-from pytest_quant.history.compare.samples import overlap
+from pytest_quant.history.compare.pairing import Draft, Pair, judge, pair
 from pytest_quant.history.rows import StoredCheck, commit_of
 from pytest_quant.history.summaries import CheckSummary
 
@@ -87,7 +86,7 @@ def compare(
         removed=tuple(_removed(listed, accepted.get(listed.series)) for listed in pairing.removed),
         renamed=pairing.renamed,
         reversioned=pairing.reversioned,
-        notes=(*_notes(base, head), *_parts(pairing.pairs)),
+        notes=tuple(_notes(base, head)),
         family=sum(row.p is not None for row in rows),
         alpha=alpha,
     )
@@ -103,22 +102,6 @@ def _drafts(one: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
         yield from compare_accuracy(one)
     yield from (Draft(row) for row in compare_exact(one))
     yield from compare_latency(one, machines)
-
-
-def _parts(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Yield a note for each series compared on part of its samples, since unchanged rows are not shown."""
-    for each in pairs:
-        base, head = (next((a for a in reversed(side) if measured(a.record)), None) for side in (each.base, each.head))
-        if (
-            each.other_version
-            or base is None
-            or head is None
-            or base.record.digests.get("data") == head.record.digests.get("data")
-        ):
-            continue
-        both = overlap(base, head)
-        if both is not None:
-            yield f"{head.record.nodeid} {head.record.engine_id}: other evaluation data, {both}"
 
 
 def _order(row: Row) -> tuple[int, str, str, str]:

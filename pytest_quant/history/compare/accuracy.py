@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Quantity, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
-from pytest_quant.history.compare.samples import Bits, Overlap, Scores, answers_of, candidate_right, overlap, scores_of
+from pytest_quant.history.compare.samples import Bits, Scores, candidate_right, scores_of
 from pytest_quant.history.compare.scores import change_unit, paired_scores, reference_note, unpaired
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
@@ -25,33 +24,6 @@ def score_of_one(result: AccuracyResult, right: Bits) -> float | None:
     """Return the score of one right answer, 100 for percent; `right` (n,) are the candidate's right answers."""
     share = float(np.mean(right)) if result.better != "lower" else 1.0 - float(np.mean(right))
     return result.candidate / share if result.candidate is not None and share > 0.0 else None
-
-
-def drop_on(result: AccuracyResult, nodeid: str, places: Sequence[int]) -> float | None:
-    """Return the drop from reference to candidate on some of the samples.
-
-    Parameters
-    ----------
-    result : accuracy of the record.
-    nodeid : of the test, for messages.
-    places : indices of the samples.
-
-    Returns
-    -------
-    In the metric's unit; ``None`` where the record does not have the right answers per sample.
-
-    Raises
-    ------
-    HistoryError : the answers in the record are damaged.
-    """
-    reference, candidate = answers_of(result, nodeid)
-    if reference is None or candidate is None or not places:
-        return None
-    one = score_of_one(result, candidate)
-    if one is None:
-        return None
-    at = list(places)
-    return one * (int(np.count_nonzero(reference[at])) - int(np.count_nonzero(candidate[at]))) / len(at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +87,14 @@ def _evidence(draft: Draft) -> tuple[bool, float, float]:
 
 
 def _between(pair: Pair, base: _Sample, head: _Sample) -> Draft:
-    """Compare two launches, on the samples that both have where their data differ."""
-    other_data = base.record.digests.get("data") != head.record.digests.get("data")
-    both = overlap(base.check, head.check) if other_data else None
-    if (right := _common(base.right, head.right, both)) is not None:
-        draft = _paired(pair, base, head, *right)
-        return draft if both is None else draft.having(**_on_overlap(base, head, both, *right))
-    if (scores := _common(base.scores, head.scores, both)) is not None:
-        draft = paired_scores(pair, base.found, head.found, head.record, *scores)
-        return draft if both is None else draft.having(notes=(str(both),))
+    """Compare two launches on the same data."""
+    if base.right is not None and head.right is not None and len(base.right) == len(head.right):
+        return _paired(pair, base, head, base.right, head.right)
+    if base.scores is not None and head.scores is not None and len(base.scores) == len(head.scores):
+        return paired_scores(pair, base.found, head.found, head.record, base.scores, head.scores)
     if base.found.drop is not None and head.found.drop is not None:
         return unpaired(pair, base.found, head.found, head.record)
     return _without_metric(pair, base.found, head.found, head.record)
-
-
-def _common(was: Bits | None, now: Bits | None, both: Overlap | None) -> tuple[Bits, Bits] | None:
-    """Return the values of the samples that base and head have, in one order; ``None`` where they cannot be paired."""
-    if was is None or now is None:
-        return None
-    if both is not None:
-        return was[list(both.base)], now[list(both.head)]
-    return (was, now) if len(was) == len(now) else None
 
 
 def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> Draft:
@@ -166,22 +125,6 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
         return Draft(replace(row, outcome=Outcome.CHANGED if lost else Outcome.UNCHANGED))
     as_it_is, rejected = (replace(row, outcome=worse_or_better(lost > won, proven=proven)) for proven in (False, True))
     return Draft(as_it_is, rejected)
-
-
-def _on_overlap(base: _Sample, head: _Sample, both: Overlap, was: Bits, now: Bits) -> dict[str, Any]:
-    """Return the scores of base and head on the samples that both sets have, and the notes about them."""
-    higher = head.found.better != "lower"
-    rate = _rate(base) or _rate(head) or 1.0
-    scores = [rate * (float(np.mean(right)) if higher else 1.0 - float(np.mean(right))) for right in (was, now)]
-    return {"base": scores[0], "head": scores[1], "notes": (str(both), *_drops_on(base, head, both))}
-
-
-def _drops_on(base: _Sample, head: _Sample, both: Overlap) -> Iterator[str]:
-    """Yield a note with the drops of base and head, each against its own reference, on the common samples."""
-    was = drop_on(base.found, base.record.nodeid, both.base)
-    now = drop_on(head.found, head.record.nodeid, both.head)
-    if was is not None and now is not None:
-        yield f"drop on them: {was:.4g} -> {now:.4g} {change_unit(head.found.unit)}".rstrip()
 
 
 def _rate(sample: _Sample) -> float | None:

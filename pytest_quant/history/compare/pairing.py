@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_quant.history.compare.comparison import Listed, Outcome, Quantity, Renamed, Reversioned, Row
-from pytest_quant.history.compare.samples import overlap
 from pytest_quant.history.rows import StoredCheck, version_of
 from pytest_quant.record import Record
 
@@ -166,45 +165,19 @@ def _key(record: Record, complete: Mapping[str, set[str]]) -> str:
 def _same_version(given: Pair) -> Pair:
     """Leave out launches of a version that only base or only head has.
 
-    Without a common version they are compared where their last versions differ in evaluation data alone and share
-    enough samples, else in what needs no equal data.
+    Without a common version they are compared in what needs no equal data.
     """
     base, head = _versions(given.base), _versions(given.head)
     if not base or not head:
         return given
     common = base & head
     if not common:
-        return _overlapping(given) or replace(given, other_version=True)
+        return replace(given, other_version=True)
     sides = (
         tuple(check for check in side if not measured(check.record) or version_of(check.record) in common)
         for side in (given.base, given.head)
     )
     return Pair(given.series, *sides)
-
-
-def _overlapping(given: Pair) -> Pair | None:
-    """Return the launches of the last versions of base and head, ``None`` where their samples do not overlap."""
-    base, head = (
-        next(check for check in reversed(side) if measured(check.record)) for side in (given.base, given.head)
-    )
-    per_sample = all(_has_scores_per_sample(each.record) for each in (base, head))
-    if not per_sample or _counted_in(base.record) != _counted_in(head.record) or overlap(base, head) is None:
-        return None
-    sides = (
-        tuple(one for one in side if not measured(one.record) or version_of(one.record) == version_of(last.record))
-        for side, last in ((given.base, base), (given.head, head))
-    )
-    return Pair(given.series, *sides)
-
-
-def _has_scores_per_sample(record: Record) -> bool:
-    accuracy = record.accuracy
-    return accuracy is not None and (accuracy.candidate_correct is not None or accuracy.candidate_scores is not None)
-
-
-def _counted_in(record: Record) -> tuple[str | None, ...]:
-    accuracy = record.accuracy
-    return () if accuracy is None else (accuracy.metric, accuracy.unit, accuracy.better)
 
 
 def _versions(launches: _Launches) -> set[str]:

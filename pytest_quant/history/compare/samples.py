@@ -1,20 +1,16 @@
-"""The samples that each engine gets right, and the samples that two records of different data share."""
+"""The samples that each engine gets right, and the score of each sample."""
 
 from __future__ import annotations
 
 import base64
 import zlib
-from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.record.kept_samples import unpack_samples
 from pytest_quant.result import AccuracyResult
 
 Bits = NDArray[Any]
@@ -79,55 +75,3 @@ def _damaged(nodeid: str, value: str) -> HistoryError:
         allowed="one bit for each sample, or a score of four bytes, deflated, in base64",
         fix="run the test again, or remove its run from the history",
     )
-
-
-LEAST_SHARE = 0.5
-"""Smallest share of the smaller set that must be in both, so that the common samples represent it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """Indices of common samples in two sets of sizes `n_base` and `n_head`: ``base[i]`` is the sample ``head[i]``."""
-
-    base: tuple[int, ...]
-    head: tuple[int, ...]
-    n_base: int
-    n_head: int
-
-    def __str__(self) -> str:
-        """Return a note with the number of common samples and the sizes of both sets."""
-        return f"compared on the {len(self.base)} samples that both have, of {self.n_base} and {self.n_head}"
-
-
-def overlap(base: StoredCheck, head: StoredCheck) -> Overlap | None:
-    """Return the samples that both records have, by their digests, in the base's order.
-
-    A sample that occurs several times is paired as often as it occurs in both. ``None`` where a record has no digests,
-    or where less than `LEAST_SHARE` of the smaller set is in both.
-
-    Raises
-    ------
-    HistoryError : the stored digests are damaged.
-    """
-    return overlap_of(*(unpack_samples(each.run, each.record) for each in (base, head)))
-
-
-def overlap_of(was: NDArray[Any] | None, now: NDArray[Any] | None) -> Overlap | None:
-    """Return the common samples of two sets of digests (n,) and (m,), see `overlap`."""
-    if was is None or now is None:
-        return None
-    places = {sample: index for index, sample in enumerate(_counted(now))}
-    both = [(index, places[sample]) for index, sample in enumerate(_counted(was)) if sample in places]
-    if not both or len(both) < LEAST_SHARE * min(len(was), len(now)):
-        return None
-    return Overlap(tuple(one for one, _ in both), tuple(one for _, one in both), len(was), len(now))
-
-
-def _counted(samples: NDArray[Any]) -> list[tuple[int, int]]:
-    """Return each digest with the number of equal ones before it."""
-    seen: Counter[int] = Counter()
-    counted = []
-    for sample in samples.tolist():
-        counted.append((sample, seen[sample]))
-        seen[sample] += 1
-    return counted

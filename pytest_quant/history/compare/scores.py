@@ -81,18 +81,16 @@ def paired_scores(
     was, now : score of each sample at base and head in the metric's unit, in the same order (n,).
     """
     differences = now - was
-    # Scores are kept in float32, and the mean over all samples is known better than that.
-    whole = len(was) == base.n == head.n
-    scores = (base.candidate, head.candidate) if whole else (float(np.mean(was)), float(np.mean(now)))
-    change = (scores[1] or 0.0) - (scores[0] or 0.0)
+    # Scores of samples are kept in float32, and the mean over all of them is known better than that.
+    change = (head.candidate or 0.0) - (base.candidate or 0.0)
     p = paired_p(differences)
     span = paired_bootstrap(now, was, _mean, confidence=CONFIDENCE, span=0.0) if p is not None else None
     row = replace(
         row_of(pair, record, "accuracy"),
         unit=head.unit or "",
         better=head.better,
-        base=scores[0],
-        head=scores[1],
+        base=base.candidate,
+        head=head.candidate,
         change=change,
         change_unit=change_unit(head.unit),
         interval=None if span is None else Interval(span.low, span.high),

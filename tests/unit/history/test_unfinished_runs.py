@@ -136,16 +136,6 @@ def test_of_several_records_of_a_test_the_last_one_counts(place: Path, tmp_path:
     assert _stored(place) == [(RUN, (again,))]
 
 
-def test_samples_are_moved_to_the_run(place: Path, tmp_path: Path) -> None:
-    """As they are where the run ends by itself."""
-    kept = Journal(place, tmp_path, RUN)
-    kept.keep(to_json(replace(a_record(), samples="packed", digests={"data": "d"})))
-    kept.close(stored=False)
-    recover(place, tmp_path)
-    ((run, (record,)),) = _stored(place)
-    assert (run.samples["d"], record.samples) == ("packed", None)  # type: ignore[attr-defined]
-
-
 def test_those_of_a_server_lie_in_the_project(tmp_path: Path) -> None:
     """Found again with another password, and not for another database of that server."""
     url = "postgresql://{}@db.example:5432/{}?sslmode=require&password=x"

@@ -1,11 +1,10 @@
-"""The record of one check whole, the key of its series, and the digests of samples that a run keeps."""
+"""The record of one check whole, and the key of its series."""
 
 from __future__ import annotations
 
 import functools
 import json
 import math
-from array import array
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,19 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.errors import UsageError
 from pytest_quant.record import (
     LatencyFigures,
     PercentileBound,
     Record,
     build_record,
-    encoded,
     failed_record,
     series_key,
     to_json,
 )
-from pytest_quant.record.kept_samples import pack_samples, unpack_samples
-from pytest_quant.record.run import gather_samples
 from pytest_quant.result import Blocks, Hint, LatencyResult, Status, Verdict
 from pytest_quant.spec import Calibration, Check, LatencyPlan, Model
 from tests.unit.record.examples import (
@@ -36,20 +32,18 @@ from tests.unit.record.examples import (
     LATENCY,
     NODEID,
     RESOURCES,
-    RUN,
     a_check,
     a_record,
     found,
 )
 
 HINT = Hint("leave /conv1 in float", "exclude=['/conv1']", "max_drop", 4.23, 0.5)
-HASHES = array("Q", [1 << 32, 7 << 40, (5 << 32) + 12345])
 
 
 def test_a_record_of_a_measured_check() -> None:
     """Each figure in its own field; only single runs are left out."""
     asked = replace(a_check(), confidence=0.9, latency_off="why not", batch_size=3)
-    measured = replace(found(asked, cached=True), sample_hashes=HASHES, threads=5, notes=("a", "b"))
+    measured = replace(found(asked, cached=True), threads=5, notes=("a", "b"))
     record = build_record(measured, status=Status.FAIL, verdicts=[FAILED_DROP], hints=[HINT]).record
     latency = record.latency
     assert latency is not None
@@ -79,7 +73,6 @@ def test_a_record_of_a_measured_check() -> None:
         latency_off="why not",
         digests={"engine": "abc123", "data": "def456"},
         notes=("a", "b"),
-        samples=pack_samples(HASHES),
         hints=(HINT,),
     )
     assert record.engine_id == "ort-int8-static"
@@ -186,35 +179,6 @@ def test_only_a_static_scheme_has_a_method(scheme: str, method: str | None) -> N
     check = a_check(scheme=scheme)
     check = replace(check, candidate=replace(check.candidate, calibration=Calibration("entropy")))
     assert a_record(check).calibration == method
-
-
-def test_a_run_keeps_the_samples_of_each_data_once() -> None:
-    """The upper half of each hash, in the order of the set; records keep none of it."""
-    record = replace(a_record(accuracy=replace(ACCURACY, n=3)), samples=pack_samples(HASHES))
-    run, (thinned,) = gather_samples(replace(RUN, samples={"old": "AAAA"}), [encoded(record)])
-    kept = thinned.record
-    assert run.samples == {"old": "AAAA", "def456": record.samples}
-    assert kept == replace(record, samples=None)
-    digests = unpack_samples(run, kept)
-    assert digests is not None
-    assert digests.tolist() == [1, 7 << 8, 5]
-    assert unpack_samples(RUN, kept) is None
-    assert unpack_samples(run, replace(kept, accuracy=None)) is None
-    unknown = replace(record, digests={})
-    assert gather_samples(RUN, [encoded(unknown), encoded(replace(record, samples=None))])[0].samples == {}
-
-
-@pytest.mark.parametrize(("text", "value"), [("AAAA", "3 bytes for 3 samples"), ("?", "")])
-def test_samples_that_are_damaged(text: str, value: str) -> None:
-    """The test is named, and what to do."""
-    record = a_record(accuracy=replace(ACCURACY, n=3))
-    with pytest.raises(HistoryError) as raised:
-        unpack_samples(replace(RUN, samples={"def456": text}), record)
-    assert raised.value.what == f"the digests kept of the samples of {NODEID} are damaged"
-    assert raised.value.value is not None
-    assert raised.value.value.startswith(value)
-    assert raised.value.allowed == "four bytes for each sample, in base64"
-    assert raised.value.fix == "run the test again, or remove its run from the history"
 
 
 def test_every_figure_of_the_latency_is_kept() -> None:

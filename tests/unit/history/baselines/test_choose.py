@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -14,28 +13,21 @@ import pytest
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import StoredCheck
-from pytest_quant.history.baselines.choose import Baselines, Evaluated
+from pytest_quant.history.baselines.choose import Baselines
 from pytest_quant.history.baselines.file import NAME, AcceptedLatency, write_baselines
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
-from pytest_quant.record.kept_samples import pack_samples
-from pytest_quant.result import NOTHING_KNOWN, AccuracyResult, Baseline, LaunchFigures, NoBaseline, Status
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, NoBaseline, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.history.baselines.test_file import ENTRY
-from tests.unit.history.compare.launched import packed
 from tests.unit.history.in_memory import InMemory
 from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record
 
 _TODAY = date(2026, 6, 30)
 _HERE = dict(ENTRY.latency[0].identity)
 _SERIES = ENTRY.series.key
-
-
-def digests_of(samples: range) -> str | None:
-    """Digests of samples known by a number."""
-    return pack_samples(array("Q", [(1 + sample) << 40 for sample in samples]))
 
 
 @pytest.fixture
@@ -106,13 +98,12 @@ def test_latency_of_another_machine_is_not_compared(tmp_path: Path) -> None:
 
 def test_a_speedup_against_another_reference_is_not_compared(tmp_path: Path) -> None:
     """Accuracy is; and one that was timed in the same way is."""
-    now = Evaluated("t", ACCURACY, None, way=("against fp16",))
     write_baselines(tmp_path / NAME, [ENTRY])
-    found = _accepted(tmp_path).find(_SERIES, "def456", now)
+    found = _accepted(tmp_path).find(_SERIES, "def456", way=("against fp16",))
     assert found == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
     half = AcceptedLatency(_HERE, 1.25, 0.2345, way=("against fp16",))
     write_baselines(tmp_path / NAME, [replace(ENTRY, latency=(*ENTRY.latency, half))])
-    found = _accepted(tmp_path).find(_SERIES, "def456", now)
+    found = _accepted(tmp_path).find(_SERIES, "def456", way=("against fp16",))
     assert isinstance(found, Baseline)
     assert (found.speedup, found.same_identity) == (1.25, True)
 
@@ -199,33 +190,6 @@ def test_a_merge_base_with_other_data_is_not_compared(scratch: ScratchRepository
     assert "other evaluation data" in _why(_of_merge_base(scratch, other))
 
 
-def test_a_merge_base_with_other_data_is_compared_on_the_samples_that_both_have(scratch: ScratchRepository) -> None:
-    """80 of 90 and 100 samples are in both: the base's candidate missed 4 of them, this one misses 12."""
-
-    def found(samples: range, wrong: set[int]) -> AccuracyResult:
-        right = [sample not in wrong for sample in samples]
-        share = 100.0 * sum(right) / len(right)
-        answers = {"reference_correct": packed([True] * len(right)), "candidate_correct": packed(right)}
-        score = {"metric": "top1", "unit": "%", "better": "higher", "reference": 100.0, "candidate": share}
-        return AccuracyResult(n=len(right), drop=100.0 - share, **score, **answers)  # type: ignore[arg-type]
-
-    before, after = range(90), range(10, 110)
-    check = _check(replace(_run(scratch, "a"), samples={"other": digests_of(before) or ""}))
-    record = replace(check.record, digests={"data": "other"}, accuracy=found(before, {*range(6, 14)}))
-    recorded = InMemory((StoredCheck(check.run, record),))
-    baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
-    now = Evaluated("t", found(after, {*range(10, 22), *range(95, 110)}), digests_of(after))
-    baseline = baselines.find(_SERIES, "def456", now)
-    assert isinstance(baseline, Baseline)
-    assert (baseline.drop, baseline.own_drop) == pytest.approx((100 * 4 / 80, 100 * 12 / 80))
-    (verdict,) = baseline_verdicts(Limits(max_drop_increase=9.0), now.accuracy, None, baseline)
-    assert verdict.status is Status.FAIL
-    assert verdict.observed == pytest.approx(10.0)
-    assert verdict.reason.endswith("compared on the 80 samples that both have, of 90 and 100")
-    few = Evaluated("t", found(range(80, 180), set()), digests_of(range(80, 180)))
-    assert "other evaluation data" in _why(baselines.find(_SERIES, "def456", few))
-
-
 def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: Path) -> None:
     """No records, no history, no repository, a history that is damaged: each in its own words."""
     assert "there are no records of" in _why(_of_merge_base(scratch))
@@ -295,10 +259,9 @@ def test_at_most_thirty_commits_count(scratch: ScratchRepository) -> None:
 
 def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchRepository) -> None:
     """A limit on the drop alone is judged without them, and an accepted drop without the history."""
-    now = Evaluated("t", ACCURACY, None, on_latency=False)
     recorded = InMemory((_check(_run(scratch, "a")),))
     baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
-    found = baselines.find(_SERIES, "def456", now)
+    found = baselines.find(_SERIES, "def456", on_latency=False)
     assert isinstance(found, Baseline)
     assert (found.drop, found.launches, found.speedup) == (0.5, (), None)
     write_baselines(scratch.path / NAME, [ENTRY])
@@ -306,6 +269,6 @@ def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchReposit
     def unread() -> Store:
         raise AssertionError
 
-    accepted = Baselines(scratch.path, unread, _HERE, _TODAY).find(_SERIES, "def456", now)
+    accepted = Baselines(scratch.path, unread, _HERE, _TODAY).find(_SERIES, "def456", on_latency=False)
     assert isinstance(accepted, Baseline)
     assert (accepted.drop, accepted.launches) == (4.23, ())

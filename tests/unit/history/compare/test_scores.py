@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +16,11 @@ from scipy import stats as scipy_stats
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare import Comparison, Outcome, compare
 from pytest_quant.history.compare.scores import paired_p
-from pytest_quant.history.rows import StoredCheck
 from pytest_quant.metrics.metric import Metric, resolve_wrapped
 from pytest_quant.metrics.scores import MOST_SCORES, Scores
 from pytest_quant.record import Record
-from pytest_quant.record.kept_samples import pack_samples
 from pytest_quant.result import AccuracyResult, Better, Interval
 from tests.unit.history.compare.launched import N, launch, record_of, row
-from tests.unit.history.compare.test_samples import hashes
 from tests.unit.history.compare.test_whole_rows import MAP, a_row, about, scored
 from tests.unit.history.compare.test_whole_rows import between as whole_rows
 
@@ -160,23 +156,6 @@ def test_equal_errors_are_unchanged_and_not_tested() -> None:
     assert (same.outcome, same.p, same.change, same.interval) == (Outcome.UNCHANGED, None, 0.0, None)
     turned = row(between(measured(errors), measured(errors[::-1])), "accuracy")
     assert turned.outcome is Outcome.CHANGED
-
-
-def test_other_data_is_paired_on_what_both_have() -> None:
-    """The mean of the common samples at base and head; both sets are named."""
-
-    def stored(samples: Sequence[int], more: float, commit: str) -> StoredCheck:
-        record = replace(measured(1.0 + more + np.array(samples) / 50.0), digests={"data": commit})
-        (one,) = launch(record, commit=commit)
-        packed = pack_samples(hashes(samples))
-        assert packed is not None
-        return StoredCheck(replace(one.run, samples={commit: packed}), one.record)
-
-    base, head = stored(range(50), 0.0, "base"), stored(range(10, 60), 0.5, "head")
-    found = row(compare([base], [head]), "accuracy")
-    assert (found.outcome, found.n) == (Outcome.REGRESSION, 40)
-    assert (found.base, found.head) == pytest.approx((1.59, 2.09))
-    assert found.notes == ("compared on the 40 samples that both have, of 50 and 50",)
 
 
 @pytest.mark.parametrize("spoiled", ["%%%", "AAAA", "eJwDAAAAAAE=", None])
