@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,19 +15,8 @@ from sqlalchemy import MetaData, create_engine, select, text
 
 from pytest_quant.history import open_store
 from pytest_quant.stats.ratio import Estimate, paired_ratio
-from tests.benchmarks.history_peers import write_asv, write_pytest_benchmark
-from tests.benchmarks.history_records import (
-    CHECKS,
-    LOSING_TEST,
-    RECORDS,
-    SLOW_TEST,
-    Checks,
-    fill,
-    make_commits,
-    name_of,
-    one_record,
-    save,
-)
+from tests.benchmarks.conftest import Large
+from tests.benchmarks.history_records import CHECKS, LOSING_TEST, RECORDS, SLOW_TEST, name_of
 from tests.benchmarks.limits import at_most
 from tests.benchmarks.yardstick import TURNS, beside_yardstick, median_interval
 from tests.support.example import environment
@@ -61,17 +48,6 @@ main()
 
 
 @dataclass(frozen=True, slots=True)
-class Large:
-    """The large history at `place`, the git repository whose commits it holds, and what made it."""
-
-    place: Path
-    root: Path
-    commits: list[str]
-    checks: Checks
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Timed:
     """One command: seconds as a whole and in the process, megabytes at the peak, and what it printed."""
 
@@ -96,22 +72,6 @@ class Judged:
             f"{one.whole_s:.2f} s, {one.process_s:.2f} s of it in the process; where the limits hold "
             f"{judged.value:.2f} s [{judged.low:.2f}, {judged.high:.2f}]"
         )
-
-
-@pytest.fixture(scope="session")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Large:
-    """Generated once, for all benchmarks of this file."""
-    folder = tmp_path_factory.mktemp("large")
-    commits = make_commits(folder / "repository")
-    run, record = one_record(folder)
-    save(folder / "run.json", run, record)
-    place, started = folder / "history.db", time.perf_counter()
-    fill(place, folder / "run.json", commits)
-    seconds = time.perf_counter() - started
-    connection = sqlite3.connect(place)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    return Large(place, folder / "repository", commits, Checks(run, record), seconds)
 
 
 @pytest.fixture(scope="module")
@@ -172,13 +132,6 @@ def _once(root: Path, arguments: Sequence[str], allowed: Sequence[int]) -> Timed
     return Timed(whole_s, float(process_s), float(peak_mb), result.stdout)
 
 
-def peer_s(root: Path, *command: str) -> float:
-    """Return the seconds that another tool takes: once, because they are shown and judge nothing."""
-    started = time.perf_counter()
-    subprocess.run(command, cwd=root, env=compiled(root), stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - started
-
-
 def compare(large: Large, place: str) -> Judged:
     """Compare the branch with the commit it left ``main`` at, which is the default."""
     return timed(large.root, "compare", "--history", place, allowed=(0, 1))
@@ -189,14 +142,11 @@ def series(large: Large, place: str) -> Judged:
     return timed(large.root, "history", name_of(0), "--history", place)
 
 
-def test_compare_is_fast_and_small(large: Large, tmp_path: Path, show: Callable[[str], None]) -> None:
+def test_compare_is_fast_and_small(large: Large, show: Callable[[str], None]) -> None:
     """One second and 200 MB at the most, and what it names is exactly what was planted."""
     found = compare(large, str(large.place))
-    peers = {"pytest-benchmark compare": _pytest_benchmark_s(tmp_path), "asv compare": _asv_s(large, tmp_path)}
     show(f"{RECORDS} records written in {large.seconds:.0f} s by two processes")
     show(f"compare: {found}, peak {found.peak_mb:.0f} MB")
-    for name, seconds in peers.items():
-        show(f"{name}: " + ("not installed" if seconds is None else f"{seconds:.2f} s"))
     answer = _once(large.root, ("compare", "--json", "--history", str(large.place)), allowed=(1,)).output
     rows = json.loads(answer)["rows"]
     regressions = {(row["nodeid"], row["quantity"]) for row in rows if row["outcome"] == "regression"}
@@ -207,21 +157,6 @@ def test_compare_is_fast_and_small(large: Large, tmp_path: Path, show: Callable[
     }
     at_most(found.seconds, MAX_COMPARE_S, "seconds of compare")
     at_most(found.peak_mb, MAX_PEAK_MB, "megabytes of compare")
-
-
-def _pytest_benchmark_s(folder: Path) -> float:
-    base, head = write_pytest_benchmark(folder / "storage")
-    storage = (folder / "storage").as_uri()
-    tool = (sys.executable, "-c", "from pytest_benchmark.cli import main; main()", f"--storage={storage}", "compare")
-    return peer_s(folder, *tool, base, head)
-
-
-def _asv_s(large: Large, folder: Path) -> float | None:
-    if find_spec("asv") is None:
-        return None
-    configuration = write_asv(folder / "asv", large.root, large.commits)
-    tool = (sys.executable, "-m", "asv", "compare", "--config", str(configuration))
-    return peer_s(folder, *tool, large.commits[-2], large.commits[-1])
 
 
 def test_one_series_is_fast(large: Large, show: Callable[[str], None]) -> None:
