@@ -181,25 +181,3 @@ def test_the_guide_names_every_extra_that_cannot_be_beside_gpu() -> None:
     assert sentence is not None
     brings = {extra for extra in PROJECT["optional-dependencies"] if "onnxruntime" in installed_by({extra})}
     assert set(re.findall(r"`([\w-]+)`", sentence[1])) & PROJECT["optional-dependencies"].keys() == brings - {"dev"}
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ('pip install "pytest-quant[trtx]"', "there is no extra trtx"),
-        ("run: pip install 'pytest-quant[ort,nonsense]', then again", "there is no extra nonsense"),
-        ("python -m pip install -q leftpad && pytest", "no extra asks for leftpad"),
-        ('pip install "onnx[reference,nonsense]"', "onnx is declared without [nonsense,reference]"),
-        ('pip install "onnx<1.2"', "onnx<1.2 and onnx>=1.17"),
-        ('-e ".[nonsense]"', None),
-        ('pip install -e ".[nonsense]"', "there is no extra nonsense"),
-        ("pip install --force-reinstall openvino nncf", ""),
-        ("pip install --upgrade pytest-quant, or name another file", ""),
-        ('pip install "onnx>={},<{}"', ""),
-        ("pip install {}", ""),
-    ],
-)
-def test_what_is_wrong_with_a_line_is_told(words: str, why: str | None) -> None:
-    """Of known lines: what the check of all lines would say of them; ``None`` where there is no line."""
-    said = [wrong_with(requirement) for install in installs(words) for requirement in install.requirements]
-    assert said == [] if why is None else any(said) == bool(why) and "".join(said).startswith(why)

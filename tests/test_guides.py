@@ -15,13 +15,11 @@ from pytest_quant.backends import TARGET, TF32, Backend, Engine, Offer, get_back
 from pytest_quant.backends.registry import GROUP
 from pytest_quant.result import Status
 from pytest_quant.spec import LIMITS
-from tests.support.documents import GUIDES, INDEX, README, REFERENCE, Document, guides
+from tests.support.documents import GUIDES, INDEX, README, Document, guides
 from tests.support.example import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-BY_HAND = [README, INDEX, *(guide for guide in guides() if guide.file != REFERENCE)]
 OTHERS = [Document(ROOT / name) for name in ("CHANGELOG.md", "example_project/README.md", ".github/CONTRIBUTING.md")]
-LONGEST = 120
 
 DIALECT = re.compile(
     r"\b(told|obtain\w*|besides?|that is none|whoever|whatsoever|hence|thereof|utili[sz]e\w*|leverag\w+|simply)\b",
@@ -64,28 +62,10 @@ def test_a_guide_links_only_to_what_is_packaged_with_it(document: Document) -> N
     assert [path for path in local if not (document.file.parent / path).resolve().is_relative_to(GUIDES)] == []
 
 
-@pytest.mark.parametrize("document", guides(), ids=_name)
-def test_a_guide_begins_with_a_title_and_what_it_is_about(document: Document) -> None:
-    """One heading of the first level, then a sentence."""
-    first, blank, about, *_ = document.text.splitlines()
-    assert re.match(r"# \w", first)
-    assert blank == ""
-    assert re.match(r"\w", about)
-    assert document.headings("h1") == [first.removeprefix("# ")]
-
-
-@pytest.mark.parametrize("document", [*BY_HAND, Document(REFERENCE), *OTHERS], ids=_name)
+@pytest.mark.parametrize("document", [README, INDEX, *guides(), *OTHERS], ids=_name)
 def test_words_are_those_of_the_field(document: Document) -> None:
     """No dialect, so that a stranger reads it once."""
     assert DIALECT.findall(document.prose()) == []
-
-
-@pytest.mark.parametrize("document", BY_HAND, ids=_name)
-def test_lines_can_be_read_in_an_editor(document: Document) -> None:
-    """But for rows of tables, links of pictures, commands and what was printed, which cannot be broken."""
-    code = {line for block in document.blocks("sh", "text") for line in block.text.splitlines()}
-    lines = [line for line in document.text.splitlines() if not line.startswith(("| ", "![", "- ["))]
-    assert [line for line in lines if len(line) > LONGEST and line not in code] == []
 
 
 def test_every_backend_is_in_the_table() -> None:
@@ -188,18 +168,3 @@ def test_the_map_of_the_code_has_every_folder_and_file() -> None:
     package = [one for one in (ROOT / "pytest_quant").iterdir() if not one.name.startswith("_")]
     code = {one.name for one in package if one.is_dir() or one.suffix == ".py"}
     assert named == code
-
-
-@pytest.mark.parametrize("folder", ["example_project", "example_project/toolchains"])
-def test_the_example_says_what_each_file_is(folder: str) -> None:
-    """One is copied file by file; its settings and its own text need no words."""
-    text = (ROOT / "example_project" / "README.md").read_text("utf-8")
-    files = {one.name for one in (ROOT / folder).iterdir() if one.is_file()}
-    assert sorted(name for name in files - {"README.md", "pytest.ini"} if f"`{name}`" not in text) == []
-
-
-@pytest.mark.parametrize("folder", [Path("pytest_quant/guides")])
-def test_the_folder_holds_guides_and_pictures_only(folder: Path) -> None:
-    """It is data of the package, which no module is a part of."""
-    kinds = {file.suffix for file in (ROOT / folder).rglob("*") if file.is_file()}
-    assert kinds == {".md", ".svg"}

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from functools import cache
 
 import click
-import pytest
 
 from tests.support.commands import all_commands, top_commands
-from tests.support.user_texts import ROOT, all_texts, literals
+from tests.support.user_texts import ROOT, all_texts
 
 PROSE = ("itself", "wrote")
 """Words that follow the name of the project in a sentence, and are no command."""
@@ -104,31 +103,3 @@ def test_every_command_exists() -> None:
     said = [(text.place, name) for text in all_texts() for name in _COMMAND.findall(text.words)]
     assert [f"{place}: {name}" for place, name in said if name not in top_commands() and name not in PROSE] == []
     assert set(PROSE) <= {name for _, name in said}
-
-
-@pytest.mark.parametrize(
-    ("words", "unknown"),
-    [
-        ("pytest --quant-rebuild builds it again", ["--quant-rebuild"]),
-        ("`--quant-strict` and `--quant-stricter`", ["--quant-stricter"]),
-        ("pytest-quant history prune --keep-runs 500 --force", ["--force"]),
-        ("pytest-quant history prune --format csv", ["--format"]),
-        ("pytest-quant history export --format csv", []),
-        ("all of `--quant-*`", []),
-        ("--unshallow", []),
-        ("git fetch --unshallow", []),
-        ("git fetch --deepest", ["--deepest"]),
-        ("pip install --force-reinstall torch", []),
-        ("python3 -m venv --clear .venv", []),
-        ("pytest -n 2 --dist loadfile", []),
-    ],
-)
-def test_an_option_is_read_by_the_program_before_it(words: str, unknown: list[str]) -> None:
-    """Another command's option is no option of this one."""
-    assert list(unknown_options(words)) == unknown
-
-
-def test_a_literal_is_read_as_it_is_printed() -> None:
-    """Constants of the module are filled in, what only the run knows is left open, and parts are not read twice."""
-    source = 'FIX = "pip install x"\ndef f(n):\n    return f"{FIX}=={n}" + "b" "c"\n'
-    assert [words for _, words in literals(source)] == ["pip install x", "pip install x=={}", "bc"]

@@ -35,11 +35,6 @@ def test_python_blocks_run_and_every_test_in_them_passes(tmp_path: Path) -> None
     assert sorted(tests) == sorted(passed), result.stdout
 
 
-def test_every_block_is_run() -> None:
-    """Those of Python by the test above, and commands by CI or by what it starts with."""
-    assert {block.language for block in README.blocks()} == {"python", "sh"}
-
-
 def test_two_commands_do_everything() -> None:
     """The example and the tests, each installed and run in one line; the second is the one that CI runs."""
     assert [len(command.splitlines()) for command in commands()] == [1, 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.plugin.settings import OPTIONS
@@ -25,12 +24,6 @@ def test_it_has_every_key_option_command_and_status() -> None:
     assert {option.flag for option in OPTIONS} == {row[0].split()[0] for row in made.table("option of pytest")}
     assert {f"pytest-quant {name}" for name in all_commands()} < set(made.headings())
     assert [row[0] for row in made.table("status")] == [status.value for status in Status]
-
-
-def test_no_cell_is_empty() -> None:
-    """A name without a meaning helps nobody; only units may be missing."""
-    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in reference().splitlines() if line.startswith("| ")]
-    assert [row for row in rows if not row[0].strip() or not row[-1].strip()] == []
 
 
 def test_every_environment_variable_that_is_read_is_in_it() -> None:
