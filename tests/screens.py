@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_quant.backends.layers import LayerTime, Role
+from pytest_quant.backends.readback import LayerTime, Role
 from pytest_quant.diagnose.layers import align
 from pytest_quant.history.compare import Comparison, compare, rule
 from pytest_quant.history.rows import StoredCheck

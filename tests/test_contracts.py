@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_quant.backends.registry import GROUP
+from pytest_quant.backends import GROUP
 
 ROOT = Path(__file__).parents[1]
 LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"

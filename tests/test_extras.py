@@ -15,8 +15,7 @@ import pytest
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from pytest_quant.backends import get_backend
-from pytest_quant.backends.registry import GROUP
+from pytest_quant.backends import GROUP, get_backend
 from pytest_quant.doctor.examine import ORT_WHEELS
 from tests.support.user_texts import ROOT, UNKNOWN, all_texts
 

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_quant.backends import TARGET, TF32, Backend, Engine, Offer, get_backend
-from pytest_quant.backends.registry import GROUP
+from pytest_quant.backends import GROUP, TARGET, TF32, Backend, Engine, Offer, get_backend
 from pytest_quant.result import Status
 from pytest_quant.spec import LIMITS
 from tests.support.documents import GUIDES, INDEX, README, Document, guides

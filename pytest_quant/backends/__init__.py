@@ -1,11 +1,23 @@
-"""One file or folder per runtime; the only place that imports it."""
+"""One file or folder for each runtime, the only place that imports it; and the table of backends.
+
+The table holds ours and third parties', found through one entry-point group.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, cast
 
 from pytest_quant.backends.base import Backend, Engine, Feeds, Outputs
-from pytest_quant.backends.offer import TARGET, Availability, Offer, Precisions, Reads
-from pytest_quant.backends.registry import backend_names, get_backend, get_exporter
-from pytest_quant.backends.tf32 import TF32, with_tf32
+from pytest_quant.backends.offer import TARGET, TF32, Availability, Offer, Precisions, Reads, with_tf32
+from pytest_quant.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from pytest_quant.backends.torch import TorchBackend
 
 __all__ = [
+    "GROUP",
     "TARGET",
     "TF32",
     "Availability",
@@ -21,3 +33,58 @@ __all__ = [
     "get_exporter",
     "with_tf32",
 ]
+
+GROUP = "pytest_quant.backends"
+_EXPORTER = "torch"
+
+
+def _table() -> dict[str, EntryPoint]:
+    table: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        taken = table.get(point.name)
+        if taken is not None and taken.value != point.value:
+            raise UsageError(
+                f"two packages register a backend named '{point.name}'",
+                value=f"{taken.value} and {point.value}",
+                fix="uninstall one of them",
+            )
+        table[point.name] = point
+    return table
+
+
+def backend_names() -> tuple[str, ...]:
+    """Names of all registered backends, sorted; imports none of them."""
+    return tuple(sorted(_table()))
+
+
+@cache
+def get_backend(name: str) -> Backend:
+    """Return the backend called `name`.
+
+    Raises
+    ------
+    UsageError : there is none of that name, the message names the nearest; or what is registered is no `Backend`.
+    """
+    table = _table()
+    if name not in table:
+        raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, table))
+    kind = table[name].load()
+    if not (isinstance(kind, type) and issubclass(kind, Backend)):
+        raise UsageError(
+            f"backend '{name}' does not inherit from pytest_quant.backends.Backend",
+            value=table[name].value,
+            fix="write class MyBackend(Backend): pytest-quant guide add-a-backend",
+        )
+    missing = sorted(kind.__abstractmethods__ | {data for data in Backend.__annotations__ if not hasattr(kind, data)})
+    if missing:
+        raise UsageError(
+            f"backend '{name}' is not complete",
+            value=f"{table[name].value} has no {', '.join(missing)}",
+            fix="write them: pytest-quant guide add-a-backend",
+        )
+    return kind()
+
+
+def get_exporter() -> TorchBackend:
+    """Return the backend that reads the user's torch modules, and writes them as ONNX for the others."""
+    return cast("TorchBackend", get_backend(_EXPORTER))

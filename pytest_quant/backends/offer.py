@@ -1,9 +1,13 @@
-"""What a backend says of itself as data: whether it can run here, and what it offers; no runtime is loaded."""
+"""What a backend says of itself as data: whether it can run here, what it offers, and other ways to quantize.
+
+No runtime is loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from pytest_quant.errors import UsageError, nearest
@@ -141,3 +145,106 @@ def checked(backend: str, options: Iterable[tuple[str, object]], keys: Mapping[s
             message = f"option '{name}' of backend '{backend}' cannot be that"
             raise UsageError(message, value=repr(value), allowed=keys[name].reader.allowed)
     return values
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Another way to quantize.
+
+    Attributes
+    ----------
+    paste : the key of the mark as a user writes it.
+    spec : the engine with it.
+    more_s : seconds that building it takes beyond other remedies, as far as the backend can tell.
+    """
+
+    paste: str
+    spec: EngineSpec
+    more_s: float = 0.0
+
+
+def calibrated(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:
+    """Yield `spec` with each way to find ranges that it does not use already; samples and batch size stay."""
+    own = spec.calibration
+    for method in methods:
+        calibration = replace(own, method=method.method, percentile=method.percentile)
+        if calibration.method != own.method or (calibration.method == "percentile" and calibration != own):
+            yield Remedy(f"calibration={_calibration_text(calibration)}", replace(spec, calibration=calibration))
+
+
+def with_all_samples(spec: EngineSpec) -> Remedy:
+    """Return `spec` calibrated on every calibration sample of the data."""
+    calibration = replace(spec.calibration, samples=None)
+    return Remedy(f"calibration={_calibration_text(calibration)}", replace(spec, calibration=calibration))
+
+
+def with_option(spec: EngineSpec, name: str, value: object) -> Iterator[Remedy]:
+    """Yield `spec` with one option added or replaced; nothing when the option has that value already.
+
+    Parameters
+    ----------
+    spec : the engine as it is; its other options stay.
+    name : of the option, one that the backend of `spec` takes.
+    value : of the option, as a user writes it.
+    """
+    options = dict(spec.options)
+    if options.get(name) != value:
+        options[name] = value
+        yield Remedy(f"options={options!r}", replace(spec, options=tuple(sorted(options.items()))))
+
+
+def with_scheme(spec: EngineSpec, scheme: str) -> Remedy:
+    """Return `spec` with another scheme of the same precision."""
+    return Remedy(f"scheme={scheme!r}", replace(spec, scheme=scheme))
+
+
+def without(spec: EngineSpec, nodes: Sequence[str]) -> Remedy:
+    """Return `spec` with `nodes` left in float, in addition to those it excludes already."""
+    names = (*spec.exclude, *nodes)
+    return Remedy(f"exclude={list(names)!r}", replace(spec, exclude=names))
+
+
+def _calibration_text(calibration: Calibration) -> str:
+    """Return the value of the key ``calibration``: the method's name where nothing else is set."""
+    default = Calibration()
+    changed = {
+        field.name: getattr(calibration, field.name)
+        for field in fields(calibration)
+        if getattr(calibration, field.name) != getattr(default, field.name)
+    }
+    return repr(calibration.method) if changed.keys() <= {"method"} else repr(changed)
+
+
+TF32 = "tf32"
+"""The option that allows it."""
+
+OVERRIDE = "NVIDIA_TF32_OVERRIDE"
+_OFF = "0"
+
+
+def is_switched_off() -> bool:
+    """Whether the environment of this process switches TF32 off."""
+    return os.environ.get(OVERRIDE) == _OFF
+
+
+def switch_off() -> None:
+    """Switch TF32 off for this process and those that it starts, for libraries that have not read the variable yet."""
+    os.environ[OVERRIDE] = _OFF
+
+
+def with_tf32(spec: EngineSpec, *, allowed: bool) -> EngineSpec:
+    """Return `spec` with the option that allows TF32, or without it, which leaves TF32 off.
+
+    Raises
+    ------
+    UsageError : it is to be allowed, and the environment of this process switches it off.
+    """
+    if allowed and is_switched_off():
+        raise UsageError(
+            "TF32 is switched off in this process, so nothing can be timed with it",
+            value=f"{OVERRIDE}={_OFF} in the environment",
+            fix=f"unset {OVERRIDE}; a backend that needs it so sets it for the whole run, and runs apart from this",
+        )
+    others = {name: value for name, value in spec.options if name != TF32}
+    options = {**others, TF32: True} if allowed else others
+    return replace(spec, options=tuple(sorted(options.items())))

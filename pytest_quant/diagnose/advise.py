@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from pytest_quant.backends.remedy import Remedy, without
+from pytest_quant.backends.offer import Remedy, without
 from pytest_quant.diagnose.effect import Effect, TrialResult, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.result import Hint

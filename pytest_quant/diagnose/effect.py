@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_quant.backends.remedy import Remedy
+from pytest_quant.backends.offer import Remedy
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import LIMITS, limits_on
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_quant.backends.remedy import Remedy, with_all_samples, without
+from pytest_quant.backends.offer import Remedy, with_all_samples, without
 from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import TrialResult, broken
 from pytest_quant.errors import QuantError, UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.readback import LayerTime
 
 
 @dataclass(frozen=True, slots=True)

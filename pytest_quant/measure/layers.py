@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.measurement import Measurement

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends import Engine, Feeds, Outputs
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import DataError, ModelError, nearest
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import TensorInfo

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from pytest_quant.backends.layers import MIN_RUNS, LayerTime
+from pytest_quant.backends.readback import MIN_RUNS, LayerTime
 from pytest_quant.diagnose.layers import Alignment, LayerRow, total_ms
 from pytest_quant.measure.layers import LayerProfile, SideLayers
 from pytest_quant.printable import clean

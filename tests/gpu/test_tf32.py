@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import get_backend, with_tf32
-from pytest_quant.backends.tf32 import is_switched_off
+from pytest_quant.backends.offer import is_switched_off
 from pytest_quant.errors import UsageError
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, model_for, opened, sqnr_db

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_quant.backends.registry import GROUP
+from pytest_quant.backends import GROUP
 
 
 def register_backend(folder: Path, name: str, value: str = "pytest_quant.testing:NumpyBackend") -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import onnx
 
 from pytest_quant.backends.base import Engine
-from pytest_quant.backends.layers import Role, node_name
 from pytest_quant.backends.onnx_files import all_nodes, model_file, names_made_of, normalized, read_graph
+from pytest_quant.backends.readback import Role, node_name
 
 _REFORMATS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "ReorderInput", "ReorderOutput"})
 PARTED = "pytest_quant_parted"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from pytest_quant.backends.coverage import (
+from pytest_quant.backends.readback import (
     FLOATS,
     Kind,
     Shape,

@@ -11,14 +11,13 @@ import numpy as np
 import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.coverage import precision_of
-from pytest_quant.backends.layers import LayerTime, Role, medians, warm_runs
 from pytest_quant.backends.onnx_files import model_file, normalized
 from pytest_quant.backends.onnx_files.lineage import nodes_behind
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refused, signature_of
 from pytest_quant.backends.openvino.quantize import excluded_among
 from pytest_quant.backends.openvino.recipe import notes_of, parse_options
+from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.errors import BuildError

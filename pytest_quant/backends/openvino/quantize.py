@@ -15,8 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.fitting import fitting_batches
+from pytest_quant.backends.base import Feeds, fitting_batches
+from pytest_quant.backends.offer import Remedy, calibrated, with_option
 from pytest_quant.backends.onnx_files import (
     all_graphs,
     all_nodes,
@@ -28,7 +28,6 @@ from pytest_quant.backends.onnx_files import (
 )
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
-from pytest_quant.backends.remedy import Remedy, calibrated, with_option
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.spec import Calibration, EngineSpec, Model
 

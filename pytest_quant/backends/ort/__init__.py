@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
-from pytest_quant.backends.offer import Availability, Offer
+from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.ort.options import CPU_KEYS, METHODS, parse_options
-from pytest_quant.backends.remedy import Remedy
 from pytest_quant.backends.runtime import WHEELS, import_runtime
 from pytest_quant.spec import EngineSpec
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.fitting import fitting_batches
+from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_signature
 from pytest_quant.backends.ort.prepare import NORMALIZED_FILE, check_same, prepare, raised_opset
 from pytest_quant.backends.ort.recipe import Recipe, recipe_of

@@ -12,8 +12,6 @@ from typing import Any
 import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.coverage import Tallied, tally
-from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.ort.build import engine_file
@@ -22,6 +20,7 @@ from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.recipe import DYNAMIC, recipe_of
 from pytest_quant.backends.ort.session import ON_CPU, Provider, new_run_options, open_session, profiled, refused
+from pytest_quant.backends.readback import LayerTime, Tallied, tally
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 

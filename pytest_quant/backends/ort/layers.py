@@ -12,12 +12,11 @@ from pathlib import Path
 import onnx
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.coverage import precision_of
-from pytest_quant.backends.layers import LayerTime, Role, medians, warm_runs
 from pytest_quant.backends.onnx_files import normalized
 from pytest_quant.backends.onnx_files.lineage import trace
 from pytest_quant.backends.ort.macs import INT8_OPS, NARROW_OPS, RanNode, nodes_in
 from pytest_quant.backends.ort.session import OPTIMIZED_FILE, Provider, open_session, refused
+from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs
 
 _MS_PER_US = 1e-3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.coverage import Kind, convolution_macs, matrix_macs, product_kind, recurrent_macs
+from pytest_quant.backends.readback import Kind, convolution_macs, matrix_macs, product_kind, recurrent_macs
 
 _SUFFIX = "_kernel_time"
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.coverage import FLOATS, Kind, Tallied, precision_of, product_kind, tally
 from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.engine import OrtEngine
@@ -22,6 +21,7 @@ from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.products import Product, find_products
 from pytest_quant.backends.ort.recipe import recipe_of
 from pytest_quant.backends.ort.session import Provider
+from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 

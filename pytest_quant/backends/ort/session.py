@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.fitting import misfit
+from pytest_quant.backends.base import Feeds, misfit
 from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.runtime import failed

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.layers import device_times
+from pytest_quant.backends.readback import device_times
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.module import named_outputs
 from pytest_quant.backends.torch.options import parse_options

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.coverage import Kind, Tallied, precision_of, tally
 from pytest_quant.backends.offer import seven_bits_note
+from pytest_quant.backends.readback import Kind, Tallied, precision_of, tally
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.export import torch_quiet
 from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of

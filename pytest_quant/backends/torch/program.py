@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.fitting import fitting_batches
+from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.export import torch_quiet

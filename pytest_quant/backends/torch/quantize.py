@@ -16,7 +16,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.readback import Kind, Tallied, tally
 from pytest_quant.backends.torch.export import torch_quiet
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage

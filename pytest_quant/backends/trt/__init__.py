@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.cuda.device import find_native
-from pytest_quant.backends.offer import Availability, Offer
-from pytest_quant.backends.remedy import Remedy
+from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_version
 from pytest_quant.backends.trt.options import BUILDER_KEYS, NATIVE_KEYS, float_type, parse_options, target_of
 from pytest_quant.backends.trt.quantize import QUANTIZER, quantizer_spec

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.fitting import spelled
+from pytest_quant.backends.base import Feeds, spelled
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature
 from pytest_quant.backends.trt.options import Range, TrtOptions, parse_options

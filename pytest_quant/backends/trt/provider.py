@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Engine
 from pytest_quant.backends.cuda.device import installed_tensorrt
-from pytest_quant.backends.offer import Availability
+from pytest_quant.backends.offer import TF32, Availability, switch_off
 from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_provider, loading_trouble
-from pytest_quant.backends.tf32 import TF32, switch_off
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.options import PROVIDER_KEYS, float_type, target_of, uses_table
 from pytest_quant.backends.trt.provider_settings import write_float_with_table

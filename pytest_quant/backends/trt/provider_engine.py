@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.coverage import Kind, Tallied, tally
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
 from pytest_quant.backends.ort.macs import FLOAT_OPS, PRODUCT_OPS
 from pytest_quant.backends.ort.session import Provider
+from pytest_quant.backends.readback import Kind, Tallied, tally
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.configure import LAYERS_FILE
 from pytest_quant.backends.trt.coverage import (

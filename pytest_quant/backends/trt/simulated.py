@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.ort.session import open_session, refused
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.configure import LAYERS_FILE, PLAN_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_of, layer_times_of, macs_by_node, ops_of

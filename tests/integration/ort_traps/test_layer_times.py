@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends import Feeds
-from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.ort.engine import OrtEngine
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.spec import EngineSpec, Model
 from tests.integration.ort_traps.bench import engine_of, spec_of
 from tests.support.models import save

@@ -1,16 +1,19 @@
-"""What a backend and an engine have without writing it: defaults, and checks before the runtime sees anything."""
+"""What a backend and an engine have without writing it, inputs that do not fit, and which classes are backends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer, Outputs
-from pytest_quant.errors import BuildError, DataError
+from pytest_quant import backends
+from pytest_quant.backends import GROUP, Availability, Backend, Engine, Feeds, Offer, Outputs, get_backend
+from pytest_quant.backends.base import fitting_batches, misfit
+from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 
@@ -77,24 +80,17 @@ def test_an_open_engine_does_what_its_subclass_writes() -> None:
     assert engine.plan_of == ""
 
 
-@pytest.mark.parametrize("place", range(6), ids=["run", "prepare", "events", "coverage", "device_times", "layers"])
-def test_what_does_not_fit_never_reaches_the_runtime(place: int) -> None:
-    """One message from each of the calls, and nothing ran."""
-    engine = Doubling()
-    with pytest.raises(DataError, match="input 'x' has the wrong dtype"):
-        calls_of(engine)[place]({"x": np.ones(3, np.float64)})
-    assert engine.reached == []
-
-
-@pytest.mark.parametrize("place", range(6), ids=["run", "prepare", "events", "coverage", "device_times", "layers"])
-def test_a_closed_engine_says_so(place: int) -> None:
+def test_neither_bad_inputs_nor_a_closed_engine_reach_the_runtime() -> None:
     """One message from each of the calls; it was released once, however often it was closed."""
     engine = Doubling()
+    for call in calls_of(engine):
+        with pytest.raises(DataError, match="input 'x' has the wrong dtype"):
+            call({"x": np.ones(3, np.float64)})
     engine.close()
     engine.close()
-    with pytest.raises(BuildError, match="engine test-fp32 is closed") as caught:
-        calls_of(engine)[place](GOOD)
-    assert caught.value.fix == "run it before close(), or inside its with block"
+    for call in calls_of(engine):
+        with pytest.raises(BuildError, match="engine test-fp32 is closed"):
+            call(GOOD)
     assert engine.reached == ["close"]
 
 
@@ -179,3 +175,93 @@ def test_ranges_are_made_from_what_the_engine_is_made_from() -> None:
     }
     with pytest.raises(NotImplementedError, match="backend 'least' has no calibrate"):
         backend.calibrate(STATIC, lambda: iter(()), Path())
+
+
+SIGNATURE = Signature(
+    inputs=(TensorInfo("image", "float32", (None, 3)), TensorInfo("text", "object", None)),
+    outputs=(TensorInfo("y", "float32", (None,)),),
+)
+IMAGE, TEXT = np.zeros((2, 3), np.float32), np.array(["a", "b"])
+
+
+def test_fitting_inputs() -> None:
+    """Inputs that fit give nothing to tell; strings of any numpy kind are text."""
+    assert misfit({"image": IMAGE, "text": TEXT}, SIGNATURE) is None
+    assert misfit({"image": IMAGE[:0], "text": TEXT.astype(object)}, SIGNATURE) is None
+
+
+@pytest.mark.parametrize(
+    ("feeds", "words"),
+    [
+        ({"imag": IMAGE, "text": TEXT}, ("no input 'imag'", "did you mean 'image'")),
+        ({"text": TEXT}, ("input 'image' is missing", "text")),
+        ({"image": IMAGE.astype(np.float64), "text": TEXT}, ("wrong dtype", "float64", "astype('float32')")),
+        ({"image": IMAGE[0], "text": TEXT}, ("wrong rank", "(3,)", "(any, 3)")),
+        ({"image": IMAGE[:, :2], "text": TEXT}, ("wrong shape", "(2, 2)", "(any, 3)")),
+        ({"image": IMAGE, "text": np.arange(2)}, ("input 'text'", "int64", "object")),
+    ],
+)
+def test_misfits(feeds: Feeds, words: tuple[str, ...]) -> None:
+    """The error names the input, what it got and what is allowed."""
+    found = str(misfit(feeds, SIGNATURE))
+    assert all(word in found for word in words), found
+
+
+def test_calibration_batches_fit() -> None:
+    """They pass one by one; the first that does not fit ends them, and none at all is an error too."""
+    signature = Signature((TensorInfo("x", "float32", (None, 3)),), ())
+    good, bad = {"x": np.zeros((2, 3), np.float32)}, {"x": np.zeros((2, 4), np.float32)}
+    assert list(fitting_batches([good, good], signature, "net")) == [good, good]
+    batches = fitting_batches([good, bad], signature, "net")
+    assert next(batches) is good
+    with pytest.raises(DataError, match="'x'"):
+        next(batches)
+    with pytest.raises(DataError, match="calibration of net got no batch"):
+        list(fitting_batches([], signature, "net"))
+
+
+class Alike:
+    """It has what a backend has, and is none."""
+
+    name = "alike"
+    offer = Offer({"fp32": (None,)})
+
+
+class Half(Backend):
+    """The first half of a backend."""
+
+    name = "half"
+
+    def availability(self, _spec: EngineSpec | None = None) -> Availability:
+        """Be here."""
+        return Availability(True)
+
+
+def load(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
+    """Register classes of this module, each by its own name in small letters."""
+    points = [EntryPoint(kind.lower(), f"{__name__}:{kind}", GROUP) for kind in kinds]
+    monkeypatch.setattr(backends, "entry_points", lambda **_: points)
+
+
+def test_a_class_that_does_not_inherit_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever methods it has: defaults would be missing in the middle of a run."""
+    load(monkeypatch, "Alike")
+    with pytest.raises(UsageError, match="backend 'alike' does not inherit from") as caught:
+        get_backend("alike")
+    assert caught.value.value == f"{__name__}:Alike"
+
+
+def test_what_a_class_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods and data alike, before anything is asked of it."""
+    load(monkeypatch, "Half")
+    with pytest.raises(UsageError, match="backend 'half' is not complete") as caught:
+        get_backend("half")
+    assert caught.value.value == f"{__name__}:Half has no build, ingredients, offer, open"
+
+
+def test_two_packages_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is chosen in silence."""
+    points = [EntryPoint("same", place, GROUP) for place in ("one:Backend", "other:Backend")]
+    monkeypatch.setattr(backends, "entry_points", lambda **_: points)
+    with pytest.raises(UsageError, match="two packages register a backend named 'same'"):
+        get_backend("same")

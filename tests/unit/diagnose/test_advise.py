@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.remedy import Remedy, with_option, without
+from pytest_quant.backends.offer import Remedy, with_option, without
 from pytest_quant.diagnose.advise import Budget, advise, rank_nodes
 from pytest_quant.diagnose.effect import TrialResult
 from pytest_quant.errors import BuildError

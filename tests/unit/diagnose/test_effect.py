@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.remedy import Remedy
+from pytest_quant.backends.offer import Remedy
 from pytest_quant.diagnose.effect import Effect, TrialResult, broken
 from pytest_quant.result import Status, Verdict
 from pytest_quant.spec import EngineSpec, Model

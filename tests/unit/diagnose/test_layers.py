@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.diagnose.layers import Alignment, LayerRow, align, total_ms
 
 

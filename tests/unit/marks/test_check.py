@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.tf32 import OVERRIDE
+from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.check import check_backends, check_id, checks_of, fill_in
 from pytest_quant.marks.keys import read

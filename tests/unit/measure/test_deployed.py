@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import TF32, Availability, Engine, Offer, with_tf32
-from pytest_quant.backends.tf32 import OVERRIDE
+from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import sessions
 from pytest_quant.measure.latency import measure

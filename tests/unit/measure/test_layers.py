@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
 from pytest_quant.measure import layers

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.diagnose.layers import align
 from pytest_quant.report.layers import layers_document
 from tests.screens import CANDIDATE, PROFILE, REFERENCE, layers_of

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.cuda.memory import GRAPH_NOTE, DeviceMemory
-from pytest_quant.backends.layers import LayerTime, device_times, medians, warm_runs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
+from pytest_quant.backends.readback import LayerTime, device_times, medians, warm_runs
 from pytest_quant.backends.trt.build import GRAPH_FILE
 from pytest_quant.backends.trt.configure import PLAN_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, layers_in_inspection, macs_by_node, ops_of

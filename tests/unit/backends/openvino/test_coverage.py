@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.coverage import Kind
 from pytest_quant.backends.openvino.coverage import (
     PluginLayer,
     SourceGraph,
@@ -21,6 +20,7 @@ from pytest_quant.backends.openvino.coverage import (
     layer_macs,
     operator_macs,
 )
+from pytest_quant.backends.readback import Kind
 from tests.recorded_isa import RECORDED, layers_in
 
 SIZE = st.integers(1, 9)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds, get_backend
-from pytest_quant.backends.layers import LayerTime
 from pytest_quant.backends.openvino.engine import layer_time
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
 DIGITS = Path(__file__).parents[4] / "example_project" / "digits.onnx"

@@ -11,9 +11,9 @@ import onnxruntime
 import pytest
 
 from pytest_quant.backends import Availability, get_backend
+from pytest_quant.backends.offer import OVERRIDE, is_switched_off
 from pytest_quant.backends.ort import gpu_engine, libraries
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
-from pytest_quant.backends.tf32 import OVERRIDE, is_switched_off
 from pytest_quant.backends.trt import provider
 from pytest_quant.environment.cuda_driver import Answer
 from pytest_quant.errors import BackendUnavailable, UsageError

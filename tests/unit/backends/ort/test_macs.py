@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.backends.coverage import Kind
 from pytest_quant.backends.ort.macs import PRODUCT_OPS, Operand, RanNode, kind_of, macs_of
+from pytest_quant.backends.readback import Kind
 
 torch = pytest.importorskip("torch")
 SIZES = st.integers(1, 6)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.coverage import Kind
 from pytest_quant.backends.ort.libraries import OPENVINO
 from pytest_quant.backends.ort.macs import Operand, RanNode
 from pytest_quant.backends.ort.openvino_engine import Kernel, count_kernels, kernel_kind, read_kernels
 from pytest_quant.backends.ort.products import Product
+from pytest_quant.backends.readback import Kind
 
 CONV = Product("conv", ("c",), 900)
 DENSE = Product("dense", ("y",), 100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_quant.backends.coverage import Kind
+from pytest_quant.backends.readback import Kind
 from pytest_quant.backends.torch.engine import kind_of
 
 

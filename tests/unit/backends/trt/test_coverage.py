@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.coverage import (
     Layer,
     count_layers,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_quant.backends.layers import LayerTime
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.gpu.engine import GpuEngine
 from pytest_quant.errors import BuildError, DataError
 from tests.support.fake_tensorrt import (

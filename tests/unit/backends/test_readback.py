@@ -1,4 +1,4 @@
-"""From the nodes that ran to a coverage."""
+"""From the nodes that ran to a coverage, and from runs to the times of layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.backends.coverage import Kind, Tallied, tally
+from pytest_quant.backends.readback import MIN_RUNS, Kind, Tallied, medians, tally, warm_runs
 
 ELIGIBLE = (Kind.ASKED, Kind.OTHER)
 
@@ -119,3 +119,18 @@ def test_without_operators_beyond_it_both_shares_are_one(ran: list[Tallied]) -> 
     found = tally(ran, "here")
     assert found.scheme_pct == found.pct
     assert found.not_quantizable == {}
+
+
+def test_the_first_runs_do_not_count() -> None:
+    """They fill caches, compile or load; ten and more come after them."""
+    runs = iter(range(10_000))
+    found = warm_runs(lambda: next(runs))
+    assert len(found) >= MIN_RUNS
+    assert found == list(range(found[0], found[0] + len(found)))
+    assert found[0] >= 3
+
+
+def test_the_median_over_all_runs() -> None:
+    """A layer that is not told in a run took no time in it; the order is that of a run that has all."""
+    runs = [{"a": 1.0, "c": 5.0}, {"a": 3.0, "b": 2.0, "c": 7.0}, {"a": 2.0, "b": 4.0, "c": 6.0}]
+    assert list(medians(runs).items()) == [("a", 2.0), ("b", 2.0), ("c", 6.0)]
