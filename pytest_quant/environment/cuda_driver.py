@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import cache
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -28,21 +27,17 @@ _NO_DEVICE = 100
 """CUDA's error where the environment hides every device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the driver said: for each device the 32 hexadecimal digits of its UUID; or why it said nothing."""
-
-    uuids: tuple[str, ...] = ()
-    error: str = ""
-
-
 @cache
-def ask_driver(visible: str | None, order: str | None) -> Answer:
+def ask_driver(visible: str | None, order: str | None) -> tuple[tuple[str, ...], str]:
     """Ask the driver for its devices, once in this process for each environment.
 
     Parameters
     ----------
     visible, order : values of ``CUDA_VISIBLE_DEVICES`` and ``CUDA_DEVICE_ORDER``, ``None`` where they are not set.
+
+    Returns
+    -------
+    The 32 hexadecimal digits of each device's UUID, and why the driver did not answer; empty where it did.
     """
     chosen = {VISIBLE_VARIABLE: visible, ORDER_VARIABLE: order}
     others = {name: value for name, value in os.environ.items() if name not in chosen}
@@ -59,11 +54,11 @@ def ask_driver(visible: str | None, order: str | None) -> Answer:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Answer(error=f"{LIBRARY} did not answer within {TIME_LIMIT_S:g} s")
+        return (), f"{LIBRARY} did not answer within {TIME_LIMIT_S:g} s"
     if ended.returncode:
-        return Answer(error=f"asking {LIBRARY} ended with exit code {ended.returncode}: {ended.stderr.strip()[-300:]}")
-    said = json.loads(ended.stdout)
-    return Answer(tuple(said["uuids"]), said["error"])
+        return (), f"asking {LIBRARY} ended with exit code {ended.returncode}: {ended.stderr.strip()[-300:]}"
+    uuids, error = json.loads(ended.stdout)
+    return tuple(uuids), error
 
 
 def is_initialized() -> bool:
@@ -78,43 +73,24 @@ def is_initialized() -> bool:
     return bool(cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _NOT_INITIALIZED)
 
 
-class _DriverError(Exception):
-    """A function of the driver failed; its name and CUDA's number of the error."""
-
-    def __init__(self, function: str, status: int) -> None:
-        super().__init__(f"{function} gave error {status}")
-        self.status = status
-
-
-def _devices() -> list[str]:
-    cuda = ctypes.CDLL(LIBRARY)
-
-    def call(name: str, *arguments: object) -> None:
-        status = getattr(cuda, name)(*arguments)
-        if status:
-            raise _DriverError(name, status)
-
-    call("cuInit", 0)
-    count = ctypes.c_int()
-    call("cuDeviceGetCount", ctypes.byref(count))
+def _answer() -> tuple[list[str], str]:
+    """Return what `ask_driver` does, by initialising CUDA in this process."""
+    count, device, uuid = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * _UUID_BYTES)()
     uuids = []
-    for number in range(count.value):
-        device = ctypes.c_int()
-        call("cuDeviceGet", ctypes.byref(device), number)
-        uuid = (ctypes.c_ubyte * _UUID_BYTES)()
-        # The first version of this function gives the UUID of the card for an instance of it.
-        call("cuDeviceGetUuid_v2", ctypes.byref(uuid), device)
-        uuids.append(bytes(uuid).hex())
-    return uuids
-
-
-def _answer() -> dict[str, object]:
     try:
-        return {"uuids": _devices(), "error": ""}
-    except _DriverError as error:
-        return {"uuids": [], "error": "" if error.status == _NO_DEVICE else str(error)}
+        cuda = ctypes.CDLL(LIBRARY)
+        status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+        if status:
+            return [], "" if status == _NO_DEVICE else f"cuInit gave error {status}"
+        for number in range(count.value):
+            cuda.cuDeviceGet(ctypes.byref(device), number)
+            # The first version of this function gives the UUID of the card for an instance of it.
+            if status := cuda.cuDeviceGetUuid_v2(ctypes.byref(uuid), device):
+                return [], f"cuDeviceGetUuid_v2 gave error {status}"
+            uuids.append(bytes(uuid).hex())
     except (OSError, AttributeError) as error:
-        return {"uuids": [], "error": str(error)}
+        return [], str(error)
+    return uuids, ""
 
 
 if __name__ == "__main__":

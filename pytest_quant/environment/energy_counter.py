@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_quant.environment.gpu import cuda_gpu
-from pytest_quant.environment.nvml import field, opened_nvml
+from pytest_quant.environment.gpu import field, opened_gpu
 
 _POWERCAP = Path("/sys/class/powercap")
 
@@ -27,11 +26,13 @@ def energy_counter(device: str) -> Iterator[Counter | None]:
     """
     if device == "cpu":
         yield _of_packages()
-    elif device.partition(":")[0] == "cuda":
-        with _of_gpu(device) as counter:
-            yield counter
-    else:
-        yield None
+        return
+    with opened_gpu(device, card=True) as opened:
+        if opened is None:
+            yield None
+        else:
+            nvml, card = opened
+            yield lambda: field(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, card)
 
 
 def _of_packages() -> Counter | None:
@@ -51,17 +52,6 @@ def _of_packages() -> Counter | None:
         return total_mj
 
     return read
-
-
-@contextmanager
-def _of_gpu(device: str) -> Iterator[Counter | None]:
-    with opened_nvml() as nvml:
-        gpu = None if nvml is None else cuda_gpu(device)
-        if nvml is None or gpu is None:
-            yield None
-            return
-        card = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.card)
-        yield lambda: field(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, card)
 
 
 def read_rapl(root: Path = _POWERCAP) -> Packages | None:

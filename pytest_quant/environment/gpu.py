@@ -10,15 +10,76 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
 from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver, is_initialized
-from pytest_quant.environment.nvml import field, has_nvml, opened_nvml, text_of
 from pytest_quant.errors import UsageError
 
 _NUMBERED = re.compile(r"cuda:(\d+)")
+
+_NVML_VALUE = TypeVar("_NVML_VALUE")
+
+
+def has_nvml() -> bool:
+    """Whether the package nvidia-ml-py is installed, without which GPUs cannot be listed."""
+    return find_spec("pynvml") is not None
+
+
+@contextmanager
+def opened_nvml() -> Iterator[Any | None]:
+    """Give the initialized NVML module, ``None`` without the package or the driver."""
+    try:
+        import pynvml
+    except ImportError:
+        yield None
+        return
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def field(nvml: Any, read: Callable[..., _NVML_VALUE], *arguments: object) -> _NVML_VALUE | None:
+    """Return one field of a device, ``None`` where this device or its driver does not have it.
+
+    Each field is read by itself: devices with unified memory tell no size of it, virtual ones no energy, and parts of a
+    card no clocks, and the other fields are there all the same.
+
+    Parameters
+    ----------
+    nvml : the module that `opened_nvml` gave.
+    read : one of its functions.
+    arguments : those of the function; the handle of a device first.
+    """
+    try:
+        return read(*arguments)
+    except nvml.NVMLError:
+        return None
+
+
+def text_of(value: str | bytes) -> str:
+    """Return a text of NVML, which old versions of its package give as bytes."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def driver_cuda() -> tuple[str, int] | None:
+    """Return the driver's version, and 1000 times the major version of its CUDA plus ten times the minor.
+
+    ``None`` where there is no driver, or it does not tell. The CUDA is that of the ``libcuda`` that this process would
+    load, which one for forward compatibility may have replaced.
+    """
+    with opened_nvml() as nvml:
+        cuda = nvml and field(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
+        return (text_of(field(nvml, nvml.nvmlSystemGetDriverVersion) or ""), cuda) if nvml and cuda else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +88,19 @@ class Gpu:
 
     Attributes
     ----------
-    index : NVML's number of the card; that of CUDA may differ, see `cuda_gpu`.
     name : of the card, with the profile of the instance.
     sm : compute capability as ``SM90``; ``None`` where the driver does not tell.
     memory_mb : its own memory, 10^6 bytes; ``None`` where it has none, but shares that of the CPU.
     driver : version of the NVIDIA driver.
     uuid : ``GPU-...`` of a card, ``MIG-...`` of an instance; unlike numbers it stays.
-    pci_bus_id : where the card is, such as ``00000000:0F:00.0``; empty where the driver does not tell.
     card : UUID of the card, which has clocks, power and energy for all its instances; that of a card is its own.
     """
 
-    index: int
     name: str
     sm: str | None
     memory_mb: float | None
     driver: str
     uuid: str = ""
-    pci_bus_id: str = ""
     card: str = ""
 
 
@@ -79,6 +136,29 @@ def cuda_gpu(device: str = "cuda:0") -> Gpu | None:
     return gpus[int(number)] if int(number) < len(gpus) else None
 
 
+@contextmanager
+def opened_gpu(device: str, *, card: bool) -> Iterator[tuple[Any, Any] | None]:
+    """Give NVML and its handle of ``cuda:0`` while the block runs; ``None`` for another device or an unknown one.
+
+    NVML is not opened for other devices.
+
+    Parameters
+    ----------
+    device : CUDA's name in this process, see `cuda_gpu`.
+    card : give the handle of the whole card where the device is an instance of one: it has the clocks and the energy.
+    """
+    if device.partition(":")[0] != "cuda":
+        yield None
+        return
+    with opened_nvml() as nvml:
+        gpu = None if nvml is None else cuda_gpu(device)
+        if nvml is None or gpu is None:
+            yield None
+            return
+        handle = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.card if card else gpu.uuid)
+        yield None if handle is None else (nvml, handle)
+
+
 def cuda_gpus() -> CudaGpus:
     """Return the devices that CUDA has in this process, in the order of its numbers for them."""
     return gpus_under(os.environ.get(VISIBLE_VARIABLE))
@@ -98,14 +178,14 @@ def gpus_under(visible: str | None) -> CudaGpus:
     here = _devices()
     if not here:
         return CudaGpus((), "there is no NVIDIA GPU here, or its driver does not answer")
-    answer = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
+    uuids, error = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
     by_digits = {_digits(gpu.uuid): gpu for gpu in here}
     listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in here)
-    if answer.error or not set(answer.uuids) <= by_digits.keys():
-        why = answer.error or "CUDA names a device that NVML does not"
+    if error or not set(uuids) <= by_digits.keys():
+        why = error or "CUDA names a device that NVML does not"
         return CudaGpus((), f"which of {listed} is cuda:0 cannot be known: {why}")
-    if answer.uuids:
-        return CudaGpus(tuple(by_digits[uuid] for uuid in answer.uuids))
+    if uuids:
+        return CudaGpus(tuple(by_digits[uuid] for uuid in uuids))
     if visible is None:
         return CudaGpus((), f"CUDA has none of {listed}; a split card needs an instance to compute on")
     return CudaGpus((), f"{VISIBLE_VARIABLE}={visible!r} leaves none of {listed}")
@@ -127,28 +207,25 @@ def _devices() -> tuple[Gpu, ...]:
         if nvml is None:
             return ()
         driver = text_of(field(nvml, nvml.nvmlSystemGetDriverVersion) or "")
-        cards: list[tuple[Gpu, ...]] = []
+        gpus: list[Gpu] = []
         for index in range(field(nvml, nvml.nvmlDeviceGetCount) or 0):
             # A card that fell off the bus, or that this user may not use, is none for CUDA either.
             handle = field(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
             if handle is not None:
-                card = _card(nvml, handle, index, driver)
-                cards.append((card, *_instances(nvml, handle, card)))
-        return tuple(gpu for devices in sorted(cards, key=lambda devices: devices[0].pci_bus_id) for gpu in devices)
+                card = _card(nvml, handle, driver)
+                gpus += [card, *_instances(nvml, handle, card)]
+        return tuple(gpus)
 
 
-def _card(nvml: Any, handle: Any, index: int, driver: str) -> Gpu:
+def _card(nvml: Any, handle: Any, driver: str) -> Gpu:
     uuid = text_of(field(nvml, nvml.nvmlDeviceGetUUID, handle) or "")
-    place = field(nvml, nvml.nvmlDeviceGetPciInfo, handle)
     capability = field(nvml, nvml.nvmlDeviceGetCudaComputeCapability, handle)
     return Gpu(
-        index=index,
         name=text_of(field(nvml, nvml.nvmlDeviceGetName, handle) or "unknown"),
         sm=None if capability is None else "SM{}{}".format(*capability),
         memory_mb=_memory_mb(nvml, handle),
         driver=driver,
         uuid=uuid,
-        pci_bus_id="" if place is None else text_of(place.busId),
         card=uuid,
     )
 

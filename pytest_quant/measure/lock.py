@@ -177,7 +177,7 @@ class DeviceLocks:
 
 def _lock(device: str) -> tuple[ReadWriteLock, Path]:
     gpu = cuda_gpu(device)
-    name = device if gpu is None else gpu.card or gpu.pci_bus_id or device
+    name = device if gpu is None else gpu.card or device
     try:
         file = _folder() / f"{re.sub(r'[^a-z0-9]+', '-', name.lower())}.lock"
         return ReadWriteLock(file, is_singleton=True), file

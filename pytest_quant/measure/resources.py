@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from pytest_quant.environment.energy_counter import Counter
-from pytest_quant.environment.gpu_processes import process_memory_mb
+from pytest_quant.environment.gpu_state import process_memory_mb
 from pytest_quant.result import Interval
 from pytest_quant.stats.ratio import student_quantile
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_quant.backends import Engine, Feeds
-from pytest_quant.environment.gpu_clocks import Clocks, clock_notes, clock_reader
-from pytest_quant.environment.gpu_processes import gpu_neighbours, neighbour_notes
+from pytest_quant.environment.gpu_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
 from pytest_quant.measure.block import Block, ByDevice, Call, time_block
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure
@@ -83,7 +82,7 @@ class Sessions:
 
             reopening = Reopening(self._reopen, self._took_s, self._weights_bytes)
             latency = measure(*self._calls, plan, observe=sample, reopening=reopening)
-        shared = neighbour_notes(before, gpu_neighbours(candidate.device))
+        shared = neighbour_notes({**before, **gpu_neighbours(candidate.device)})
         apart = [
             note
             for subject, engine in ((reference, self._engines[0]), (candidate, self._engines[-1]))

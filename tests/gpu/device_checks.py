@@ -22,10 +22,8 @@ import numpy as np
 from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.ort.libraries import loading_trouble
 from pytest_quant.environment.energy_counter import energy_counter
-from pytest_quant.environment.gpu import cuda_gpu, find_gpus
-from pytest_quant.environment.gpu_clocks import clock_reader
-from pytest_quant.environment.gpu_processes import process_memory_mb
-from pytest_quant.environment.nvml import has_nvml
+from pytest_quant.environment.gpu import cuda_gpu, find_gpus, has_nvml
+from pytest_quant.environment.gpu_state import clock_reader, process_memory_mb
 from pytest_quant.measure.resources import ROUGH, EnergyPlan, measure_energy
 from tests.gpu.report import Found
 

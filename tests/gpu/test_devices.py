@@ -34,9 +34,9 @@ def test_the_devices_are_those_of_the_driver() -> None:
     here = cuda_gpus()
     if not here.gpus:
         pytest.skip(here.reason)
-    answer = ask_driver(os.environ.get(VISIBLE_VARIABLE), os.environ.get("CUDA_DEVICE_ORDER"))
-    assert answer.error == ""
-    assert tuple(digits(gpu.uuid) for gpu in here.gpus) == answer.uuids
+    uuids, error = ask_driver(os.environ.get(VISIBLE_VARIABLE), os.environ.get("CUDA_DEVICE_ORDER"))
+    assert error == ""
+    assert tuple(digits(gpu.uuid) for gpu in here.gpus) == uuids
 
 
 def test_a_chosen_card_is_the_only_one_of_torch() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.environment.energy_counter import energy_counter
-from pytest_quant.environment.gpu_clocks import clock_reader
+from pytest_quant.environment.gpu_state import clock_reader
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import float_spec, opened, specs, sqnr_db
 from tests.gpu.usable import usable

@@ -34,10 +34,9 @@ ASK = """
 import ctypes, json, sys
 from pathlib import Path
 from pytest_quant.backends.ort import libraries
-from pytest_quant.environment.cuda_driver import Answer
 
 # A stub of the driver has no device to tell of.
-libraries.ask_driver = lambda *_: Answer(("00",))
+libraries.ask_driver = lambda *_: (("00",), "")
 for library in sorted(Path(sys.argv[1]).glob("lib*.so*[0-9]")):
     ctypes.CDLL(str(library))
 found = {name: libraries.find_provider(name) for name in (libraries.CUDA, libraries.TENSORRT)}

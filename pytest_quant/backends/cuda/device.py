@@ -16,8 +16,7 @@ from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import driver_too_old, installed_version, memory_libraries
-from pytest_quant.environment.gpu import cuda_gpus
-from pytest_quant.environment.nvml import has_nvml
+from pytest_quant.environment.gpu import cuda_gpus, has_nvml
 from pytest_quant.errors import BackendUnavailable
 
 _INSTALL_MEMORY = "pip install cuda-bindings"

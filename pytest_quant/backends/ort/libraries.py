@@ -23,8 +23,7 @@ from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.ort import find_runtime
 from pytest_quant.backends.runtime import WHEELS, driver_too_old, import_runtime, installed_version
 from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver
-from pytest_quant.environment.gpu import cuda_gpus
-from pytest_quant.environment.nvml import has_nvml
+from pytest_quant.environment.gpu import cuda_gpus, has_nvml
 from pytest_quant.environment.packages import version
 
 CUDA = "CUDAExecutionProvider"
@@ -81,14 +80,12 @@ def find_provider(provider: str) -> Availability:
 def _without_device() -> Availability | None:
     """Return why CUDA has no device here; ``None`` where it has one. Another process asks, once."""
     visible = os.environ.get(VISIBLE_VARIABLE)
-    said = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
-    if said.uuids:
+    uuids, error = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
+    if uuids:
         return None
-    if said.error:
+    if error:
         fix = "nvidia-smi tells whether the driver is whole"
-        return Availability(
-            False, reason=f"CUDA's driver is here and does not answer: {said.error}", fix=fix, broken=True
-        )
+        return Availability(False, reason=f"CUDA's driver is here and does not answer: {error}", fix=fix, broken=True)
     hidden = f": {VISIBLE_VARIABLE}={visible!r} leaves none" if visible is not None else ""
     return Availability(False, reason=f"CUDA has no device here{hidden}", fix="run it on a machine with an NVIDIA GPU")
 

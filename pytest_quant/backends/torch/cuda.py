@@ -14,7 +14,7 @@ from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import driver_too_old
 from pytest_quant.backends.torch import TorchBackend
 from pytest_quant.backends.torch.options import CUDA_KEYS, float_type, import_torch, parse_options
-from pytest_quant.environment.nvml import has_nvml
+from pytest_quant.environment.gpu import has_nvml
 from pytest_quant.environment.packages import version
 from pytest_quant.spec import EngineSpec
 

@@ -19,7 +19,6 @@ from pytest_quant.backends.ort import libraries
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.runtime import driver_too_old
 from pytest_quant.backends.torch import cuda as torch_cuda
-from pytest_quant.environment.cuda_driver import Answer
 from pytest_quant.environment.packages import version
 from tests.support.nvml_stub import NvmlStub, StubCard
 from tests.support.planted_modules import forget_modules
@@ -104,7 +103,7 @@ def test_stub_driver_refuses_the_wheel_of_onnxruntime_before_its_libraries(
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
     monkeypatch.setattr(libraries, "loading_trouble", lambda _: "")
     monkeypatch.setattr(libraries, "load_provider", lambda *_: loaded.append("provider"))
-    monkeypatch.setattr(libraries, "ask_driver", lambda *_: Answer(("00",)))
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: (("00",), ""))
     found = libraries.find_provider(provider)
     assert (found.available, found.broken, loaded) == (False, False, [])
     assert found.reason == "driver 550.54.15 has CUDA 12.4, and onnxruntime-gpu 1.31.1 wants 13"

@@ -39,10 +39,7 @@ def test_a_gpu_has_the_counter_of_its_card(nvml_stub: NvmlStub, monkeypatch: pyt
         assert [counter() for _ in range(3)] == [7_000_000.0, 7_000_900.0, 7_000_900.0]
     with energy_counter("cuda:1") as counter:
         assert counter is None
-
-
-def test_an_instance_has_the_counter_of_its_card(nvml_stub: NvmlStub) -> None:
-    """NVML refuses it for the instance."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     nvml_stub.play(StubCard(energy_mj=55, mig=1, instances=(StubInstance(uuid_of(9, "MIG")),)))
     with energy_counter("cuda:0") as counter:
         assert counter is not None
@@ -55,13 +52,6 @@ def test_a_gpu_that_does_not_count_is_no_zero(energy_mj: str | None, nvml_stub: 
     nvml_stub.play(StubCard(energy_mj=energy_mj))
     with energy_counter("cuda:0") as counter:
         assert counter is None or counter() is None
-
-
-def test_a_processor_does_not_open_the_driver_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check on the CPU pays nothing for them."""
-    monkeypatch.setattr(module, "opened_nvml", pytest.fail)
-    with energy_counter("cpu"):
-        pass
 
 
 RANGE_UJ = 262_143_328_850
@@ -83,13 +73,9 @@ def test_packages_are_read_and_their_parts_are_not(tmp_path: Path) -> None:
     assert read_rapl(tmp_path) == ((5, RANGE_UJ), (7, RANGE_UJ))
 
 
-def test_no_packages_is_not_measured(tmp_path: Path) -> None:
-    """A machine without counters gives nothing, not 0."""
-    assert read_rapl(tmp_path) is None
-
-
 def test_a_counter_that_cannot_be_read_is_not_measured(tmp_path: Path) -> None:
-    """A folder in the place of the file stands for a file that only root may read."""
+    """No package at all; and a folder in the place of the file, for a file that only root may read."""
+    assert read_rapl(tmp_path) is None
     package(tmp_path, "intel-rapl:0", 5)
     (tmp_path / "intel-rapl:0" / "energy_uj").unlink()
     (tmp_path / "intel-rapl:0" / "energy_uj").mkdir()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
+from pytest_quant.environment import gpu as gpus
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE
-from pytest_quant.environment.gpu import alike_gpus, cuda_gpu, cuda_gpus, find_gpus
-from pytest_quant.environment.gpu_clocks import clock_reader
+from pytest_quant.environment.gpu import alike_gpus, cuda_gpu, cuda_gpus, find_gpus, opened_nvml, pin_gpu, pin_share
+from pytest_quant.environment.gpu_state import clock_reader
+from pytest_quant.errors import UsageError
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, error, uuid_of
 
-L4 = StubCard(name="NVIDIA L4", uuid=uuid_of(0))
-T4 = StubCard(name="NVIDIA T4", uuid=uuid_of(1), capability="7.5")
+CARD, OTHER = uuid_of(0), uuid_of(1)
+L4 = StubCard(name="NVIDIA L4", uuid=CARD)
+T4 = StubCard(name="NVIDIA T4", uuid=OTHER, capability="7.5")
 SMALL, LARGE = uuid_of(16, "MIG"), uuid_of(17, "MIG")
 SPLIT = StubCard(
     name="NVIDIA A100-SXM4-40GB",
@@ -19,6 +25,13 @@ SPLIT = StubCard(
     mig=1,
     instances=(StubInstance(SMALL), StubInstance(LARGE, "NVIDIA A100-SXM4-40GB MIG 3g.20gb", 2)),
 )
+
+
+@pytest.fixture
+def environment(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables of the environment that are brought back after the test."""
+    monkeypatch.setenv(VISIBLE_VARIABLE, "")
+    monkeypatch.delenv(VISIBLE_VARIABLE)
 
 
 def names() -> list[str]:
@@ -37,33 +50,34 @@ def test_every_gpu_found_has_clocks() -> None:
             assert (read().sm_mhz or 0) >= 0
 
 
-def test_a_card_is_told_by_uuid_and_place(nvml_stub: NvmlStub) -> None:
-    """Everything that NVML tells of the one card; CUDA's driver is asked once, for its number."""
+def test_without_the_package_there_is_no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is raised on a machine that does not have nvidia-ml-py."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with opened_nvml() as nvml:
+        assert nvml is None
+
+
+def test_a_card_has_all_its_facts(nvml_stub: NvmlStub) -> None:
+    """CUDA's driver is asked once, for its number; a device of another kind, or that is not there, is no card."""
     nvml_stub.play(L4, driver="580.1")
     gpu = cuda_gpu()
     assert gpu is not None
     assert gpu == find_gpus()[0] == cuda_gpu("cuda")
     assert (gpu.name, gpu.sm, gpu.memory_mb, gpu.driver) == ("NVIDIA L4", "SM89", 24_000.0, "580.1")
-    assert (gpu.uuid, gpu.card, gpu.pci_bus_id) == (uuid_of(0), uuid_of(0), "00000000:01:00.0")
+    assert gpu.uuid == gpu.card == CARD
+    assert [cuda_gpu(device) for device in ("cpu", "npu:0", "cuda:1", "cuda:-1", "cuda:x")] == [None] * 5
     assert nvml_stub.asked == 1
-
-
-@pytest.mark.parametrize("device", ["cpu", "npu:0", "cuda:1", "cuda:-1", "cuda:x"])
-def test_another_device_is_no_card(device: str, nvml_stub: NvmlStub) -> None:
-    """One of another kind, one that is not there, one that is no number."""
-    nvml_stub.play(L4)
-    assert cuda_gpu(device) is None
 
 
 def test_the_order_is_the_drivers(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """By speed, and of what the environment leaves; it is asked once for each value of the variable."""
-    nvml_stub.play(T4, L4, cuda=(uuid_of(0), uuid_of(1)))
-    assert names() == names() == [uuid_of(0), uuid_of(1)]
-    assert find_gpus()[0].uuid == uuid_of(1)
+    nvml_stub.play(T4, L4, cuda=(CARD, OTHER))
+    assert names() == names() == [CARD, OTHER]
+    assert find_gpus()[0].uuid == OTHER
     assert cuda_gpu("cuda:1") == find_gpus()[0]
     assert nvml_stub.asked == 1
     monkeypatch.setenv(VISIBLE_VARIABLE, "1")
-    assert names() == [uuid_of(1)]
+    assert names() == [OTHER]
     assert nvml_stub.asked == 2
 
 
@@ -71,40 +85,32 @@ def test_what_the_driver_does_not_say_is_not_guessed(nvml_stub: NvmlStub) -> Non
     """The reason has the driver's error and names the cards."""
     nvml_stub.play(T4, L4, cuda=999)
     assert cuda_gpu() is None
-    said = cuda_gpus().reason
-    assert "cuInit gave error 999" in said
-    assert f"{uuid_of(0)} (NVIDIA L4)" in said
+    assert "cuInit gave error 999" in cuda_gpus().reason
+    assert f"{CARD} (NVIDIA L4)" in cuda_gpus().reason
 
 
 def test_a_hidden_card_is_named(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there, and the environment hides it; that is not the same as no card."""
     nvml_stub.play(L4)
     monkeypatch.setenv(VISIBLE_VARIABLE, "")
-    assert cuda_gpus().reason == f"CUDA_VISIBLE_DEVICES='' leaves none of {uuid_of(0)} (NVIDIA L4)"
+    assert cuda_gpus().reason == f"CUDA_VISIBLE_DEVICES='' leaves none of {CARD} (NVIDIA L4)"
     nvml_stub.play()
     assert "no NVIDIA GPU here" in cuda_gpus().reason
 
 
 def test_an_instance_is_a_device(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It belongs to its card, whose clocks it has."""
+    """It belongs to its card, which is no device itself; of several the driver chooses."""
     nvml_stub.play(L4, SPLIT)
     monkeypatch.setenv(VISIBLE_VARIABLE, LARGE)
     gpu = cuda_gpu()
     assert gpu is not None
     assert (gpu.uuid, gpu.card, gpu.name) == (LARGE, uuid_of(2), "NVIDIA A100-SXM4-40GB MIG 3g.20gb")
-    assert (gpu.sm, gpu.pci_bus_id, gpu.memory_mb) == ("SM80", "00000000:02:00.0", 4980.736)
+    assert (gpu.sm, gpu.memory_mb) == ("SM80", 4980.736)
     assert len(names()) == 1
-
-
-def test_which_of_several_instances_is_the_drivers_choice(nvml_stub: NvmlStub) -> None:
-    """CUDA takes one of them, and the card itself is no device while it is split."""
+    monkeypatch.delenv(VISIBLE_VARIABLE)
     nvml_stub.play(SPLIT, cuda=(LARGE,))
     assert names() == [LARGE]
     assert [gpu.uuid for gpu in find_gpus()] == [uuid_of(2)]
-
-
-def test_a_split_card_without_instances_is_no_device(nvml_stub: NvmlStub) -> None:
-    """It has nothing to compute on until somebody makes an instance."""
     nvml_stub.play(StubCard(mig=1))
     assert cuda_gpu() is None
     assert "a split card needs an instance" in cuda_gpus().reason
@@ -117,16 +123,95 @@ def test_a_card_off_the_bus_is_left_out(nvml_stub: NvmlStub) -> None:
 
 
 def test_fields_that_a_device_lacks_are_none(nvml_stub: NvmlStub) -> None:
-    """GB10 shares the memory of its CPU and tells no size of it; the other fields are there."""
-    nvml_stub.play(StubCard(name="NVIDIA GB10", memory_total=None, capability=error(999), pci=None))
+    """GB10 shares the memory of its CPU and has no size of it; the other fields are there."""
+    nvml_stub.play(StubCard(name="NVIDIA GB10", memory_total=None, capability=error(999)))
     (gpu,) = find_gpus()
-    assert (gpu.name, gpu.memory_mb, gpu.sm, gpu.pci_bus_id) == ("NVIDIA GB10", None, None, "")
+    assert (gpu.name, gpu.memory_mb, gpu.sm) == ("NVIDIA GB10", None, None)
     assert cuda_gpu() == gpu
 
 
 def test_alike_are_cards_of_the_model_of_the_first(nvml_stub: NvmlStub) -> None:
     """A check is not to be measured on another model because another worker took it."""
-    nvml_stub.play(T4, StubCard(uuid=uuid_of(5)), L4, cuda=(uuid_of(0), uuid_of(5), uuid_of(1)))
-    assert [gpu.uuid for gpu in alike_gpus()] == [uuid_of(0), uuid_of(5)]
+    nvml_stub.play(T4, StubCard(uuid=uuid_of(5)), L4, cuda=(CARD, uuid_of(5), OTHER))
+    assert [gpu.uuid for gpu in alike_gpus()] == [CARD, uuid_of(5)]
     nvml_stub.play()
     assert alike_gpus() == ()
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("name", ["cuda:1", OTHER, "GPU-00000001"])
+def test_the_named_card_is_cudas_only_one(name: str, nvml_stub: NvmlStub) -> None:
+    """By whichever name; done twice it is as done once."""
+    nvml_stub.play(L4, T4)
+    assert pin_gpu(name).uuid == OTHER
+    assert os.environ[VISIBLE_VARIABLE] == OTHER
+    assert names() == [OTHER]
+    assert pin_gpu(OTHER).uuid == OTHER
+
+
+@pytest.mark.usefixtures("environment")
+def test_an_instance_is_chosen_by_its_uuid(nvml_stub: NvmlStub) -> None:
+    """Also where CUDA by itself would take another one."""
+    nvml_stub.play(SPLIT, cuda=(SMALL,))
+    assert pin_gpu(LARGE).uuid == LARGE
+    assert names() == [LARGE]
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("name", ["cuda:2", "GPU-f", "GPU-0000000", "MIG-0"])
+def test_what_is_not_there_is_an_error_that_names_what_is(name: str, nvml_stub: NvmlStub) -> None:
+    """Nor is one of several taken that a short beginning fits. The environment stays."""
+    nvml_stub.play(L4, T4)
+    with pytest.raises(UsageError, match=f"no GPU '{name}'") as raised:
+        pin_gpu(name)
+    for text in (name, f"{CARD} (NVIDIA L4)", f"{OTHER} (NVIDIA T4)", "nvidia-smi -L"):
+        assert text in str(raised.value)
+    assert VISIBLE_VARIABLE not in os.environ
+
+
+@pytest.mark.usefixtures("environment")
+def test_nothing_is_chosen_of_what_is_hidden_or_not_known(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that does not answer, no GPU at all, and one that the environment hides though CUDA would have it."""
+    nvml_stub.play(L4, T4, cuda=999)
+    with pytest.raises(UsageError, match=rf"(?s){CARD}.*cuInit gave error 999"):
+        pin_gpu(OTHER)
+    nvml_stub.play()
+    with pytest.raises(UsageError, match="no NVIDIA GPU here"):
+        pin_gpu("cuda:0")
+    nvml_stub.play(L4, T4)
+    monkeypatch.setenv(VISIBLE_VARIABLE, CARD)
+    with pytest.raises(UsageError, match=f"no GPU '{OTHER}'"):
+        pin_gpu(OTHER)
+    assert os.environ[VISIBLE_VARIABLE] == CARD
+
+
+@pytest.mark.usefixtures("environment")
+def test_cuda_that_is_initialised_keeps_its_devices(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has read the environment; only the card that is its only one anyway is no error."""
+    monkeypatch.setattr(gpus, "is_initialized", lambda: True)
+    nvml_stub.play(L4, T4)
+    with pytest.raises(UsageError, match="CUDA is initialised in it") as raised:
+        pin_gpu("cuda:1")
+    assert f"{VISIBLE_VARIABLE}={OTHER}" in str(raised.value)
+    nvml_stub.play(L4)
+    assert pin_gpu("cuda:0").uuid == CARD
+    assert VISIBLE_VARIABLE not in os.environ
+
+
+@pytest.mark.usefixtures("environment")
+def test_workers_share_cards_round_robin(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fourth of three begins anew; without a choice, and once CUDA is initialised, the environment stays."""
+    nvml_stub.play(StubCard(), StubCard(), StubCard())
+    for number, place in enumerate((0, 1, 2, 0)):
+        monkeypatch.delenv(VISIBLE_VARIABLE, raising=False)
+        gpu = pin_share(number)
+        assert gpu is not None
+        assert os.environ[VISIBLE_VARIABLE] == gpu.uuid == uuid_of(place)
+    monkeypatch.delenv(VISIBLE_VARIABLE)
+    for cards in ((), (L4, T4)):
+        nvml_stub.play(*cards)
+        assert pin_share(1) is None
+    nvml_stub.play(StubCard(), StubCard())
+    monkeypatch.setattr(gpus, "is_initialized", lambda: True)
+    assert pin_share(1) is None
+    assert VISIBLE_VARIABLE not in os.environ

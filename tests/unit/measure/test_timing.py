@@ -175,7 +175,7 @@ def test_neighbours_on_the_card_are_looked_for_before_and_after(
 
     monkeypatch.setattr(sessions, "gpu_neighbours", gpu_neighbours)
     found = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), tmp_path)
-    note = "shared GPU: other processes have it open: 7 (train), 9 (serve, only after timing)"
+    note = "shared GPU: other processes have it open: 7 (train), 9 (serve)"
     assert [one for one in found.notes if one.startswith("shared")] == [note]
     assert asked_ns[0] < asked_ns[1]
 

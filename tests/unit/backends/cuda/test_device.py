@@ -15,7 +15,7 @@ from pytest_quant.environment.gpu import CudaGpus, Gpu
 from pytest_quant.errors import BackendUnavailable
 from tests.support.planted_modules import forget_modules
 
-GPU = Gpu(0, "A GPU", "SM89", 1e4, "550.1")
+GPU = Gpu("A GPU", "SM89", 1e4, "550.1")
 
 
 @pytest.fixture(autouse=True)

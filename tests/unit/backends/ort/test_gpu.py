@@ -15,7 +15,6 @@ from pytest_quant.backends.offer import OVERRIDE, is_switched_off
 from pytest_quant.backends.ort import gpu_engine, libraries
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.trt import provider
-from pytest_quant.environment.cuda_driver import Answer
 from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, two_by_two
@@ -32,7 +31,7 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
     monkeypatch.setattr(libraries, "has_nvml", lambda: True)
-    monkeypatch.setattr(libraries, "ask_driver", lambda *_: Answer(("00",)))
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: (("00",), ""))
 
     def loading_trouble(library: str) -> str:
         return next((words for name, words in trouble.items() if name in library), "")
@@ -88,7 +87,7 @@ def test_a_machine_whose_devices_are_hidden(
     """All libraries load and CUDA has no device: a skip that names the variable, and no error of a session."""
     assert gpu_wheel == {}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(libraries, "ask_driver", lambda *_: Answer())
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: ((), ""))
     found = find_provider(provider)
     assert (found.available, found.broken) == (False, False)
     assert found.reason == "CUDA has no device here: CUDA_VISIBLE_DEVICES='' leaves none"
@@ -97,7 +96,7 @@ def test_a_machine_whose_devices_are_hidden(
 def test_a_driver_that_does_not_answer(gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is here and of no use, which is no skip; its own words are quoted."""
     assert gpu_wheel == {}
-    monkeypatch.setattr(libraries, "ask_driver", lambda *_: Answer(error="cuInit gave error 803"))
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: ((), "cuInit gave error 803"))
     found = find_provider(CUDA)
     assert (found.available, found.broken) == (False, True)
     assert found.reason.endswith("cuInit gave error 803")
