@@ -19,7 +19,7 @@ from pytest_quant.history.git_branch import pull as pull_runs
 from pytest_quant.history.git_branch import push as push_runs
 from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
 from pytest_quant.printable import redact_address
-from pytest_quant.report.spreadsheet import csv_lines
+from pytest_quant.report.figures import csv_lines
 from pytest_quant.report.text import count
 
 remote_option = click.option("--remote", default="origin", show_default=True, help="Name or address of the repository.")
@@ -45,7 +45,7 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
 
     \b
     ndjson  a line that names the format, then one run in each: pytest-quant history import reads it
-    csv     a row for each check with every figure
+    csv     a row for each check with its figures
 
     Exit code: 0 everything was written, 1 something damaged was left out, 2 a question that cannot be answered.
 

@@ -18,8 +18,8 @@ from pytest_quant.errors import UsageError
 from pytest_quant.history import CheckSummary, SeriesSummary, StoredRun, open_store
 from pytest_quant.printable import clean
 from pytest_quant.record import run_to_json
+from pytest_quant.report.figures import line
 from pytest_quant.report.series import changes_text, series_list, series_name, series_text
-from pytest_quant.report.spreadsheet import line
 from pytest_quant.report.summary import table
 from pytest_quant.report.text import aligned
 

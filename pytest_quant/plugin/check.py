@@ -31,7 +31,7 @@ from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
 from pytest_quant.report.failure import failure, headline
-from pytest_quant.report.junit import junit_properties
+from pytest_quant.report.figures import junit_properties
 from pytest_quant.result import Baseline, NoBaseline, Status
 from pytest_quant.session import Session
 from pytest_quant.spec import Check

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import click
 from rich.cells import cell_len
-from rich.text import Text
 
 from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row, Ruling
 from pytest_quant.report.comparison import (
@@ -24,19 +23,19 @@ from pytest_quant.report.comparison import (
     values,
     verdict,
 )
-from pytest_quant.report.text import GAP, Cell, Grid, printed
+from pytest_quant.report.text import GAP, aligned, wrapped
 
 _INDENT = "    "
 
 _HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]", "p (Holm)")
 
-_STYLES = {
-    Outcome.REGRESSION: "bold red",
-    Outcome.ACCEPTED: "yellow",
-    Outcome.WORSE: "yellow",
-    Outcome.IMPROVEMENT: "green",
-    Outcome.BETTER: "green",
-    Outcome.CHANGED: "cyan",
+_STYLES: Mapping[Outcome, Mapping[str, Any]] = {
+    Outcome.REGRESSION: {"fg": "red", "bold": True},
+    Outcome.ACCEPTED: {"fg": "yellow"},
+    Outcome.WORSE: {"fg": "yellow"},
+    Outcome.IMPROVEMENT: {"fg": "green"},
+    Outcome.BETTER: {"fg": "green"},
+    Outcome.CHANGED: {"fg": "cyan"},
 }
 
 _MAX_LISTED = 10
@@ -58,59 +57,39 @@ def comparison_text(
     color : put ANSI colours around the outcomes.
     rows : that stand in the table; ``None`` for those that changed.
     """
-    lines = [*_wrap(title(comparison), width, ""), *_wrap(verdict(comparison, ruling), width, "")]
-    lines += printed(_table(comparison.changed if rows is None else rows, width), color)
+    lines = [*wrapped(title(comparison), width), *wrapped(verdict(comparison, ruling), width)]
+    lines += _table(comparison.changed if rows is None else rows, width, color)
     for heading, entries in other_lists(comparison):
-        lines += _listed(heading, entries, width)
+        lines += wrapped(f"{heading} ({len(entries)}):", width)
+        for entry in entries[:_MAX_LISTED]:
+            lines += wrapped(entry, width, _INDENT)
+        if len(entries) > _MAX_LISTED:
+            lines.append(f"{_INDENT}and {len(entries) - _MAX_LISTED} more; --json has all of them")
     for line in (*comparison.notes, unchanged(comparison), level(comparison)):
-        lines += _wrap(line, width, "") if line else []
+        lines += wrapped(line, width)
     return "\n".join(lines)
 
 
-def _table(rows: Sequence[Row], width: int) -> Iterator[Text]:
+def _table(rows: Sequence[Row], width: int, color: bool) -> Iterator[str]:
     if not rows:
         return
-    cells = {id(row): _cells(row) for row in rows}
-    grid = Grid.around([_HEADERS, *cells.values()])
-    yield from _lines([Cell(head) for head in _HEADERS], grid, width)
-    yield Text("-" * min(width, len(GAP) + grid.width()))
+    cells = [[row.outcome.value, row.quantity, values(row), change(row), p_value(row)] for row in rows]
+    head, *lines = [GAP + line for line in aligned([_HEADERS, *cells])]
+    yield from _fitting(head, width)
+    yield "-" * min(width, max(map(cell_len, (head, *lines))))
+    line_of = {id(row): line for row, line in zip(rows, lines, strict=True)}
     for group in by_test(rows):
-        yield from map(Text, _wrap(name(group[0]), width, ""))
+        yield from wrapped(name(group[0]), width)
         for row in group:
-            outcome, *others = map(Cell, cells[id(row)])
-            styled = replace(outcome, style=_STYLES.get(row.outcome, ""))
-            yield from _lines([styled, *others], grid, width)
+            styled = click.style(row.outcome.value, **_STYLES.get(row.outcome, {})) if color else row.outcome.value
+            for line in _fitting(line_of[id(row)], width):
+                yield line.replace(row.outcome.value, styled, 1)
             for remark in remarks(row):
-                yield from map(Text, _wrap(remark, width, _INDENT))
+                yield from wrapped(remark, width, _INDENT)
         for line in differences(group[0]):
-            yield from map(Text, _wrap(line, width, GAP))
+            yield from wrapped(line, width, GAP)
 
 
-def _cells(row: Row) -> list[str]:
-    return [row.outcome.value, row.quantity, values(row), change(row), p_value(row)]
-
-
-def _lines(cells: Sequence[Cell], grid: Grid, width: int) -> Iterator[Text]:
-    """Yield the cells on one indented line, or folded onto as many as they need."""
-    first, indent = 0, GAP
-    for after in range(1, len(cells) + 1):
-        if after < len(cells):
-            used = len(indent) + grid.width(first, after) + len(GAP)
-            if used + cell_len(cells[after].text) <= width:
-                continue
-        yield Text(indent) + grid.line(cells[first:after], first)
-        first, indent = after, _INDENT
-
-
-def _listed(heading: str, entries: Sequence[str], width: int) -> Iterator[str]:
-    yield from _wrap(f"{heading} ({len(entries)}):", width, "")
-    for entry in entries[:_MAX_LISTED]:
-        yield from _wrap(entry, width, _INDENT)
-    if len(entries) > _MAX_LISTED:
-        yield f"{_INDENT}and {len(entries) - _MAX_LISTED} more; --json has all of them"
-
-
-def _wrap(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 20), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
-    )
+def _fitting(line: str, width: int) -> list[str]:
+    """Return a line of the table, broken between words where it has no room."""
+    return [line] if cell_len(line) <= width else wrapped(" ".join(line.split()), width, GAP)

@@ -12,7 +12,7 @@ from pytest_quant.diagnose.layers import Alignment, LayerRow, total_ms
 from pytest_quant.measure.layers import LayerProfile, SideLayers
 from pytest_quant.printable import clean
 from pytest_quant.record import Json
-from pytest_quant.report.text import GAP, NOT_MEASURED, aligned, count, figure, fixed, shorten, width_of
+from pytest_quant.report.text import GAP, NOT_MEASURED, aligned, count, figure, fixed, shorten
 
 _ARROW = " -> "
 _NODES = "nodes of the model"
@@ -74,7 +74,7 @@ def _work(rows: Sequence[LayerRow], width: int, top: int) -> list[str]:
     figures = [[head, *cells] for head, cells in columns.items()]
     precisions = ["precision", *(_changed(_precision(row.reference), _precision(row.candidate)) for row in shown)]
     ops = ["op", *(_main_op(row.candidate or row.reference) if narrow else _changed_ops(row) for row in shown)]
-    room = width - width_of([max(map(len, cells)) for cells in (*figures, precisions)]) - 2 * len(GAP)
+    room = width - sum(len(GAP) + max(map(len, cells)) for cells in (*figures, precisions)) - len(GAP)
     ops_room = max(_LEAST_OPS, min(max(map(len, ops)), room * 2 // 5))
     nodes = [_NODES, *(_nodes(row, max(_LEAST_NODES, room - ops_room)) for row in shown)]
     ops_room = max(ops_room, room - max(map(len, nodes)))

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+import click
 from rich.cells import cell_len, set_cell_size
-from rich.text import Text
 
 from pytest_quant.printable import clean
 from pytest_quant.record import Record
 from pytest_quant.report.columns import (
     EXPECTED,
-    REASON,
     STAY_LONGEST,
     WHICH,
-    AnyColumn,
     CheckRow,
-    Column,
     default_columns,
     pick_columns,
     rows_of,
     word,
 )
-from pytest_quant.report.text import GAP, Cell, Grid, count, in_unit, points, printed, shorten, width_of
+from pytest_quant.report.text import GAP, count, in_unit, pad, points, shorten, wrapped
 from pytest_quant.result import Status
 
 _LEAST_TEST = 30
@@ -33,30 +28,12 @@ _LEAST_TEST = 30
 _LEAST_REASON = 12
 _NO_FIGURES = (*WHICH, "status")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-_STYLES = {
-    Status.PASS.value: "green",
-    Status.FAIL.value: "bold red",
-    Status.ERROR.value: "bold red",
-    Status.UNAVAILABLE.value: "bold yellow",
-    Status.INCONCLUSIVE.value: "yellow",
-    Status.NO_BASELINE.value: "yellow",
-    EXPECTED: "yellow",
-}
-
+_COLORS = {Status.PASS.value: "green", Status.FAIL.value: "red", Status.ERROR.value: "red"}
+"""Of statuses; others are yellow."""
+_BOLD = (Status.FAIL.value, Status.ERROR.value, Status.UNAVAILABLE.value)
 
 _MAX_LISTED = 10
 _MOST_PCT = 50.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Printed:
-    """A column as it is printed: its head, one cell for each row, and the cells of the terminal that it takes."""
-
-    name: str
-    head: str
-    cells: Sequence[str]
-    size: int
-    number: bool
 
 
 def table(
@@ -88,96 +65,58 @@ def table(
     if not records:
         return ""
     rows = rows_of(records, expected)
-    wanted = [_print(column, rows) for column in pick_columns(columns or default_columns(rows))]
-    if not columns:
-        wanted = _with_reasons(wanted, rows, width)
-    shown, left_out = _fit(wanted, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
-    grid = Grid(tuple(column.size for column in shown), frozenset(i for i, column in enumerate(shown) if column.number))
-    lines = [grid.line([column.head for column in shown]), Text("-" * min(width, grid.width()))]
-    lines += [grid.line(_cells(shown, index, row, grid)) for index, row in enumerate(rows)]
-    text = printed(lines, color)
+    cells = {column.name: column.cells(rows) for column in pick_columns(columns or default_columns(rows))}
+    sizes = {name: max(map(cell_len, (head, *texts))) for name, (head, texts, _) in cells.items()}
+    shown = _fitting(sizes, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
+    heads = [pad(cells[name][0], size, cells[name][2]) for name, size in shown.items()]
+    lines = [GAP.join(heads).rstrip(), "-" * min(width, _used(shown.values()))]
+    for index, row in enumerate(rows):
+        texts = {name: pad(shorten(cells[name][1][index], size), size, cells[name][2]) for name, size in shown.items()}
+        if color and "status" in texts:
+            styled = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=row.status in _BOLD or None)
+            texts["status"] = texts["status"].replace(row.status, styled)
+        lines.append(GAP.join(_with_reason(texts, shown, row, width)).rstrip())
+    left_out = [name for name in cells if name not in shown]
     if left_out:
-        text += _without_room(left_out, picks, width)
-    return "\n".join(text)
+        option = f" ({picks}{_NO_BREAK}picks)" if picks else ""
+        lines += wrapped(f"no room for {', '.join(left_out)}{option}", width)
+    return "\n".join(lines).replace(_NO_BREAK, " ")
 
 
-def _without_room(names: Sequence[str], picks: str, width: int) -> list[str]:
-    """Return lines that name columns and the option that picks them, broken between words, the option in one piece."""
-    option = f" ({picks}{_NO_BREAK}picks)" if picks else ""
-    text = f"no room for {', '.join(names)}{option}"
-    lines = textwrap.wrap(text, max(width, 20), subsequent_indent="  ", break_on_hyphens=False)
-    return [line.replace(_NO_BREAK, " ") for line in lines]
+def _fitting(sizes: Mapping[str, int], width: int, wanted: Sequence[str]) -> dict[str, int]:
+    """Return the sizes of the columns that fit, of which the first of `wanted` always does; ids of tests are cut."""
+    least = {name: min(size, max(_LEAST_TEST, width // 4)) if name == "test" else size for name, size in sizes.items()}
+    fitting: list[str] = []
+    for name in dict.fromkeys(wanted):
+        if name in least and (not fitting or _used(least[other] for other in (*fitting, name)) <= width):
+            fitting.append(name)
+    shown = {name: size for name, size in least.items() if name in fitting}
+    if "test" in shown:
+        room = width - _used(shown.values())
+        shown["test"] = min(sizes["test"], max(_LEAST_REASON, shown["test"] + room))
+    return shown
 
 
-def _print(column: AnyColumn, rows: Sequence[CheckRow]) -> _Printed:
-    head, cells = column.cells(rows)
-    size = max(map(cell_len, (head, *cells)))
-    return _Printed(column.name, head, cells, size, not isinstance(column, Column) or column.number)
+def _used(sizes: Iterable[int]) -> int:
+    """Return how many cells of the terminal columns of these sizes take, with the gaps between them."""
+    return sum(size + len(GAP) for size in sizes) - len(GAP)
 
 
-def _with_reasons(columns: Sequence[_Printed], rows: Sequence[CheckRow], width: int) -> list[_Printed]:
-    """Return the columns, with one for reasons before the status where the figures leave a reason too little room."""
-    longest = max(cell_len(_why(row)) for row in rows)
-    if not longest or _used([column for column in columns if column.name not in _NO_FIGURES]) >= _LEAST_REASON:
-        return list(columns)
-    left = width - _used([_narrowed(column, max(_LEAST_TEST, width // 4)) for column in columns]) - len(GAP)
-    size = max(_LEAST_REASON, min(longest, left))
-    return [*columns[:-1], _Printed(REASON, REASON, [""] * len(rows), size, number=False), columns[-1]]
-
-
-def _fit(columns: Sequence[_Printed], width: int, wanted: Sequence[str]) -> tuple[list[_Printed], list[str]]:
-    """Return the columns that fit, in their order, and names of others to pick; the first of `wanted` always fits."""
-    least = max(_LEAST_TEST, width // 4)
-    small = {column.name: _narrowed(column, least) for column in columns}
-    fitting_names: set[str] = set()
-    for name in (name for name in wanted if name in small):
-        if not fitting_names or _used([small[narrow] for narrow in (*fitting_names, name)]) <= width:
-            fitting_names.add(name)
-    fitting = [small[column.name] for column in columns if column.name in fitting_names]
-    room = width - _used(fitting)
-    whole = {column.name: column for column in columns}
-    shown = [_narrowed(whole[narrow.name], narrow.size + max(room, 0)) for narrow in fitting]
-    if _used(shown) > width:
-        shown = [_narrowed(narrow, max(_LEAST_REASON, narrow.size + width - _used(shown))) for narrow in shown]
-    return shown, [column.name for column in columns if column.name not in fitting_names and column.name != REASON]
-
-
-def _narrowed(column: _Printed, size: int) -> _Printed:
-    """Return the column of test ids with at most `size` cells, the middle of long ids left out; any other as it is."""
-    if column.name != "test" or column.size <= size:
-        return column
-    cells = [shorten(cell, size) for cell in column.cells]
-    return _Printed(column.name, column.head, cells, size, column.number)
-
-
-def _used(columns: Sequence[_Printed]) -> int:
-    return width_of([column.size for column in columns])
-
-
-def _cells(shown: Sequence[_Printed], index: int, row: CheckRow, grid: Grid) -> list[Cell]:
-    cells = [
-        Cell(column.cells[index], _STYLES.get(column.cells[index], "") if column.name == "status" else "")
-        for column in shown
-    ]
-    reason, first, after = _reason(shown, row, grid)
-    return [*cells[:first], Cell(reason, span=after - first), *cells[after:]] if reason else cells
-
-
-def _reason(shown: Sequence[_Printed], row: CheckRow, grid: Grid) -> tuple[str, int, int]:
-    """Return why a check never came to be, and the neighbouring columns of figures that it stands in place of."""
-    first = next((place for place, column in enumerate(shown) if column.name not in _NO_FIGURES), len(shown))
-    after = next((place for place in range(first, len(shown)) if shown[place].name in _NO_FIGURES), len(shown))
-    room = grid.width(first, after)
-    why = _why(row)
-    if not why or room < _LEAST_REASON:
-        return "", 0, 0
-    return (why if cell_len(why) <= room else set_cell_size(why, room - 3).rstrip() + "..."), first, after
-
-
-def _why(row: CheckRow) -> str:
-    """Return the first line of why a check never came to be; empty for one that was measured."""
-    message = row.record.message
-    return clean(message.splitlines()[0]) if message and row.record.accuracy is None else ""
+def _with_reason(texts: Mapping[str, str], sizes: Mapping[str, int], row: CheckRow, width: int) -> list[str]:
+    """Return the cells of a line; a check that never came to be says why in place of its figures, or behind them."""
+    cells, names = list(texts.values()), list(texts)
+    if not row.record.message or row.record.accuracy is not None:
+        return cells
+    why = clean(row.record.message.splitlines()[0])
+    first = next((place for place, name in enumerate(names) if name not in _NO_FIGURES), len(names))
+    after = next((place for place in range(first, len(names)) if names[place] in _NO_FIGURES), len(names))
+    room = _used(sizes[name] for name in names[first:after])
+    if room < _LEAST_REASON:
+        first, after, room = len(cells), len(cells), min(cell_len(why), width - _used(sizes.values()) - len(GAP))
+    if room < _LEAST_REASON:
+        return cells
+    short = why if cell_len(why) <= room else set_cell_size(why, room - 3).rstrip() + "..."
+    return [*cells[:first], pad(short, room), *cells[after:]]
 
 
 def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:

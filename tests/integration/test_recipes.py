@@ -93,7 +93,7 @@ import pandas
 
 checks = pandas.read_csv("checks.csv", parse_dates=["run_started_at"])
 main = checks[(checks.run_branch == "main") & ~checks.run_dirty]
-print(main.pivot_table(index="run_started_at", columns=["nodeid", "identity"], values="latency_speedup"))
+print(main.pivot_table(index="run_started_at", columns=["nodeid", "identity"], values="speedup"))
 """
 
 MARK = "max_drop=5.0"

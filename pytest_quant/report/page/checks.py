@@ -72,17 +72,17 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
     rows = rows_of(records, expected)
     names = [name for name in default_columns(rows) if name not in _STATUS_AND_TEST] if rows else []
     columns = pick_columns(names)
-    printed = [column.cells(rows, aligned=False) for column in columns]
+    printed = [column.cells(rows) for column in columns]
     shown = []
     for number, row in enumerate(rows):
-        texts = [column_texts[number] for _, column_texts in printed]
+        texts = [column_texts[number].rstrip() for _, column_texts, _ in printed]
         cells = [(text, column.sort_value(row)) for text, column in zip(texts, columns, strict=True)]
         shown.append(_page_check(row, checks[number].run, number, tuple(cells)))
     words = (*(status.value for status in Status), EXPECTED)
     counts = Counter(row.status for row in rows)
     broken = sorted((one for one in shown if one.row.status in _NAMED), key=lambda one: _NAMED.index(one.row.status))
     return {
-        "heads": [head for head, _ in printed],
+        "heads": [head for head, _, _ in printed],
         "checks": shown,
         "counts": [(word, counts[word]) for word in words if counts[word]],
         "lines": summary(records, expected).splitlines(),

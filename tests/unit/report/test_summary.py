@@ -145,25 +145,6 @@ def test_one_number_of_digits_in_each_column() -> None:
     assert _body(table(rows, 100, ["max_abs_error"])) == ["3.250e-07", "3.250e+03"]
 
 
-def test_no_digit_of_a_cell_on_a_page_is_padded() -> None:
-    """A browser would show the space that puts digits below each other in a terminal."""
-    spans = (Interval(-0.25, 12.5), Interval(3.0, 5.0))
-    rows = rows_of([a_record(accuracy=replace(ACCURACY, drop_ci=span)) for span in spans])
-    (column,) = pick_columns(["drop_ci"])
-    assert column.cells(rows, aligned=False)[1] == ["[-0.25, 12.50]", "[3.00, 5.00]"]
-
-
-@given(st.lists(records, min_size=1, max_size=4))
-def test_a_cell_of_a_page_is_that_of_the_terminal_without_its_padding(drawn: list[Record]) -> None:
-    """Of every column and any records."""
-    rows = rows_of(drawn)
-    for column in COLUMNS:
-        head, padded = column.cells(rows)
-        other_head, cells = column.cells(rows, aligned=False)
-        assert other_head == head
-        assert ["".join(cell.split()) for cell in cells] == ["".join(cell.split()) for cell in padded]
-
-
 def test_an_unknown_column_is_an_error_that_names_the_nearest() -> None:
     """A typo must not cost a column silently."""
     with pytest.raises(UsageError, match="did you mean 'speedup'"):

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.text import Text
 
-from pytest_quant.report.text import (
-    GAP,
-    Cell,
-    Grid,
-    aligned,
-    count,
-    figure,
-    points,
-    printed,
-    shorten,
-    width_of,
-)
+from pytest_quant.report.text import GAP, aligned, count, figure, points, shorten
 
 _FINITE = st.floats(-1e9, 1e9)
 
@@ -106,58 +93,17 @@ def _cut(line: str, first: int, after: int) -> str:
 @given(_TABLES, st.sets(st.integers(0, 3)))
 def test_each_column_takes_the_same_cells_in_each_line(rows: list[list[str]], right: set[int]) -> None:
     """Read back from there a text is whole; it begins at the left of its column, or ends at its right."""
-    grid = Grid.around(rows, right)
+    sizes = [max(map(cell_len, texts)) for texts in zip(*rows, strict=True)]
     for row, line in zip(rows, aligned(rows, right), strict=True):
-        line += " " * (grid.width() - cell_len(line))
-        for place, text in enumerate(row):
-            first = width_of(grid.sizes[:place]) + (len(GAP) if place else 0)
-            found = _cut(line, first, first + grid.sizes[place])
-            assert found.strip() == text.strip()
-            assert found.endswith(text) if place in right else found.startswith(text)
-
-
-@given(_TABLES)
-def test_no_line_is_wider_than_the_widest_texts_and_none_ends_in_blanks(rows: list[list[str]]) -> None:
-    """The sum of the columns and of the gaps between them."""
-    widest = sum(max(cell_len(row[place]) for row in rows) for place in range(len(rows[0])))
-    assert Grid.around(rows).width() == widest + 2 * (len(rows[0]) - 1)
-    for line in aligned(rows):
-        assert cell_len(line) <= widest + 2 * (len(rows[0]) - 1)
         assert line == line.rstrip()
-
-
-@given(_TABLES, st.sets(st.integers(0, 3)))
-def test_the_quick_way_gives_the_same_lines(rows: list[list[str]], right: set[int]) -> None:
-    """Texts with styles and texts without."""
-    grid = Grid.around(rows, right)
-    assert [grid.line(row).plain for row in rows] == aligned(rows, right)
-
-
-def test_a_cell_of_several_columns_starts_at_their_left() -> None:
-    """Be it only one; the cell after it stands where it always does."""
-    grid = Grid((4, 6, 5, 3), frozenset({1, 2, 3}))
-    assert grid.plain(["a", "1", "2", "3"]) == "a          1      2    3"
-    assert grid.plain(["a", Cell("no runtime", span=2), "3"]) == "a     no runtime       3"
-    assert grid.plain(["a", Cell("none", span=1), "2", "3"]) == "a     none        2    3"
-    assert grid.width(1, 3) == 6 + 2 + 5
-
-
-def test_a_line_may_begin_with_a_later_column() -> None:
-    """What a narrow terminal puts on the next line keeps the sizes of its columns."""
-    grid = Grid((4, 6, 5), frozenset({1}))
-    assert grid.line(["1", "x"], first=1).plain == "     1  x"
+        padded = line + " " * (sum(sizes) + len(GAP) * (len(sizes) - 1) - cell_len(line))
+        for place, text in enumerate(row):
+            first = sum(sizes[:place]) + len(GAP) * place
+            cell = _cut(padded, first, first + sizes[place])
+            assert cell.strip() == text.strip()
+            assert cell.endswith(text) if place in right else cell.startswith(text)
 
 
 def test_without_rows_there_are_no_lines() -> None:
-    """And nothing to be wide."""
+    """And no sizes."""
     assert aligned([]) == []
-    assert width_of([]) == 0
-
-
-def test_escapes_stand_around_styled_texts_alone() -> None:
-    """Without them, and without colour, the line is the same; blanks and other cells have none."""
-    grid = Grid((6, 6), frozenset({1}))
-    lines = [grid.line([Cell("FAIL", "bold red"), Cell("ok")]), Text("---"), grid.line(["a", Cell("b", "green")])]
-    colored = printed(lines, color=True)
-    assert colored == ["\x1b[1;31mFAIL\x1b[0m        ok", "---", "a            \x1b[32mb\x1b[0m"]
-    assert printed(lines, color=False) == [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in colored]
