@@ -24,6 +24,9 @@ from typing import BinaryIO
 MOST_JSON_VALUES = 10_000_000
 """Python takes some 80 bytes for each value, however short it is written: 800 MB in all."""
 
+FOLDER = ".quant"
+"""Folder of the package below the root; a .gitignore inside excludes it from version control."""
+
 _OWN_STREAM = re.compile(r"/proc/(?:self|thread-self|(?P<process>\d+)(?:/task/\d+)?)/fd/(?P<number>\d+)")
 _MOST_LINKS = 40
 _RIGHTS = 0o777
@@ -45,6 +48,17 @@ def open_file(path: Path) -> BufferedReader:
             raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
         raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(path))
     return os.fdopen(descriptor, "rb")
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create a folder; one that is ours is excluded from version control. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    # Any other folder is the user's, who may want its files under version control.
+    if folder.name == FOLDER and not ignore.exists():
+        ignore.write_text(
+            "# Created by pytest-quant: nothing here belongs into version control.\n*\n", encoding="utf-8"
+        )
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:

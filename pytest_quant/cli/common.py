@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.files import FOLDER
 from pytest_quant.history import require_libraries
-from pytest_quant.history.database import FOLDER
 from pytest_quant.history.unfinished_runs import recover
 from pytest_quant.printable import clean_lines, guard_json, guard_lines
 
@@ -105,8 +105,8 @@ def existing_history(place: str | None) -> str:
     HistoryError : it cannot be looked at, as in a folder that this user may not enter.
     """
     where = history_place(place)
-    recovered = recover(where, nearest_folder().parent)
-    for line in (*([str(recovered)] if recovered.runs else []), *recovered.refused):
+    added, refused = recover(where, nearest_folder().parent)
+    for line in (*([added] if added else []), *refused):
         say(line, err=True)
     if "://" not in where and not _exists(where):
         raise UsageError(

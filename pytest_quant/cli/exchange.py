@@ -144,7 +144,7 @@ def _shown(place: str) -> str:
 def import_records(files: tuple[Path, ...], place: str | None) -> None:
     """Add the runs in each FILE to the history; a run that is already there is left as it is.
 
-    A FILE is one of pytest-quant history export, one that was set aside because the history could not be written, or
+    A FILE is one of pytest-quant history export, one that a run left because the history could not be written, or
     one of --quant-json. Where any line of any file cannot be understood nothing is imported.
 
     \b

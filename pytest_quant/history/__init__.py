@@ -3,9 +3,18 @@
 Importing this loads no database library: it is an extra, and `open_store` raises where it is missing.
 """
 
-from pytest_quant.history.database import INSTALL, missing_libraries, open_store, require_libraries
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_quant.errors import HistoryError
 from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary
+
+if TYPE_CHECKING:
+    from pytest_quant.history.store import Store
 
 __all__ = [
     "INSTALL",
@@ -19,3 +28,33 @@ __all__ = [
     "require_libraries",
     "version_of",
 ]
+
+INSTALL = 'pip install "pytest-quant[history]"'
+"""Command that installs the library of a history."""
+
+
+def missing_libraries() -> str:
+    """Return that the library of a history is not installed, as the end of a sentence; empty when it is."""
+    return "" if find_spec("sqlalchemy") else "it needs sqlalchemy, which is not installed"
+
+
+def require_libraries() -> None:
+    """Raise `HistoryError` with the command that installs it when the library of a history is missing."""
+    missing = missing_libraries()
+    if missing:
+        raise HistoryError(f"there can be no history here: {missing}", fix=INSTALL)
+
+
+def open_store(place: str | Path) -> Store:
+    """Open the history at `place`, a file or a database URL, creating it when it does not exist.
+
+    Raises
+    ------
+    HistoryError : the library is not installed, it cannot be opened, or another version of this package wrote it; a
+        damaged file is not changed.
+    """
+    require_libraries()
+    from pytest_quant.history.connect import open_engine
+    from pytest_quant.history.store import Store
+
+    return Store(*open_engine(place))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from filelock import FileLock
@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.database import prepare_folder
+from pytest_quant.files import prepare_folder
 from pytest_quant.history.schema import METADATA, SCHEMA, VERSION
 from pytest_quant.printable import redact_address
 
@@ -23,8 +23,6 @@ BUSY_TIMEOUT_S = 60
 _BEGIN = "pytest_quant_begin"
 """Option of a connection: the statement that begins its transactions in SQLite; empty for none."""
 
-
-_PREFIX = "quant_"
 
 _LOCK = 0x7175616E74
 """Number of the lock in PostgreSQL, the letters ``quant``; two databases of one server do not share it."""
@@ -39,10 +37,7 @@ _DRIVERS = {"sqlite": None, "postgres": "postgresql+psycopg", "postgresql": "pos
 
 _FIXES = (
     (("not a database",), "move the file away, and the next run starts a new history"),
-    (
-        ("malformed",),
-        "pytest-quant history export FILE writes what can be read; move the file away, and the next run starts anew",
-    ),
+    (("malformed",), "sqlite3 FILE .recover | sqlite3 NEW saves what can be read; move the damaged file away"),
     (("full", "no space"), "make room on the disk"),
     (("locked", "acquired", "lock timeout"), "wait for the other process that uses it, and try again"),
     (("psycopg",), 'pip install "pytest-quant[postgres]"'),
@@ -50,13 +45,6 @@ _FIXES = (
 )
 
 _OTHER_FIX = "make the place writable, or name another file with --quant-history FILE"
-
-
-def set_up(engine: Engine) -> None:
-    """Register how `reading` and `writing` begin transactions in SQLite; call it once, before the first connection."""
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _set_up_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
 
 
 @contextmanager
@@ -96,7 +84,7 @@ def _begin_sqlite(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def create_tables(engine: Engine, shown: str, file: Path | None) -> None:
+def _create_tables(engine: Engine, shown: str, file: Path | None) -> None:
     """Create the tables where there are none; one process at a time, in one transaction.
 
     Parameters
@@ -112,11 +100,18 @@ def create_tables(engine: Engine, shown: str, file: Path | None) -> None:
     with reading(engine) as connection:
         if _has_tables(connection, shown):
             return
-    with _one_process(file):
-        if engine.dialect.name == "sqlite":
-            _write_ahead(engine, shown)
+    # The change of the journal of an SQLite file does not wait for other processes.
+    with nullcontext() if file is None else FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_S):
+        if file is not None:
+            with reading(engine) as connection:
+                _has_tables(connection, shown)
+            with outside(engine) as connection:
+                # SQLite takes it for an empty file only.
+                connection.exec_driver_sql(f"PRAGMA page_size = {PAGE_BYTES}")
+                # Lets readers and writers work at once.
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
         with writing(engine) as connection:
-            if engine.dialect.name == "postgresql":
+            if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
             if not _has_tables(connection, shown):
                 METADATA.create_all(connection)
@@ -125,65 +120,35 @@ def create_tables(engine: Engine, shown: str, file: Path | None) -> None:
 
 def _has_tables(connection: Connection, shown: str) -> bool:
     """Whether the tables are there. Raises `HistoryError` when they are of another version or program."""
-    version = _stored_version(connection)
-    if version is None:
-        _refuse_foreign(connection, shown)
-        return False
-    if version != VERSION:
-        raise _other_version(version, shown)
-    return True
-
-
-def _other_version(version: int, shown: str) -> HistoryError:
-    newer = version > VERSION
-    upgrade = "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"
-    # The lines of an export are read by every later version.
-    move = (
-        "pytest-quant history export FILE with the version that wrote it, "
-        "then pytest-quant history import FILE --history NEW"
-    )
-    return HistoryError(
-        f"the history {shown} was written by {'a newer' if newer else 'an older'} pytest-quant",
-        value=f"version {version} of its tables",
-        allowed=f"version {VERSION}",
-        fix=upgrade if newer else move,
-    )
-
-
-def _stored_version(connection: Connection) -> int | None:
-    """Return the version of the tables, ``None`` when they have not been created."""
-    if not inspect(connection).has_table(SCHEMA.name):
-        return None
-    return connection.execute(select(func.max(SCHEMA.c.version))).scalar()
-
-
-def _refuse_foreign(connection: Connection, shown: str) -> None:
-    """Raise `HistoryError` for an SQLite file of another program; a server's database may be shared."""
-    if connection.dialect.name != "sqlite":
-        return
     names = inspect(connection).get_table_names()
-    if names and not any(name.startswith(_PREFIX) for name in names):
+    version = connection.execute(select(func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
+    # A server's database may be shared with other programs.
+    if version is None and connection.dialect.name == "sqlite" and names and not any(map(_is_ours, names)):
         raise HistoryError(
             f"{shown} is a database of another program",
             value=f"tables {', '.join(names[:5])}",
             allowed="a file that pytest-quant wrote, or one that does not exist yet",
             fix="name another file with --quant-history FILE",
         )
+    if version not in (None, VERSION):
+        newer = version > VERSION
+        upgrade = "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"
+        # The lines of an export are read by every later version.
+        move = (
+            "pytest-quant history export FILE with the version that wrote it, "
+            "then pytest-quant history import FILE --history NEW"
+        )
+        raise HistoryError(
+            f"the history {shown} was written by {'a newer' if newer else 'an older'} pytest-quant",
+            value=f"version {version} of its tables",
+            allowed=f"version {VERSION}",
+            fix=upgrade if newer else move,
+        )
+    return version is not None
 
 
-def _one_process(file: Path | None) -> AbstractContextManager[object]:
-    """Return a lock across processes for an SQLite file, whose change of journal does not wait; a server has one."""
-    return nullcontext() if file is None else FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_S)
-
-
-def _write_ahead(engine: Engine, shown: str) -> None:
-    """Let readers and writers work at once; outside of a transaction, so that a foreign file is refused before."""
-    with reading(engine) as connection:
-        _has_tables(connection, shown)
-    with outside(engine) as connection:
-        # SQLite takes it for an empty file only.
-        connection.exec_driver_sql(f"PRAGMA page_size = {PAGE_BYTES}")
-        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+def _is_ours(table: str) -> bool:
+    return table.startswith("quant_")
 
 
 def open_engine(place: str | Path) -> tuple[Engine, str]:
@@ -211,8 +176,10 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
             # Without it an address that does not answer delays the tests by minutes.
             url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT_S)})
         engine = create_engine(url, poolclass=NullPool)
-        set_up(engine)
-        create_tables(engine, shown, file)
+        if url.get_backend_name() == "sqlite":
+            event.listen(engine, "connect", _set_up_sqlite)
+            event.listen(engine, "begin", _begin_sqlite)
+        _create_tables(engine, shown, file)
     return engine, shown
 
 

@@ -1,14 +1,15 @@
 """Runs as newline-delimited JSON, written and read one at a time, so that a file may be larger than memory.
 
 The first line is ``{"format": "pytest-quant-history", "schema": 1}``, every other one the document of a run that
-``record_schema.json`` describes. Files joined with ``cat`` are read too, as are those without a first line, which
-the plugin sets aside, and a file that is one document, of ``--quant-json``.
+``record_schema.json`` describes. Files joined with ``cat`` are read too, as are those of unfinished runs, which have no
+first line and a line for each check, and a file that is one document, of ``--quant-json``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -64,12 +65,24 @@ def read_runs(path: Path) -> Iterator[RunWithRecords]:
         raise HistoryError(
             f"{path} cannot be read",
             value=error.strerror or str(error),
-            fix="name a file of pytest-quant history export, of records that were set aside, or of --quant-json",
+            fix="name a file of pytest-quant history export, of an unfinished run, or of --quant-json",
         ) from error
 
 
 def read_lines(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
-    """Yield the runs in `stream`; `where` names it in messages. Raises `HistoryError`."""
+    """Yield the runs in `stream`; `where` names it in messages. Raises `HistoryError`.
+
+    Lines of one run that follow each other are one run, with the last record of each test.
+    """
+    for _, lines in groupby(_each_line(stream, where), key=lambda read: read[0].id):
+        of_run = list(lines)
+        run, records = of_run[-1]
+        if len(of_run) > 1:
+            records = tuple({record.nodeid: record for _, line in of_run for record in line}.values())
+        yield run, records
+
+
+def _each_line(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
     number = 0
     while line := stream.readline(MOST_LINE_BYTES):
         number += 1

@@ -131,8 +131,10 @@ def decode_run(text: str, where: str = "a run") -> Run:
     return _decoded(run_of, text, where, text[:80])
 
 
-def unpack(packed: bytes, where: str = "a record") -> Record:
+def unpack(packed: bytes | None, where: str = "a record") -> Record:
     """Return the record stored as `packed`; `where` names it in messages. Raises `HistoryError` when damaged."""
+    if packed is None:
+        raise HistoryError(f"{where} of the history is damaged: its details are missing")
     try:
         text = inflate(packed, MOST_RECORD_BYTES)
     except ValueError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import parse_json
-from pytest_quant.history.database import open_store, require_libraries
+from pytest_quant.history import open_store, require_libraries
 from pytest_quant.history.rows import StoredCheck, in_utc, machine_of, searchable
 from pytest_quant.record import LatencyFigures
 from pytest_quant.record.codec import decode, plain

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 from sqlalchemy import Row as Found
 
-from pytest_quant.errors import UsageError, nearest
+from pytest_quant.errors import HistoryError, UsageError, nearest
 from pytest_quant.history.append import RunToAdd, add_runs, batches
 from pytest_quant.history.connect import reading, storage_errors, writing
-from pytest_quant.history.every_run import EveryRun
 from pytest_quant.history.rows import (
     MOST_INDEXED,
     StoredCheck,
@@ -27,11 +28,23 @@ from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
 from pytest_quant.record import Encoded, Record, Run
 
+T = TypeVar("T")
+
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
 _OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)
 _ASKED_AT_ONCE = 5000
 """Values in one query; SQLite takes 32766."""
+_RUNS_AT_ONCE = 200
 _SHOWN_IDS = 10
+
+# From the checks to their records, so that a check whose record is missing is seen.
+_WHOLE_RUNS: Select[*tuple[Any, ...]] = (
+    select(RUNS.c.number, RUNS.c.id, RUNS.c.run, CHECKS.c.position, RECORDS.c.record)
+    .select_from(RUNS)
+    .outerjoin(CHECKS, CHECKS.c.run == RUNS.c.number)
+    .outerjoin(RECORDS, (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position))
+    .order_by(*_OLDEST_FIRST, CHECKS.c.position)
+)
 
 _SUMMARY_COLUMNS = (
     RUNS.c.id.label("run_id"),
@@ -193,7 +206,14 @@ class Store:
         unreadable : gets a sentence for each run or record that is damaged, which is left out; ``None`` to raise
             `HistoryError` for the first one.
         """
-        return EveryRun(self._engine, self._shown, unreadable).read(run_id)
+        wanted = select(RUNS.c.number).order_by(*_OLDEST_FIRST)
+        if run_id is not None:
+            wanted = wanted.where(RUNS.c.id == indexed(run_id))
+        numbers = [number for (number,) in self._read(wanted)]
+        for start in range(0, len(numbers), _RUNS_AT_ONCE):
+            rows = self._read(_WHOLE_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE])))
+            for _, of_run in groupby(rows, key=lambda row: row.number):
+                yield from _whole_run(list(of_run), unreadable)
 
     def _stored_runs(self, chosen: Select[*tuple[Any, ...]]) -> list[StoredRun]:
         """Read runs and count their checks, both in one transaction."""
@@ -210,6 +230,27 @@ class Store:
     def _read(self, query: Select[*tuple[Any, ...]]) -> Sequence[Found[*tuple[Any, ...]]]:
         with storage_errors(self._shown, "read"), reading(self._engine) as connection:
             return connection.execute(query).all()
+
+
+def _whole_run(
+    rows: Sequence[Found[*tuple[Any, ...]]], unreadable: list[str] | None
+) -> Iterator[tuple[Run, tuple[Record, ...]]]:
+    run = _readable(partial(decode_run, rows[0].run, f"run {rows[0].id}"), unreadable)
+    if run is not None:
+        # A run without checks is one row without a position.
+        checks = [partial(unpack, row.record, _place(row.id, row.position)) for row in rows if row.position is not None]
+        records = [_readable(check, unreadable) for check in checks]
+        yield run, tuple(record for record in records if record is not None)
+
+
+def _readable(decode: Callable[[], T], unreadable: list[str] | None) -> T | None:
+    try:
+        return decode()
+    except HistoryError as error:
+        if unreadable is None:
+            raise
+        unreadable.append(f"{error.what}: {error.value}" if error.value else error.what)
+        return None
 
 
 def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:

@@ -13,7 +13,7 @@ from pytest_quant.backends import backend_names
 from pytest_quant.environment import git_trouble
 from pytest_quant.errors import HistoryError, QuantError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
-from pytest_quant.history.unfinished_runs import Journal, recover, set_aside
+from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks.marked import ENCODED
 from pytest_quant.plugin.hooks import send_records
 from pytest_quant.plugin.outputs import Compared, RunEnd, json_of, write_markdown, write_output, write_page
@@ -38,7 +38,7 @@ class RunInProgress:
     """
 
     run: Run
-    journal: Journal | None = None
+    journal: UnfinishedRun | None = None
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -83,10 +83,10 @@ def _open_journal(config: pytest.Config, begun: RunInProgress) -> None:
     place = settings_of(config).history
     if place is None or missing_libraries():
         return
-    recovered = recover(place, config.rootpath)
-    begun.notes += [str(recovered)] if recovered.runs else []
-    begun.warnings += recovered.refused
-    begun.journal = Journal(place, config.rootpath, begun.run)
+    added, refused = recover(place, config.rootpath)
+    begun.notes += [added] if added else []
+    begun.warnings += refused
+    begun.journal = UnfinishedRun(place, config.rootpath, begun.run)
 
 
 def end_run(
@@ -121,9 +121,9 @@ def end_run(
         if settings.json_file is not None:
             end.faults += write_output("--quant-json", settings.json_file, json_of(run, encoded))
         if encoded and settings.history is not None:
-            messages, stored = _append(settings.history, run, encoded)
+            messages = _append(settings.history, begun, encoded)
             end.warnings += messages
-            begun.close(stored=stored)
+            begun.close(stored=not messages)
         end.notes += begun.notes
         end.warnings += begun.warnings
         if is_own:
@@ -156,30 +156,19 @@ def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> 
         end.regression = f"--quant-compare: {error}"
 
 
-def _append(place: str, run: Run, records: Sequence[Encoded]) -> tuple[list[str], bool]:
-    """Add the records to the history, or write them to a file of their own where that fails.
-
-    Without the libraries of the history there is nothing that a file could be imported into, so none is written.
-
-    Returns
-    -------
-    Warnings, and whether the records are in either.
-    """
+def _append(place: str, begun: RunInProgress, records: Sequence[Encoded]) -> list[str]:
+    """Add the records to the history; return warnings where that fails, when the file of the run keeps them."""
     missing = missing_libraries()
     if missing:
-        return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"], False
+        return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"]
     try:
-        open_store(place).append(run, records)
+        open_store(place).append(begun.run, records)
     except HistoryError as error:
-        messages = [str(error)]
-        try:
-            file = set_aside(place, run, records)
-        except HistoryError as second:
-            return [*messages, str(second)], False
-        words = f"{shlex.quote(str(file))}{_history_option(place)}"
-        messages.append(f"the records were set aside; add them with: pytest-quant history import {words}")
-        return messages, True
-    return [], True
+        if begun.journal is None:
+            return [str(error), "the records of this run are kept nowhere; --quant-json FILE keeps them elsewhere"]
+        words = f"{shlex.quote(str(begun.journal.file))}{_history_option(place)}"
+        return [str(error), f"the next run adds the records of this one, or now: pytest-quant history import {words}"]
+    return []
 
 
 def _history_option(place: str) -> str:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
+from pytest_quant.files import FOLDER
 from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Pages
-
-FOLDER = ".quant"
 
 HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 """Environment variable for the history, so that its password need not be in a file or a command."""

@@ -89,7 +89,7 @@ def test_kills_at_random_moments_leave_a_whole_history(tmp_path: Path, own_serve
 def test_a_server_that_goes_away_in_mid_run_costs_no_record(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, own_server: PostgresServer
 ) -> None:
-    """The test is judged, its records are set aside, and the printed command adds them, twice without harm."""
+    """The test is judged, its records stay in a file, and the printed command adds them, twice without harm."""
     place = own_server.new_database()
     open_store(place)
     (pidfile,) = own_server.folder.glob("data/postmaster.pid")

@@ -54,7 +54,7 @@ def test_no_history_adds_nothing(
 def test_a_history_that_cannot_be_written_leaves_the_outcomes(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The records are set aside, and the line names the command that adds them."""
+    """The records stay beside it, and the line names the command that adds them."""
     (pytester.path / "history.db").mkdir()
     source = TWO.split('@mark.quant(output="FAIL")')[0]
     result = run_fake(pytester, monkeypatch, source, "--quant-history=history.db", "--color=yes")

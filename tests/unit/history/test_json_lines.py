@@ -53,8 +53,9 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 def test_no_character_breaks_a_line(run: Run, checks: list[Record]) -> None:
     """Names may hold newlines of any kind."""
     run = replace(run, started_at=RUN.started_at)
-    lines = run_line(run, checks) * 2
-    assert [run_to_json(*read) for read in read_lines(io.BytesIO(lines), "the file")] == [run_to_json(run, checks)] * 2
+    lines = run_line(run, checks) + run_line(_OTHER, [])
+    reads = [run_to_json(*read) for read in read_lines(io.BytesIO(lines), "the file")]
+    assert reads == [run_to_json(run, checks), run_to_json(_OTHER, [])]
 
 
 def test_a_document_of_quant_json_is_read_too(tmp_path: Path) -> None:
@@ -171,20 +172,16 @@ _NEVER = ["0001-01-01T00:00:00+00:00", "1999-12-31T23:59:59+00:00", "9999-12-31T
 def test_a_run_that_began_at_no_time_is_refused_by_its_line(time: str) -> None:
     """Before the year 2000, or a text that is no time: a series is in the order of time, and a year is compared."""
     lines = run_line(RUN, [a_record()]) + run_line(replace(_OTHER, started_at=time), [a_pass()])
-    reading = read_lines(io.BytesIO(lines), "the file")
-    assert next(reading)[0] == RUN
     with pytest.raises(HistoryError, match="the file, line 2: started_at"):
-        next(reading)
+        list(read_lines(io.BytesIO(lines), "the file"))
 
 
 def test_a_run_of_the_day_after_tomorrow_is_refused() -> None:
     """A clock that is a day ahead is not."""
     now = datetime.now(UTC)
     runs = [replace(RUN, started_at=(now + timedelta(days=days)).isoformat()) for days in (1, 3)]
-    reading = read_lines(io.BytesIO(b"".join(run_line(run, []) for run in runs)), "the file")
-    assert next(reading)[0] == runs[0]
     with pytest.raises(HistoryError, match="line 2: started_at is a time at which no run was"):
-        next(reading)
+        list(read_lines(io.BytesIO(b"".join(run_line(run, []) for run in runs)), "the file"))
 
 
 def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:

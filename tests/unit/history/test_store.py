@@ -1,18 +1,21 @@
-"""The history keeps every record of every run, once."""
+"""The history keeps every record of every run, once, and damage costs no more than what is damaged."""
 
 from __future__ import annotations
 
 import random
 import string
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import Executable, create_engine, delete, update
 
-from pytest_quant.history import open_store
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import open_store, rows
+from pytest_quant.history.schema import RECORDS, RUNS
 from pytest_quant.history.store import Store
-from pytest_quant.record import Run
+from pytest_quant.record import Record, Run
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
 _LATER = replace(RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", commit=None, branch=None)
@@ -95,3 +98,104 @@ def test_names_of_any_length_are_kept_and_found(history_url: str, run: Run) -> N
     assert [check.run for check in store.launches(run.commit)] == [run]
     assert store.run(run.id).run == run
     assert len(store.records(run.id)) == 1
+
+
+_SECOND = replace(RUN, id="other", started_at="2026-02-01T00:00:00+00:00")
+
+
+@pytest.fixture
+def two_runs(history_url: str) -> str:
+    """Two runs with five records, numbered 1 and 2."""
+    store = open_store(history_url)
+    store.append(RUN, [a_record(), a_pass(), unavailable()])
+    store.append(_SECOND, [a_pass(), a_record()])
+    return history_url
+
+
+def _spoil(url: str, *statements: Executable) -> None:
+    with create_engine(url).begin() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def _spoil_record(url: str, content: bytes) -> None:
+    """Replace the second record of the first run."""
+    of_record = (RECORDS.c.run == 1) & (RECORDS.c.position == 1)
+    _spoil(url, update(RECORDS).where(of_record).values(record=content))
+
+
+def _read(two_runs: str) -> tuple[list[tuple[Run, tuple[Record, ...]]], list[str]]:
+    """Return what can be read, and the sentences about the rest."""
+    unreadable: list[str] = []
+    return list(open_store(two_runs).each_run(unreadable=unreadable)), unreadable
+
+
+def test_a_whole_history_is_read_whole(two_runs: str) -> None:
+    """Every run with its records, and no sentence; or the one run that is wanted."""
+    whole = [(RUN, (a_record(), a_pass(), unavailable())), (_SECOND, (a_pass(), a_record()))]
+    assert _read(two_runs) == (whole, [])
+    assert list(open_store(two_runs).each_run("other")) == whole[1:]
+    assert list(open_store(two_runs).each_run("none")) == []
+
+
+def test_a_damaged_record_is_named_and_left_out(two_runs: str) -> None:
+    """By the id of its run and its place; without a list it is an error."""
+    _spoil_record(two_runs, b"spoiled")
+    runs, (sentence,) = _read(two_runs)
+    assert runs == [(RUN, (a_record(), unavailable())), (_SECOND, (a_pass(), a_record()))]
+    assert sentence.startswith(f"record 1 of run {RUN.id} of the history is damaged: ")
+    with pytest.raises(HistoryError, match=f"record 1 of run {RUN.id}") as caught:
+        list(open_store(two_runs).each_run())
+    assert "pytest-quant history export FILE leaves it out" in (caught.value.fix or "")
+
+
+def test_a_check_without_its_record_is_named(two_runs: str) -> None:
+    """Its summary alone is no record."""
+    _spoil(two_runs, delete(RECORDS).where((RECORDS.c.run == 1) & (RECORDS.c.position == 2)))
+    runs, sentences = _read(two_runs)
+    assert runs[0] == (RUN, (a_record(), a_pass()))
+    assert sentences == [f"record 2 of run {RUN.id} of the history is damaged: its details are missing"]
+
+
+def test_a_damaged_run_is_named_and_left_out(two_runs: str) -> None:
+    """With its records, which belong to no run then."""
+    _spoil(two_runs, update(RUNS).where(RUNS.c.number == 2).values(run="{"))
+    runs, (sentence,) = _read(two_runs)
+    assert [run.id for run, _ in runs] == [RUN.id]
+    assert sentence.startswith("run other of the history is damaged: ")
+
+
+DEEP = b"[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "content", [DEEP, b'{"series": 1}', b"\xff", b'{"n": ' + b"9" * 5000 + b"}"], ids=["deep", "keys", "text", "digits"]
+)
+def test_a_record_of_any_content_is_damage(two_runs: str, content: bytes) -> None:
+    """Named by run and place wherever it is read, and all others are read."""
+    _spoil_record(two_runs, zlib.compress(content))
+    runs, (sentence,) = _read(two_runs)
+    assert f"record 1 of run {RUN.id}" in sentence
+    assert [len(records) for _, records in runs] == [2, 2]
+    for reading in (open_store(two_runs).checks, lambda: open_store(two_runs).records(RUN.id)):
+        with pytest.raises(HistoryError, match=f"record 1 of run {RUN.id}"):
+            reading()
+
+
+def test_a_record_that_inflates_without_end_is_damage(two_runs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it fills the memory: zlib packs a thousandfold."""
+    monkeypatch.setattr(rows, "MOST_RECORD_BYTES", 50_000)
+    _spoil_record(two_runs, zlib.compress(b'{"x": "' + b" " * 100_000 + b'"}'))
+    _, (sentence,) = _read(two_runs)
+    assert "inflates to more than 50000 bytes" in sentence
+
+
+@pytest.mark.parametrize("text", [DEEP.decode(), "{}", '{"id": 1}'], ids=["deep", "keys", "types"])
+def test_a_run_of_any_content_is_damage(two_runs: str, text: str) -> None:
+    """Named by its id, also where runs are listed."""
+    _spoil(two_runs, update(RUNS).where(RUNS.c.number == 2).values(run=text))
+    runs, (sentence,) = _read(two_runs)
+    assert [run.id for run, _ in runs] == [RUN.id]
+    assert "run other" in sentence
+    with pytest.raises(HistoryError, match="run other"):
+        open_store(two_runs).runs()

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.json_lines import read_runs
-from pytest_quant.history.unfinished_runs import Journal, Recovered, recover, set_aside
+from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.record import Record, to_json
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
@@ -22,10 +20,10 @@ DIE = """
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from pytest_quant.history.unfinished_runs import Journal
+from pytest_quant.history.unfinished_runs import UnfinishedRun
 from pytest_quant.record import to_json
 from tests.unit.record.examples import RUN, a_pass, a_record
-kept = Journal(sys.argv[1], Path(sys.argv[2]), RUN)
+kept = UnfinishedRun(sys.argv[1], Path(sys.argv[2]), RUN)
 kept.keep(to_json(a_record()))
 kept.keep(to_json(replace(a_pass(), nodeid="test_other.py::test_other")))
 sys.stdout.write("kept\\n")
@@ -34,6 +32,7 @@ sys.stdin.readline()
 os.kill(os.getpid(), 9)
 """
 
+NOTHING: tuple[str, list[str]] = ("", [])
 _OTHER = replace(a_pass(), nodeid="test_other.py::test_other")
 
 
@@ -65,8 +64,8 @@ def test_what_a_killed_process_kept_is_added_once(place: Path, tmp_path: Path) -
     process = _live(place, tmp_path)
     process.communicate("\n")
     assert process.returncode == -9
-    assert recover(place, tmp_path) == Recovered(1, 2)
-    assert recover(place, tmp_path) == Recovered()
+    assert recover(place, tmp_path) == ("2 checks of 1 run that did not end well added to the history", [])
+    assert recover(place, tmp_path) == NOTHING
     assert _stored(place) == [(RUN, (a_record(), _OTHER))]
     assert _left(place) == []
 
@@ -75,17 +74,17 @@ def test_the_file_of_a_live_process_is_left_alone(place: Path, tmp_path: Path) -
     """It is that process which adds its checks, as long as it can."""
     process = _live(place, tmp_path)
     before = _left(place)
-    assert recover(place, tmp_path) == Recovered()
+    assert recover(place, tmp_path) == NOTHING
     assert _left(place) == before
     process.communicate("\n")
-    assert recover(place, tmp_path).checks == 2
+    assert recover(place, tmp_path)[0].startswith("2 checks of 1 run")
 
 
 def test_a_run_that_was_stored_before_it_died_is_not_added_again(place: Path, tmp_path: Path) -> None:
     """It was killed between the history and its own file."""
     _live(place, tmp_path).communicate("\n")
     open_store(place).append(RUN, [a_record(), _OTHER, unavailable()])
-    assert recover(place, tmp_path) == Recovered()
+    assert recover(place, tmp_path) == NOTHING
     assert _stored(place) == [(RUN, (a_record(), _OTHER, unavailable()))]
     assert _left(place) == []
 
@@ -95,40 +94,40 @@ def test_a_lock_without_a_file_is_cleared_away(place: Path, tmp_path: Path) -> N
     place.parent.mkdir()
     (place.parent / "history.db.dead.unfinished.lock").touch()
     with FileLock(place.parent / "history.db.live.unfinished.lock"):
-        assert recover(place, tmp_path) == Recovered()
+        assert recover(place, tmp_path) == NOTHING
         assert _left(place) == ["history.db.live.unfinished.lock"]
 
 
 def test_a_run_that_ends_leaves_no_file(place: Path, tmp_path: Path) -> None:
     """Where its records are stored; else the next run finds them. The folder is excluded from version control."""
     for stored in (True, False):
-        kept = Journal(place, tmp_path, RUN)
+        kept = UnfinishedRun(place, tmp_path, RUN)
         kept.keep(to_json(a_pass()))
         kept.close(stored=stored)
         assert bool(_left(place)) is not stored
     assert (place.parent / ".gitignore").read_text().endswith("*\n")
-    assert recover(place, tmp_path) == Recovered(1, 1)
+    assert recover(place, tmp_path)[0].startswith("1 check of 1 run that")
 
 
 @pytest.mark.parametrize("lost_bytes", [1, 100])
 def test_a_line_without_its_end_is_the_check_under_way(place: Path, tmp_path: Path, lost_bytes: int) -> None:
     """It alone is lost; where it is the first, there is nothing to add."""
     for checks in ([a_record(), _OTHER], [a_pass()]):
-        kept = Journal(place, tmp_path, replace(RUN, id=f"{lost_bytes}-{len(checks)}"))
+        kept = UnfinishedRun(place, tmp_path, replace(RUN, id=f"{lost_bytes}-{len(checks)}"))
         for record in checks:
             kept.keep(to_json(record))
         kept.close(stored=False)
         (name,) = _left(place)
         file = place.parent / name
         file.write_bytes(file.read_bytes()[:-lost_bytes])
-        assert recover(place, tmp_path).checks == len(checks) - 1
+        assert bool(recover(place, tmp_path)[0]) == (len(checks) > 1)
         assert _left(place) == []
 
 
 def test_of_several_records_of_a_test_the_last_one_counts(place: Path, tmp_path: Path) -> None:
     """It was run again."""
     again = replace(a_record(), notes=("again",))
-    kept = Journal(place, tmp_path, RUN)
+    kept = UnfinishedRun(place, tmp_path, RUN)
     for record in (a_record(), again):
         kept.keep(to_json(record))
     kept.close(stored=False)
@@ -139,28 +138,28 @@ def test_of_several_records_of_a_test_the_last_one_counts(place: Path, tmp_path:
 def test_those_of_a_server_lie_in_the_project(tmp_path: Path) -> None:
     """Found again with another password, and not for another database of that server."""
     url = "postgresql://{}@db.example:5432/{}?sslmode=require&password=x"
-    kept = Journal(url.format("me:secret", "one"), tmp_path, RUN)
+    kept = UnfinishedRun(url.format("me:secret", "one"), tmp_path, RUN)
     kept.close(stored=False)
     (name,) = _left(tmp_path / ".quant" / "any")
     assert "secret" not in name
-    assert not recover(url.format("me:secret", "two"), tmp_path).refused
+    assert recover(url.format("me:secret", "two"), tmp_path) == NOTHING
     assert _left(tmp_path / ".quant" / "any") == [name]
-    assert recover(url.format("me:other", "one"), tmp_path) == Recovered()
+    assert recover(url.format("me:other", "one"), tmp_path) == NOTHING
     assert _left(tmp_path / ".quant" / "any") == []
 
 
 @pytest.mark.parametrize("content", [b"{\n", b'{"schema": 99}\n', b"\xff\xfe\n", b"[" * 100_000 + b"\n"])
 def test_what_cannot_be_read_is_named_and_left(place: Path, tmp_path: Path, content: bytes) -> None:
     """A run of today keeps its own; those of other dead runs are added."""
-    Journal(place, tmp_path, RUN).close(stored=False)
+    UnfinishedRun(place, tmp_path, RUN).close(stored=False)
     (name,) = _left(place)
     (place.parent / name).write_bytes(content)
-    other = Journal(place, tmp_path, replace(RUN, id="other"))
+    other = UnfinishedRun(place, tmp_path, replace(RUN, id="other"))
     other.keep(to_json(a_pass()))
     other.close(stored=False)
-    found = recover(place, tmp_path)
-    assert (found.runs, found.checks, len(found.refused)) == (1, 1, 1)
-    assert name in found.refused[0]
+    added, (refused,) = recover(place, tmp_path)
+    assert added.startswith("1 check of 1 run")
+    assert name in refused
     assert (place.parent / name).read_bytes() == content
 
 
@@ -170,7 +169,7 @@ def test_what_is_no_file_is_not_read(place: Path, tmp_path: Path) -> None:
     os.mkfifo(place.parent / "history.db.pipe.unfinished")
     (place.parent / "history.db.link.unfinished").symlink_to(place)
     (place.parent / "history.db.folder.unfinished").mkdir()
-    assert recover(place, tmp_path) == Recovered()
+    assert recover(place, tmp_path) == NOTHING
     assert len(_left(place)) == 3
 
 
@@ -178,10 +177,10 @@ def test_a_history_that_cannot_be_opened_leaves_the_file(place: Path, tmp_path: 
     """The message names both, and the checks are added once it can."""
     _live(place, tmp_path).communicate("\n")
     place.mkdir()
-    found = recover(place, tmp_path)
-    assert (found.runs, len(found.refused)) == (0, 1)
+    added, refused = recover(place, tmp_path)
+    assert (added, len(refused)) == ("", 1)
     place.rmdir()
-    assert recover(place, tmp_path).checks == 2
+    assert recover(place, tmp_path)[0].startswith("2 checks of 1 run")
 
 
 def test_each_check_is_on_the_disk_before_the_next(
@@ -190,7 +189,7 @@ def test_each_check_is_on_the_disk_before_the_next(
     """Not only in the memory of the system, which a loss of power takes."""
     flushed: list[int] = []
     monkeypatch.setattr(os, "fdatasync", lambda number: flushed.append(os.fstat(number).st_size))
-    kept = Journal(place, tmp_path, RUN)
+    kept = UnfinishedRun(place, tmp_path, RUN)
     for count in (1, 2):
         kept.keep(to_json(a_pass()))
         assert len(flushed) == count
@@ -202,7 +201,7 @@ def test_a_full_disk_is_an_error_though_a_part_was_written(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A further line after that part could not be read."""
-    kept = Journal(place, tmp_path, RUN)
+    kept = UnfinishedRun(place, tmp_path, RUN)
     kept.keep(to_json(a_record()))
 
     class Full:
@@ -214,40 +213,4 @@ def test_a_full_disk_is_an_error_though_a_part_was_written(
         with pytest.raises(OSError, match="No space"):
             kept.keep(to_json(a_pass()))
     kept.close(stored=False)
-    assert recover(place, tmp_path).checks == 1
-
-
-def test_the_file_lies_beside_the_history(tmp_path: Path) -> None:
-    """Where a damaged history is, there is room for it; it is a line that an import reads."""
-    place = tmp_path / "history.db"
-    place.write_bytes(b"damaged" * 1000)
-    file = set_aside(place, RUN, [a_record(), unavailable()])
-    assert file.parent == tmp_path
-    assert len(file.read_text().splitlines()) == 1
-    assert list(read_runs(file)) == [(RUN, (a_record(), unavailable()))]
-
-
-def test_that_of_a_server_lies_where_the_tests_were_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job of CI keeps it from there."""
-    monkeypatch.chdir(tmp_path)
-    assert set_aside("postgresql://db.example/x", RUN, [a_record()]).parent == tmp_path
-
-
-def test_a_folder_that_takes_nothing_is_left_for_the_temporary_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file in the folder's place, for example."""
-    spare = tmp_path / "spare"
-    spare.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(spare))
-    (tmp_path / ".quant").write_text("mine")
-    assert set_aside(tmp_path / ".quant" / "history.db", RUN, [a_record()]).parent == spare
-
-
-def test_nowhere_to_write_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the file."""
-    (tmp_path / "file").write_text("mine")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
-    with pytest.raises(HistoryError, match="cannot be written") as caught:
-        set_aside(tmp_path / "file" / "history.db", RUN, [a_record()])
-    assert f"history-{RUN.id}.jsonl" in caught.value.what
+    assert recover(place, tmp_path)[0].startswith("1 check of 1 run")
