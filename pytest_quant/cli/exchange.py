@@ -14,7 +14,7 @@ from pytest_quant.cli.common import existing_history, history_option, history_pl
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.files import whole_file
 from pytest_quant.history import open_store
-from pytest_quant.history.git_branch import BRANCH, GitFiles
+from pytest_quant.history.git_branch import BRANCH, GitBranch
 from pytest_quant.history.git_branch import pull as pull_runs
 from pytest_quant.history.git_branch import push as push_runs
 from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
@@ -181,11 +181,11 @@ def pull(remote: str, branch: str, place: str | None) -> None:
       pytest-quant history pull --remote origin
     """  # noqa: D301 - click reads a backspace
     where = history_place(place)
-    pulled = pull_runs(open_store(where), GitFiles(Path.cwd(), remote, branch))
-    say(f"{pulled.added} runs added to {_shown(where)}, {pulled.known} already there")
-    for reason in pulled.refused:
+    added, known, refused = pull_runs(open_store(where), GitBranch(Path.cwd(), remote, branch))
+    say(f"{added} runs added to {_shown(where)}, {known} already there")
+    for reason in refused:
         say(reason, color="red", err=True)
-    sys.exit(1 if pulled.refused else 0)
+    sys.exit(1 if refused else 0)
 
 
 @click.command(short_help="Add the history's runs to a branch of the git remote.")
@@ -203,7 +203,7 @@ def push(remote: str, branch: str, place: str | None) -> None:
       pytest-quant history push --remote origin
     """  # noqa: D301 - click reads a backspace
     where = existing_history(place)
-    number = push_runs(open_store(where), GitFiles(Path.cwd(), remote, branch))
+    number = push_runs(open_store(where), GitBranch(Path.cwd(), remote, branch))
     say(f"{number} runs added to the branch {branch} of {redact_address(remote)}")
 
 

@@ -51,8 +51,8 @@ def lines_of(runs: Iterable[tuple[Run, Sequence[Record]]]) -> Iterator[bytes]:
         yield run_line(run, records)
 
 
-def read_runs(path: Path) -> Iterator[RunWithRecords]:
-    """Yield the runs in the file at `path`, one at a time.
+def read_runs(path: Path, where: str = "") -> Iterator[RunWithRecords]:
+    """Yield the runs in the file at `path`, one at a time; `where` names it in messages.
 
     Raises
     ------
@@ -60,10 +60,10 @@ def read_runs(path: Path) -> Iterator[RunWithRecords]:
     """
     try:
         with open_file(path) as stream:
-            yield from read_lines(stream, str(path))
+            yield from read_lines(stream, where or str(path))
     except OSError as error:
         raise HistoryError(
-            f"{path} cannot be read",
+            f"{where or path} cannot be read",
             value=error.strerror or str(error),
             fix="name a file of pytest-quant history export, of an unfinished run, or of --quant-json",
         ) from error

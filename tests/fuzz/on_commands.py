@@ -25,7 +25,7 @@ from pytest_quant.environment.revision import (
     parse_status,
 )
 from pytest_quant.history.baselines.file import NAME
-from pytest_quant.history.git_branch import GitFiles
+from pytest_quant.history.git_branch import GitBranch
 from tests.fuzz import odd
 from tests.fuzz.command import VARIABLES, run_command
 from tests.fuzz.hunt import Target
@@ -233,10 +233,9 @@ def _first_parents(root: Path, asked: Asked) -> None:
 
 
 def _fetch(root: Path, asked: Asked) -> None:
-    files = GitFiles(root, asked.other, asked.name)
-    files.check()
-    files.local()
-    files.fetch()
+    branch = GitBranch(root, asked.other, asked.name)
+    branch.check()
+    branch.fetch()
 
 
 def _read_ci(root: Path, asked: Asked) -> None:

@@ -145,14 +145,14 @@ def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:
     assert list(open_store("new.db").each_run()) == list(open_store(place).each_run())
     git("fetch", "-q", "origin", BRANCH)
     git("checkout", "-q", "FETCH_HEAD")
-    (tmp_path / "runs" / "bad.jsonl").write_text("\x1b[31m")
+    (tmp_path / "runs" / "2026-01" / "bad.jsonl").write_text("\x1b[31m")
     git("add", "runs")
     git("commit", "-qm", "bad")
     git("push", "-q", "origin", f"HEAD:{BRANCH}")
     spoiled = _run("history", "pull", "--history", "third.db")
     assert spoiled.exit_code == 1
     assert "2 runs added" in spoiled.stdout
-    assert "runs/bad.jsonl, line 1" in spoiled.stderr
+    assert "runs/2026-01/bad.jsonl, line 1" in spoiled.stderr
     assert "\x1b" not in spoiled.stderr
 
 
