@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_quant.errors import InconclusiveWarning, QuantError, UsageError
-    from pytest_quant.measure.measurement import Measurement
+    from pytest_quant.measure.bench import Measurement
     from pytest_quant.metrics import Metric
     from pytest_quant.record import Record
     from pytest_quant.spec import Calibration, Dataset, Model
@@ -19,7 +19,7 @@ _HOME = {
     "Calibration": "pytest_quant.spec",
     "Dataset": "pytest_quant.spec",
     "InconclusiveWarning": "pytest_quant.errors",
-    "Measurement": "pytest_quant.measure.measurement",
+    "Measurement": "pytest_quant.measure.bench",
     "Metric": "pytest_quant.metrics",
     "Model": "pytest_quant.spec",
     "QuantError": "pytest_quant.errors",

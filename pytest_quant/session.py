@@ -12,11 +12,10 @@ from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
-from pytest_quant.measure.bench import EVAL_BATCH_SIZE
+from pytest_quant.measure.bench import EVAL_BATCH_SIZE, Measurement, reopened
 from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
-from pytest_quant.measure.measurement import Measurement, reopened
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import LaunchCount, add_launches

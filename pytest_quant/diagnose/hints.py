@@ -14,10 +14,9 @@ from pytest_quant.backends.offer import Remedy, with_all_samples, without
 from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import TrialResult, broken
 from pytest_quant.errors import QuantError, UsageError
-from pytest_quant.measure.bench import Bench
+from pytest_quant.measure.bench import Bench, Measurement
 from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.measure.engines import OpenEngine
-from pytest_quant.measure.measurement import Measurement
 from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import EngineSpec, LatencyPlan
 

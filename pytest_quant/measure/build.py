@@ -17,7 +17,7 @@ from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data
 from pytest_quant.errors import BackendUnavailable, DataError
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.resources import PeakMemory
+from pytest_quant.measure.resources import AddedMemory
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import Check, EngineSpec, Model
@@ -106,7 +106,7 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
 
     def build(folder: Path) -> dict[str, float | None]:
         started = time.perf_counter()
-        with tools.steps.bounded(f"building {slot}"), PeakMemory() as memory:
+        with tools.steps.bounded(f"building {slot}"), AddedMemory() as memory:
             calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), tools)
             with failing_as(f"building {slot} failed"):
                 backend.build(spec, None if calibration is None else calibration.folder, folder)
@@ -114,7 +114,7 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
         return {
             "build_s": time.perf_counter() - started + _spent_earlier(calibration),
             "calibration_s": calibration_s,
-            "build_memory_mb": memory.peak_mb,
+            "build_memory_mb": memory.process_mb,
         }
 
     if backend.tunes(spec):

@@ -93,25 +93,27 @@ class OpenEngine:
         return OpenEngine(built, replace(self.batched, engine=engine))
 
 
-def usable_backend(spec: EngineSpec) -> Backend:
+def usable_backend(spec: EngineSpec, own: Backend | None = None) -> Backend:
     """Return the backend of `spec` if it can build and run that engine here.
+
+    Parameters
+    ----------
+    spec : the engine.
+    own : the backend, where it is known; ``None`` looks its name up.
 
     Raises
     ------
     BackendUnavailable : it is not installed, or its device is absent.
     BuildError : it is installed and does not load.
     """
-    name = spec.backend
-    backend = get_backend(name)
+    backend = own or get_backend(spec.backend)
     availability = backend.availability(spec)
     if availability.broken:
-        raise BuildError(
-            f"backend '{name}' is installed but does not load", value=availability.reason, fix=availability.fix or None
-        )
+        what = f"backend '{spec.backend}' is installed but does not load"
+        raise BuildError(what, value=availability.reason, fix=availability.fix or None)
     if not availability.available:
-        raise BackendUnavailable(
-            f"backend '{name}' cannot run here: {availability.reason}", fix=availability.fix or None
-        )
+        what = f"backend '{spec.backend}' cannot run here: {availability.reason}"
+        raise BackendUnavailable(what, fix=availability.fix or None)
     return backend
 
 

@@ -16,10 +16,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from pytest_quant.measure.block import Block, Call, Clock, time_block
-from pytest_quant.measure.interleave import Rounds, Timer, Warm, rounds_of_tails, runs_of_block, unsettled, warm_up
-from pytest_quant.measure.latency_figures import latency_figures
-from pytest_quant.measure.noise import MachineState, machine_notes, read_machine
+from pytest_quant.measure.interleave import (
+    Block,
+    Call,
+    Clock,
+    Rounds,
+    Timer,
+    Warm,
+    rounds_of_tails,
+    runs_of_block,
+    time_block,
+    unsettled,
+    warm_up,
+)
+from pytest_quant.measure.latency_figures import MachineState, latency_figures, machine_notes, read_machine
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.draws import LOOKS as LOOKS_AT_SETS

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import UsageError
+from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.sessions import TimingSubject
 
 

@@ -18,9 +18,8 @@ from functools import partial
 from itertools import product
 from typing import Protocol
 
-from pytest_quant.measure.block import NS_PER_MS, Block, Clock
-from pytest_quant.measure.interleave import Rounds, runs_of_block, warmup_s
-from pytest_quant.measure.noise import NULL_TOLERANCE, null_reasons
+from pytest_quant.measure.interleave import NS_PER_MS, Block, Clock, Rounds, runs_of_block, warmup_s
+from pytest_quant.measure.latency_figures import NULL_TOLERANCE, null_reasons
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK, LimitSide, PairedShift, paired_shift

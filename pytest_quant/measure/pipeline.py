@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 from pytest_quant.environment.energy_counter import energy_counter
-from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, open_bench
+from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, Measurement, open_bench
 from pytest_quant.measure.build import Tools, each_engine, export_spec
 from pytest_quant.measure.engines import OpenEngine, read_data, shape_check, usable_backend
-from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
-from pytest_quant.measure.resources import BYTES_PER_MB, ROUGH, AddedMemory, Energy, EnergyPlan, measure_energy
+from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.timing import Breaks, time_check
 from pytest_quant.result import AccuracyResult, Resources, SelfDifference
@@ -97,14 +96,13 @@ def _why_not_timed(bench: Bench) -> str:
 
 def _energy(check: Check, candidate: TimingSubject, tools: Tools) -> Energy | None:
     """Return the energy of one timed run, ``None`` where nothing counts energy."""
-    limit_mj = check.limits.max_energy_mj
-    plan = ROUGH if limit_mj is None else EnergyPlan(limit_mj=limit_mj)
-    device = candidate.device
+    device, limit_mj = candidate.device, check.limits.max_energy_mj
     with tools.locks.exclusive(device), energy_counter(device) as counter, ExitStack() as stack:
         if counter is None:
             return None
-        with tools.steps.show(f"measuring the energy of {candidate.built.spec.id}{plan.shown_s}"):
-            return measure_energy(candidate.open(stack).prepare(candidate.feeds), counter, plan)
+        lasts = "" if limit_mj is None else " for 15 to 30 s"
+        with tools.steps.show(f"measuring the energy of {candidate.built.spec.id}{lasts}"):
+            return measure_energy(candidate.open(stack).prepare(candidate.feeds), counter, limit_mj)
 
 
 def find_resources(
@@ -130,8 +128,8 @@ def find_resources(
         calibration_s=built.calibration_s,
         build_memory_mb=None if other else built.build_memory_mb,
         run_memory_mb=memory.process_mb if real else None,
-        energy_mj=None if energy is None else energy.mj,
-        energy_mj_ci=None if energy is None else energy.ci,
+        energy_mj=None if energy is None else energy[0],
+        energy_mj_ci=None if energy is None else energy[1],
         device_memory_mb=engine.device_bytes / BYTES_PER_MB if real and engine.device_bytes is not None else None,
         device_memory_nvml_mb=memory.device_mb if real else None,
         plan_of=other,

@@ -6,10 +6,9 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self, TypeAlias
 
 from pytest_quant.environment.energy_counter import Counter
 from pytest_quant.environment.gpu_state import process_memory_mb
@@ -25,29 +24,43 @@ _INEXACT_BYTES = 8_000_000
 """Tolerance between size and peak: the kernel counts pages per thread and adds them up late."""
 
 
-class PeakMemory:
-    """``with PeakMemory() as memory: ...`` then ``memory.peak_mb``: megabytes (10^6 bytes) added at the peak.
+class AddedMemory:
+    """``with AddedMemory("cuda:0") as memory: ...`` then megabytes of 10^6 bytes, ``None`` where it is not measured.
 
-    Memory that Python already held and reuses does not count as added, so the figure is a lower bound. It is the
-    kernel's own peak; ``None`` where that cannot be reset, as in some sandboxes.
-    Blocks must not be nested: an inner block resets the peak of the outer one.
+    That of the process is the kernel's own peak, which some sandboxes do not reset. Memory that Python already held and
+    reuses does not count, so the figure is a lower bound. Blocks must not be nested: an inner block resets the peak of
+    the outer one.
+
+    Memory of the device is what this process holds after the block less what it held before, so that neighbours on a
+    card do not count. It is not known where the driver does not tell it for each process.
+
+    Parameters
+    ----------
+    device : whose memory is looked at beside that of the process.
+
+    Attributes
+    ----------
+    process_mb, device_mb : what the block added to the process at its peak, and on its device.
     """
 
-    def __init__(self) -> None:
-        self.peak_mb: float | None = None
-        self._start_bytes: int | None = None
+    def __init__(self, device: str = "cpu") -> None:
+        self._device = device
+        self.process_mb: float | None = None
+        self.device_mb: float | None = None
 
     def __enter__(self) -> Self:
-        """Start from the present size."""
+        """Start from what is used now."""
+        self._before_mb = process_memory_mb(self._device)
         self._start_bytes = _reset_peak()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Read the peak."""
+    def __exit__(self, *_: object) -> None:
+        """Read the added memory."""
         if self._start_bytes is not None:
-            self.peak_mb = max(0, _status_bytes("VmHWM:") - self._start_bytes) / BYTES_PER_MB
+            self.process_mb = max(0, _status_bytes("VmHWM:") - self._start_bytes) / BYTES_PER_MB
+        after_mb = process_memory_mb(self._device)
+        # A process that is listed afterwards and was not before held nothing then.
+        self.device_mb = None if after_mb is None else max(0.0, after_mb - (self._before_mb or 0.0))
 
 
 def _reset_peak() -> int | None:
@@ -68,39 +81,15 @@ def _status_bytes(field: str) -> int:
     raise OSError(f"{_STATUS} has no {field}")
 
 
-class AddedMemory:
-    """``with AddedMemory("cuda:0") as memory: ...`` then megabytes of 10^6 bytes, ``None`` where it is not measured.
+_REPEAT_S, _REPEATS, _MOST_REPEATS = 5.0, 3, 6
+_MOST_S = 60.0
+"""No further repeat is begun that would end later."""
 
-    Memory of the device is what this process holds after the block less what it held before, so that neighbours on a
-    card do not count. It is not known where the driver does not tell it for each process.
+_PRECISION = 0.05
+"""Half-width of the interval as a share of the figure that is precise enough."""
 
-    Attributes
-    ----------
-    process_mb, device_mb : what the block added to the process, and on its device.
-    """
-
-    def __init__(self, device: str) -> None:
-        self._device = device
-        self._peak = PeakMemory()
-        self.process_mb: float | None = None
-        self.device_mb: float | None = None
-
-    def __enter__(self) -> Self:
-        """Start from what is used now."""
-        self._before_mb = process_memory_mb(self._device)
-        self._peak.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Read the added memory."""
-        self._peak.__exit__(kind, error, traceback)
-        after_mb = process_memory_mb(self._device)
-        # A process that is listed afterwards and was not before held nothing then.
-        self.device_mb = None if after_mb is None else max(0.0, after_mb - (self._before_mb or 0.0))
-        self.process_mb = self._peak.peak_mb
-
+_ROUGH_S = 0.5
+"""For a check without a limit on energy: one repeat, which has no interval."""
 
 _BATCH_S = 0.01
 """Time of the runs between two readings: reading NVML takes a part of a millisecond, in which the device idles."""
@@ -112,102 +101,11 @@ _STANDS_STILL_S = 0.5
 _MOST_UNSURE = 0.9
 _CONFIDENCE = 0.95
 
-
-@dataclass(frozen=True, slots=True)
-class EnergyPlan:
-    """How long to measure.
-
-    Attributes
-    ----------
-    repeat_s : shortest time of one repeat in seconds, from an edge of the counter to another one.
-    repeats : enough where they tell the figure within `precision`, and on which side of the limit it is.
-    max_repeats : made where fewer do not tell.
-    max_s : seconds, after which no further repeat is begun.
-    precision : half-width of the interval as a share of the figure.
-    limit_mj : millijoules to decide; ``None`` without a limit.
-    """
-
-    repeat_s: float = 5.0
-    repeats: int = 3
-    max_repeats: int = 6
-    max_s: float = 60.0
-    precision: float = 0.05
-    limit_mj: float | None = None
-
-    @property
-    def shown_s(self) -> str:
-        """How long it takes, as text that follows what is measured; empty for less than a few seconds."""
-        least_s, most_s = self.repeats * self.repeat_s, self.max_repeats * self.repeat_s
-        return f" for {least_s:g} to {most_s:g} s" if self.repeats < self.max_repeats else ""
+Energy: TypeAlias = tuple[float, Interval | None]
+"""Millijoules of one run and their 95 % interval, which is ``None`` where they were measured only once."""
 
 
-ROUGH = EnergyPlan(repeat_s=0.5, repeats=1, max_repeats=1)
-"""For a check without a limit on energy: a figure in half a second, without an interval."""
-
-
-@dataclass(frozen=True, slots=True)
-class Energy:
-    """Millijoules of one run and their 95 % interval, which is ``None`` where they were measured only once."""
-
-    mj: float
-    ci: Interval | None
-
-
-def measure_energy(
-    call: Callable[[], object],
-    counter: Counter,
-    plan: EnergyPlan,
-    *,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Energy | None:
-    """Return the millijoules of one run: those of the whole device while runs follow each other, by their number.
-
-    The power of the idle device and of other processes is part of the figure.
-
-    A repeat begins and ends when the counter steps, since its value is exact only then. When it stepped is known up to
-    the time between two readings, and the interval holds what the device may have spent in that time, beside Student's
-    interval of the repeats. It is looked at twice at most, after `plan.repeats` and after the last repeat.
-
-    Parameters
-    ----------
-    call : one run.
-    counter : of the device that runs it.
-    plan : times and numbers of repeats.
-    clock : seconds.
-
-    Returns
-    -------
-    ``None`` where the counter cannot be read, or stands still.
-    """
-    started = clock()
-    runs = _Runs(call, counter, clock)
-    edge = runs.to_next_edge()
-    repeats: list[_Repeat] = []
-    while edge is not None:
-        end = runs.to_next_edge(edge.at_s + plan.repeat_s)
-        if end is None:
-            return None
-        repeats.append(_Repeat.between(edge, end))
-        energy = _figure(repeats)
-        one_more_s = end.at_s - started + (end.at_s - edge.at_s)
-        if len(repeats) == plan.max_repeats or one_more_s > plan.max_s:
-            return energy
-        if len(repeats) == plan.repeats and _told(energy, plan):
-            return energy
-        edge = end
-    return None
-
-
-def _told(energy: Energy, plan: EnergyPlan) -> bool:
-    """Whether the figure is precise enough, and its interval beside the limit."""
-    if energy.ci is None:
-        return plan.limit_mj is None
-    precise = energy.ci.high - energy.ci.low <= 2 * plan.precision * energy.mj
-    return precise and not (plan.limit_mj is not None and energy.ci.low <= plan.limit_mj < energy.ci.high)
-
-
-@dataclass(frozen=True, slots=True)
-class _Edge:
+class _Edge(NamedTuple):
     """A step of the counter.
 
     Attributes
@@ -226,67 +124,94 @@ class _Edge:
     idle_s: float
 
 
-class _Runs:
-    """Runs one after the other, with readings of the counter in between; small ones are run in batches."""
+def measure_energy(
+    call: Callable[[], object],
+    counter: Counter,
+    limit_mj: float | None,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Energy | None:
+    """Return the millijoules of one run: those of the whole device while runs follow each other, by their number.
 
-    def __init__(self, call: Callable[[], object], counter: Counter, clock: Callable[[], float]) -> None:
-        self._call, self._counter, self._clock = call, counter, clock
-        # The first run may load or compile, and says nothing about the next ones.
+    The power of the idle device and of other processes is part of the figure.
+
+    A repeat begins and ends when the counter steps, since its value is exact only then. When it stepped is known up to
+    the time between two readings, and the interval holds what the device may have spent in that time, beside Student's
+    interval of the repeats. It is looked at twice at most, after three and after six repeats of 5 s.
+
+    Parameters
+    ----------
+    call : one run.
+    counter : of the device that runs it.
+    limit_mj : millijoules to decide; ``None`` without a limit, where half a second gives a rough figure.
+    clock : seconds.
+
+    Returns
+    -------
+    ``None`` where the counter cannot be read, or stands still.
+    """
+    repeat_s, most = (_ROUGH_S, 1) if limit_mj is None else (_REPEAT_S, _MOST_REPEATS)
+    started = clock()
+    call()  # it may load or compile, and says nothing about the next ones
+    began, batch = clock(), 0
+    while batch == 0 or clock() - began < _BATCH_S:
         call()
-        began, runs = clock(), 0
-        while runs == 0 or clock() - began < _BATCH_S:
+        batch += 1
+    waits = clock() - began > _SLOWEST_STEP_S
+
+    def run_batch() -> int:
+        for _ in range(batch):
             call()
-            runs += 1
-        self._batch = runs
-        self._waits = clock() - began > _SLOWEST_STEP_S
+        return batch
 
-    def to_next_edge(self, not_before_s: float = -math.inf) -> _Edge | None:
-        """Make runs until that time and on until the counter steps; ``None`` if it is not readable or stands still."""
-        runs = 0
-        while self._clock() < not_before_s:
-            runs += self._run()
-        ran_until_s = seen_s = self._clock()
-        before_mj = self._counter()
-        while before_mj is not None and seen_s - ran_until_s < _STANDS_STILL_S:
-            # Taken before the reading, so that the gap is never too short.
-            last_s = seen_s
-            if not self._waits:
-                runs += self._run()
-            now_mj, seen_s = self._counter(), self._clock()
-            if now_mj is None:
-                return None
-            if now_mj != before_mj:
-                idle_s = seen_s - ran_until_s if self._waits else 0.0
-                return _Edge(now_mj, seen_s, seen_s - last_s, runs, idle_s)
-        return None
-
-    def _run(self) -> int:
-        for _ in range(self._batch):
-            self._call()
-        return self._batch
-
-
-@dataclass(frozen=True, slots=True)
-class _Repeat:
-    """Millijoules of one run, and by how many the edges leave them uncertain."""
-
-    mj: float
-    slack_mj: float
-
-    @classmethod
-    def between(cls, start: _Edge, end: _Edge) -> _Repeat:
-        """Take the edges for where they were seen; the power is that of the whole repeat."""
-        mj = (end.mj - start.mj) / end.runs
-        unsure = min((start.gap_s + end.gap_s + end.idle_s) / (end.at_s - start.at_s), _MOST_UNSURE)
+    next_edge = partial(_next_edge, run_batch, counter, clock, waits)
+    edge = next_edge(-math.inf)
+    repeats_mj: list[float] = []
+    slacks_mj: list[float] = []
+    while edge is not None and (end := next_edge(edge.at_s + repeat_s)) is not None:
+        took_s = end.at_s - edge.at_s
+        repeats_mj.append((end.mj - edge.mj) / end.runs)
+        unsure = min((edge.gap_s + end.gap_s + end.idle_s) / took_s, _MOST_UNSURE)
         # The true energy may lie below or above by `unsure` of itself, not of the figure.
-        return cls(mj, mj * unsure / (1.0 - unsure))
+        slacks_mj.append(repeats_mj[-1] * unsure / (1.0 - unsure))
+        mj, span = _figure(repeats_mj, slacks_mj)
+        enough = len(repeats_mj) == _REPEATS and span is not None and _is_decided(mj, span, limit_mj)
+        if enough or len(repeats_mj) == most or end.at_s - started + took_s > _MOST_S:
+            return mj, span
+        edge = end
+    return None
 
 
-def _figure(repeats: list[_Repeat]) -> Energy:
-    each = [repeat.mj for repeat in repeats]
-    mean = statistics.fmean(each)
-    if len(each) == 1:
-        return Energy(mean, None)
-    error = statistics.stdev(each) / math.sqrt(len(each))
-    reach = student_quantile(_CONFIDENCE, len(each) - 1) * error + statistics.fmean(one.slack_mj for one in repeats)
-    return Energy(mean, Interval(mean - reach, mean + reach))
+def _next_edge(
+    run_batch: Callable[[], int], counter: Counter, clock: Callable[[], float], waits: bool, not_before_s: float
+) -> _Edge | None:
+    """Make runs until that time and on until the counter steps; ``None`` if it is not readable or stands still."""
+    runs = 0
+    while clock() < not_before_s:
+        runs += run_batch()
+    ran_until_s = seen_s = clock()
+    before_mj = counter()
+    while before_mj is not None and seen_s - ran_until_s < _STANDS_STILL_S:
+        last_s = seen_s  # taken before the reading, so that the gap is never too short
+        runs += 0 if waits else run_batch()
+        now_mj, seen_s = counter(), clock()
+        if now_mj is None:
+            return None
+        if now_mj != before_mj:
+            return _Edge(now_mj, seen_s, seen_s - last_s, runs, seen_s - ran_until_s if waits else 0.0)
+    return None
+
+
+def _is_decided(mj: float, span: Interval, limit_mj: float | None) -> bool:
+    """Whether the figure is precise enough, and its interval beside the limit."""
+    is_precise = span.high - span.low <= 2 * _PRECISION * mj
+    return is_precise and not (limit_mj is not None and span.low <= limit_mj < span.high)
+
+
+def _figure(repeats_mj: list[float], slacks_mj: list[float]) -> Energy:
+    mean, n = statistics.fmean(repeats_mj), len(repeats_mj)
+    if n == 1:
+        return mean, None
+    error = statistics.stdev(repeats_mj) / math.sqrt(n)
+    reach = student_quantile(_CONFIDENCE, n - 1) * error + statistics.fmean(slacks_mj)
+    return mean, Interval(mean - reach, mean + reach)

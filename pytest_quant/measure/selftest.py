@@ -116,7 +116,7 @@ def run_selftest(
 
 
 _ABOUT_MACHINE = ("busy machine", "stolen time", "throttled")
-"""How the notes begin that `pytest_quant.measure.noise.machine_notes` makes."""
+"""How the notes begin that `pytest_quant.measure.latency_figures.machine_notes` makes."""
 
 
 def _disturbances(measured: Sequence[Sequence[LatencyResult]]) -> Iterator[str]:

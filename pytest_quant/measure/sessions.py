@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pytest_quant.backends import Engine, Feeds
 from pytest_quant.environment.gpu_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
-from pytest_quant.measure.block import Block, ByDevice, Call, time_block
 from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.interleave import Block, ByDevice, Call, time_block
 from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Pages

@@ -10,16 +10,22 @@ locks: who asks it to time holds the devices of the check alone, see `pytest_qua
 
 from __future__ import annotations
 
+import faulthandler
 import io
+import json
 import os
 import pickle
+import queue
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any, Self, TypeAlias, TypeVar
 
@@ -29,40 +35,25 @@ from pytest_quant.backends import Backend, backend_names, get_backend
 from pytest_quant.backends.apart import running_apart
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import LaunchError, QuantError
-from pytest_quant.measure.block import Block
-from pytest_quant.measure.sessions import TimingSubject
+from pytest_quant.measure.engines import usable_backend
+from pytest_quant.measure.interleave import Block
+from pytest_quant.measure.sessions import TimingSubject, open_sessions
 from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Model
 
 Answered = TypeVar("Answered")
 
-_MODULE = "pytest_quant.measure.timing_worker"
 _START = (
     "import json, sys; "
     "sys.path[:] = json.loads(open(sys.argv[1], 'rb').readline())['path']; "
-    f"from {_MODULE} import main; main()"
+    f"from {__name__} import serve; serve()"
 )
 """Packages are found where the process that wrote the file finds them: it may have been told by pytest, not by us."""
 
 _ENDS_WITHIN_S = 10.0
 _OWNER_ONLY = 0o600
 _NEXT = "the figures of this process stand for themselves; the text of the other one says what it could not open"
-
-
-class JobHeader(msgspec.Struct):
-    """The first line of the file of a job, readable without unpickling the rest.
-
-    Attributes
-    ----------
-    what : the candidate and its model, for messages.
-    devices : that it runs on, to be held alone meanwhile.
-    path : folders in which Python looks for packages.
-    """
-
-    what: str
-    devices: tuple[str, ...]
-    path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +84,14 @@ class TimingJob:
         ------
         LaunchError : a backend that is not registered, or a value in its options, exists in this process only.
         """
-        path = tuple(str(Path(folder).absolute()) for folder in sys.path)
-        header = JobHeader(self.candidate.built.name, self.devices, path)
+        name = self.candidate.built.name
+        header = {"name": name, "devices": self.devices, "path": [str(Path(folder).absolute()) for folder in sys.path]}
         content = io.BytesIO()
-        content.write(msgspec.json.encode(header) + b"\n")
+        content.write(json.dumps(header).encode() + b"\n")
         try:
             _Pickler(content, pickle.HIGHEST_PROTOCOL).dump(self)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            what = f"{header.what} can be timed in this process only"
-            raise failed(what, error, fix=_NEXT, kind=LaunchError) from error
+            raise failed(f"{name} can be timed in this process only", error, fix=_NEXT, kind=LaunchError) from error
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
         with open(descriptor, "wb") as written:  # noqa: PTH123 - a descriptor has no path
             written.write(content.getvalue())
@@ -116,10 +106,11 @@ class TimingJob:
         return job
 
 
-def read_header(file: Path) -> JobHeader:
-    """Return what a file of `TimingJob.save` says of itself."""
+def read_header(file: Path) -> tuple[str, tuple[str, ...]]:
+    """Return name and devices of the candidate in a file of `TimingJob.save`, without unpickling the rest."""
     with file.open("rb") as content:
-        return msgspec.json.decode(content.readline(), type=JobHeader)
+        header = json.loads(content.readline())
+    return header["name"], tuple(header["devices"])
 
 
 def _without_module(subject: TimingSubject) -> TimingSubject:
@@ -151,13 +142,6 @@ class _Unpickler(pickle.Unpickler):
 
 Request: TypeAlias = LatencyPlan | tuple[int, int] | None
 """A whole interleaved measurement by a plan; one block, by the number of its engine and its runs; or nothing more."""
-
-
-class TimingAnswer(msgspec.Struct, omit_defaults=True):
-    """What a request gave, encoded; or the words of the error that came in its place."""
-
-    value: msgspec.Raw = msgspec.Raw(b"\xc0")
-    error: str | None = None
 
 
 class TimingProcess:
@@ -194,7 +178,7 @@ class TimingProcess:
         ------
         LaunchError : it cannot be started, or cannot open an engine from the cache alone.
         """
-        self._what = read_header(self._file).what
+        self._what, _ = read_header(self._file)
         with ExitStack() as held:
             self._log: IO[str] = held.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
             self._process = self._start(held)
@@ -221,8 +205,7 @@ class TimingProcess:
     def _start(self, held: ExitStack) -> subprocess.Popen[str]:
         self._pipe, theirs = Pipe()
         held.callback(self._pipe.close)
-        limit = "0" if self._limit_s is None else f"{self._limit_s:g}"
-        command = (self._python, "-P", "-c", _START, str(self._file.absolute()), str(theirs.fileno()), limit)
+        command = (self._python, "-P", "-c", _START, str(self._file.absolute()), str(theirs.fileno()))
         try:
             return held.enter_context(
                 running_apart(command, self._log, [theirs.fileno()], self._cwd, self._environment)
@@ -250,16 +233,17 @@ class TimingProcess:
             if not self._pipe.poll(self._limit_s):
                 self._process.kill()
                 raise self._failure(words, f"it did not end within {self._limit_s:g} s")
-            answer = msgspec.msgpack.decode(self._pipe.recv_bytes(), type=TimingAnswer)
-        except (EOFError, OSError) as error:
+            answer = self._pipe.recv_bytes()
+        except (EOFError, OSError) as lost:
             code = self._process.wait()
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             lines = [line for line in self._written().splitlines() if line.strip()]
             last = lines[-1] if lines else "it wrote nothing"
-            raise self._failure(words, f"it died with {how}: {last}") from error
-        if answer.error is not None:
-            raise LaunchError(words, value=answer.error, fix=_NEXT)
-        return msgspec.msgpack.decode(answer.value, type=kind)
+            raise self._failure(words, f"it died with {how}: {last}") from lost
+        value, error = msgspec.msgpack.decode(answer, type=tuple[msgspec.Raw, str | None])
+        if error is not None:
+            raise LaunchError(words, value=error, fix=_NEXT)
+        return msgspec.msgpack.decode(value, type=kind)
 
     def _failure(self, words: str, value: str) -> QuantError:
         return failed(words, self._written(), value=value, fix=_NEXT, kind=LaunchError)
@@ -267,3 +251,40 @@ class TimingProcess:
     def _written(self) -> str:
         self._log.seek(0, os.SEEK_SET)
         return self._log.read()
+
+
+def serve() -> None:
+    """Open what the file on the command line describes, and answer requests until there are no more.
+
+    They are read in a thread of its own, which sleeps while there are none: when the other end of the pipe is gone,
+    because the process that asked was killed, it ends this one in the middle of whatever it does.
+    """
+    file, descriptor = sys.argv[1:]
+    # Ctrl-C reaches the whole group of a terminal; whoever asked decides when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable()
+    os.set_inheritable(int(descriptor), False)
+    pipe = Connection(int(descriptor))
+    pending: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    threading.Thread(target=_read_requests, args=(pipe, pending), name="quant-requests", daemon=True).start()
+    try:
+        job = TimingJob.load(Path(file))
+        for subject in (job.reference, job.candidate):
+            subject.built.backend.before_loading(subject.built.spec)
+            usable_backend(subject.built.spec, subject.built.backend)
+        with open_sessions(job.reference, job.candidate, job.plan.pages) as sessions:
+            pipe.send_bytes(msgspec.msgpack.encode((None, None)))
+            while (request := pending.get()) is not None:
+                value = sessions.measure(request) if isinstance(request, LatencyPlan) else sessions.block(*request)
+                pipe.send_bytes(msgspec.msgpack.encode((value, None)))
+    except QuantError as error:
+        pipe.send_bytes(msgspec.msgpack.encode((None, str(error))))
+
+
+def _read_requests(pipe: Connection, pending: queue.SimpleQueue[Request]) -> None:
+    while True:
+        try:
+            request = pipe.recv_bytes()
+        except (EOFError, OSError):
+            os._exit(0)
+        pending.put(msgspec.msgpack.decode(request, type=Request))

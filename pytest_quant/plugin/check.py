@@ -19,7 +19,7 @@ from pytest_quant.history.rows import way_of_timing
 from pytest_quant.history.selftests import DEFAULT, RunnerNoise, session_noise
 from pytest_quant.marks.check import fill_in
 from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
-from pytest_quant.measure.measurement import Measurement
+from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import LaunchCount
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of

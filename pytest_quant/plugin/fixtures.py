@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_quant.backends import Engine
     from pytest_quant.marks.keys import ModelSource
-    from pytest_quant.measure.measurement import Measurement
+    from pytest_quant.measure.bench import Measurement
     from pytest_quant.spec import Calibration, Dataset
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_quant.errors import LaunchError
 from pytest_quant.marks.marked import is_marked
-from pytest_quant.measure.measurement import Measurement
+from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.plugin.collect import STATE
 from pytest_quant.plugin.settings import settings_of

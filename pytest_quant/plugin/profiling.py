@@ -45,7 +45,7 @@ class Profiling:
         """Profile in the place of the body. Raises pytest's `Skipped`, so that neither body nor verdict comes."""
         import msgspec
 
-        from pytest_quant.measure.measurement import Measurement
+        from pytest_quant.measure.bench import Measurement
         from pytest_quant.plugin.check import session_of
 
         measurement = item.funcargs.get("quant")

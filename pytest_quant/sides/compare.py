@@ -323,7 +323,7 @@ class PairTimer:
         """
         files = [_described(left, nodeid) for left, nodeid in (base, head)]
         headers = [read_header(file) for file in files]
-        devices = {device for header in headers for device in header.devices}
+        devices = {device for _, of_side in headers for device in of_side}
         plan = LatencyPlan(max_s=self.max_s, seed=zlib.crc32(head[1].encode()))
 
         def launch(place: int) -> TimingProcess:
@@ -339,7 +339,7 @@ class PairTimer:
         def one_pair(number: int) -> TimedPair:
             with ExitStack() as held:
                 held.enter_context(self.locks.exclusive(*devices))
-                held.enter_context(self.steps.show(f"timing {headers[1].what} of both commits, pair {number + 1}"))
+                held.enter_context(self.steps.show(f"timing {headers[1][0]} of both commits, pair {number + 1}"))
                 return time_pair(
                     held.enter_context(launch(0)), held.enter_context(launch(1)), plan, seed=plan.seed + number
                 )

@@ -8,6 +8,7 @@ what is wrong an `AssertionError`.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pytest_quant.backends.ort.libraries import loading_trouble
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.environment.gpu import cuda_gpu, find_gpus, has_nvml
 from pytest_quant.environment.gpu_state import clock_reader, process_memory_mb
-from pytest_quant.measure.resources import ROUGH, EnergyPlan, measure_energy
+from pytest_quant.measure.resources import measure_energy
 from tests.gpu.report import Found
 
 MB = 1_000_000
@@ -144,14 +145,15 @@ def energy() -> str:
     with energy_counter("cuda:0") as counter:
         if counter is None or counter() is None:
             raise Lacking("this GPU has no energy counter")
-        short = [found.mj for _ in range(5) if (found := measure_energy(product, counter, ROUGH)) is not None]
-        long = measure_energy(product, counter, EnergyPlan())
+        short = [rough[0] for _ in range(5) if (rough := measure_energy(product, counter, None)) is not None]
+        long = measure_energy(product, counter, math.inf)
     assert short, "the counter stands still"
     assert long is not None, "the counter stands still"
-    assert long.ci is not None
-    spread = (max(short) - min(short)) / long.mj
+    mj, span = long
+    assert span is not None
+    spread = (max(short) - min(short)) / mj
     return (
-        f"{long.mj:.1f} mJ a product [{long.ci.low:.1f}, {long.ci.high:.1f}] over 5 s and more; over 0.5 s "
+        f"{mj:.1f} mJ a product [{span.low:.1f}, {span.high:.1f}] over 5 s and more; over 0.5 s "
         f"{', '.join(f'{one:.1f}' for one in short)} mJ, which lie {spread:.1%} apart"
     )
 

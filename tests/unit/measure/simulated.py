@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from pytest_quant.measure.noise import MachineState
+from pytest_quant.measure.latency_figures import MachineState
 
 BURST_NS = 50_000_000
 BURST_SLOWDOWN = 1.5

@@ -15,8 +15,8 @@ from pytest_quant.backends import TF32, Availability, Engine, Offer, with_tf32
 from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import sessions
+from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.latency import measure
-from pytest_quant.measure.measurement import Measurement
 from pytest_quant.readers import FLAG, Key
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, LatencyPlan

@@ -40,7 +40,7 @@ def launched(
     tools = Tools(Cache(folder / "cache"), steps, DeviceLocks(pytest.fail))
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
     found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
-    assert not [child for child in psutil.Process().children() if "timing_worker" in " ".join(child.cmdline())]
+    assert not [child for child in psutil.Process().children() if "timing_process" in " ".join(child.cmdline())]
     return found
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.measure.block import ByDevice
+from pytest_quant.measure.interleave import ByDevice
 from pytest_quant.measure.latency import measure
-from pytest_quant.measure.noise import MachineState
+from pytest_quant.measure.latency_figures import MachineState
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.stats.ratio import runs_needed

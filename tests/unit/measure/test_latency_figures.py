@@ -1,15 +1,31 @@
-"""From raw runs to the figures of a result."""
+"""The figures of a latency, all from the same rounds, and the signs of noise beside them."""
 
 from __future__ import annotations
+
+import statistics
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pytest_quant.measure.block import Block
-from pytest_quant.measure.latency_figures import latency_figures
-from pytest_quant.result import LatencyResult
-from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.ratio import runs_needed
+from pytest_quant.measure.interleave import Block, Warm, unsettled
+from pytest_quant.measure.latency import _decided
+from pytest_quant.measure.latency_figures import (
+    MachineState,
+    _times_throttled,
+    budget_reasons,
+    latency_figures,
+    machine_notes,
+    null_reasons,
+    read_machine,
+    widening,
+)
+from pytest_quant.result import Blocks, Interval, LatencyResult
+from pytest_quant.spec import LatencyPlan, Spread
+from pytest_quant.stats.ratio import Estimate, percentile_bounds, runs_needed
+from pytest_quant.stats.rounds import JudgedRounds, judge_ratio, judge_rounds
+from pytest_quant.stats.sequential import Looks
 
 ROUNDS = 10
 
@@ -29,3 +45,222 @@ def test_a_percentile_is_stated_from_enough_runs(runs: int, *, p90: bool, p99: b
     for percentile, stated, value in ((90, p90, found.candidate_p90_ms), (99, p99, found.candidate_p99_ms)):
         expected = float(np.percentile(times_ns / 1e6, percentile))
         assert value == (pytest.approx(expected) if stated else None)
+
+
+PLAN = LatencyPlan(batch_size=3, confidence=0.9, seed=5, max_latency_ms=((95.0, 1.0), (50.0, 1.0)))
+
+
+def blocks(scale: float, seed: int, rounds: int = 12) -> list[Block]:
+    """Rounds of 20 runs about `scale` milliseconds, each after a cold run of twice as long."""
+    random = np.random.default_rng(seed)
+    return [
+        Block(int(2e6 * scale), tuple(int(1e6 * scale * value) for value in random.normal(1.0, 0.01, 20)))
+        for _ in range(rounds)
+    ]
+
+
+def test_every_figure_of_a_latency() -> None:
+    """Medians of rounds, their ratio with its interval, percentiles of all runs, in milliseconds."""
+    reference, null, candidate = blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3)
+    found = latency_figures(reference, null, candidate, PLAN)
+    ref_ns, null_ns, cand_ns = (
+        [statistics.median(one.runs_ns) for one in side] for side in (reference, null, candidate)
+    )
+    runs_ms = [run / 1e6 for one in candidate for run in one.runs_ns]
+    looks, known = Looks(8, 8, 40, 0.9), PLAN.sessions
+    logs = [np.log(side) for side in (ref_ns, null_ns, cand_ns)]
+    ratio, of_null = judge_ratio(logs[0], logs[1], logs[2], looks, known)
+    of_p50 = judge_rounds(logs[2], (logs[2],), looks, ratio.session_sd)
+    speedup, null_ratio, p50 = (
+        Estimate(*(float(np.exp(one).item()) for one in (found.span.value, found.span.low, found.span.high)))
+        for found in (ratio, of_null, of_p50)
+    )
+    expected = LatencyResult(
+        batch_size=3,
+        rounds=12,
+        reference=Blocks(tuple(one.runs_ns for one in reference), (4_000_000,) * 12),
+        null=Blocks(tuple(one.runs_ns for one in null), (4_000_000,) * 12),
+        candidate=Blocks(tuple(one.runs_ns for one in candidate), (2_000_000,) * 12),
+        reference_p50_ms=statistics.median(ref_ns) / 1e6,
+        candidate_p50_ms=statistics.median(cand_ns) / 1e6,
+        candidate_p90_ms=float(np.percentile(runs_ms, 90)),
+        candidate_p99_ms=float(np.percentile(runs_ms, 99)),
+        percentile_bounds_ms=(
+            (50.0, p50.low / 1e6, p50.high / 1e6),
+            *((one, *percentile_bounds(runs_ms, one, confidence=0.9, clusters=12)) for one in (90.0, 95.0, 99.0)),
+        ),
+        speedup=speedup.value,
+        speedup_ci=Interval(speedup.low, speedup.high),
+        null_ratio_ci=Interval(null_ratio.low, null_ratio.high),
+        half_width_pct=100.0 * (speedup.high - speedup.low) / 2.0 / speedup.value,
+        confidence=0.9,
+        looks=2,
+        session_sd=float(ratio.session_sd.item()),
+        effective_rounds=float(ratio.effective_rounds.item()),
+        widened=widening(ratio, 12, PLAN),
+        sets=(12,),
+    )
+    for field in fields(LatencyResult):
+        value = getattr(expected, field.name)
+        numeric = isinstance(value, (int, float)) or field.name == "percentile_bounds_ms"
+        if field.name == "percentile_bounds_ms":
+            assert [list(one) for one in found.percentile_bounds_ms] == [pytest.approx(list(one)) for one in value]
+        else:
+            assert getattr(found, field.name) == (pytest.approx(value) if numeric else value), field.name
+
+
+def test_reasons_stand_beside_the_figures() -> None:
+    """A null that is off, and too few rounds."""
+    found = latency_figures(blocks(2.0, 1, 4), blocks(3.0, 2, 4), blocks(1.0, 3, 4), PLAN)
+    assert found.reasons == (*null_reasons(found.null_ratio_ci), *budget_reasons(4, PLAN))
+    assert len(found.reasons) == 2
+
+
+@pytest.mark.parametrize(
+    ("null", "told"),
+    [
+        (Interval(1.0201, 1.5), ("[1.020, 1.500]",)),
+        (Interval(1.02, 1.5), ()),
+        (Interval(0.5, 0.9803), ("[0.500, 0.980]",)),
+        (Interval(0.5, 0.9804), ()),
+    ],
+)
+def test_a_null_that_is_off(null: Interval, told: tuple[str, ...]) -> None:
+    """By more than 2 % either way, with its interval."""
+    assert null_reasons(null) == tuple(
+        f"the null is off: a second session of the reference took {span} times as long as the first" for span in told
+    )
+
+
+def test_too_few_rounds() -> None:
+    """With the time there was, and how many it takes."""
+    plan = LatencyPlan(confidence=0.95, max_s=1.25)
+    assert budget_reasons(5, plan) == ("too few rounds within 1.25 s: 5, and 95 % confidence needs 6",)
+    assert budget_reasons(6, plan) == ()
+
+
+def test_engines_that_did_not_settle_are_named() -> None:
+    """With the seconds that they had."""
+    settled, not_yet = (Warm(Block(1, ()), 1.0, settled=is_settled) for is_settled in (True, False))
+    plan = LatencyPlan(max_warmup_s=0.5, max_s=100.0)
+    assert list(unsettled([settled, not_yet, not_yet], plan)) == [
+        "warm-up: the null had not settled after 0.5 s",
+        "warm-up: the candidate had not settled after 0.5 s",
+    ]
+
+
+FOUND = replace(
+    latency_figures(blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3), PLAN),
+    speedup_ci=Interval(1.5, 2.5),
+    half_width_pct=2.0,
+    percentile_bounds_ms=((50.0, 1.0, 2.0), (99.0, 3.0, None)),
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "plan", "decided"),
+    [
+        (FOUND, LatencyPlan(precision=0.02), True),
+        (FOUND, LatencyPlan(precision=0.0199), False),
+        (replace(FOUND, reasons=("x",)), LatencyPlan(precision=0.02), False),
+        (FOUND, LatencyPlan(min_speedup=1.5), True),
+        (FOUND, LatencyPlan(min_speedup=1.51), False),
+        (FOUND, LatencyPlan(min_speedup=2.5), False),
+        (FOUND, LatencyPlan(min_speedup=2.51), True),
+        (FOUND, LatencyPlan(max_latency_ms=((50.0, 2.0),)), True),
+        (FOUND, LatencyPlan(max_latency_ms=((50.0, 1.9),)), False),
+        (FOUND, LatencyPlan(max_latency_ms=((50.0, 1.0),)), False),
+        (FOUND, LatencyPlan(max_latency_ms=((50.0, 0.9),)), True),
+        (FOUND, LatencyPlan(max_latency_ms=((99.0, 2.9),)), True),
+        (FOUND, LatencyPlan(max_latency_ms=((99.0, 9.0),)), False),
+        (FOUND, LatencyPlan(min_speedup=1.0, max_latency_ms=((50.0, 1.5),)), False),
+        (FOUND, LatencyPlan(min_speedup=2.0, max_latency_ms=((50.0, 9.0),)), False),
+        (FOUND, LatencyPlan(min_speedup=1.0, max_latency_ms=((50.0, 9.0),)), True),
+    ],
+)
+def test_when_everything_is_decided(found: LatencyResult, plan: LatencyPlan, decided: bool) -> None:
+    """Each limit outside of its interval, as the verdict will have it; without limits, a precise speedup."""
+    assert _decided(found, plan) is decided
+
+
+STEADY = [100.0, 101.0] * 12
+
+
+def judged(candidate: list[float], reference: list[float], sd: float = 0.005, null: float = 1.0) -> JudgedRounds:
+    """The ratio of two engines; every round of the null takes `null` times the reference's."""
+    times = [np.log(side) for side in (reference, null * np.array(reference), candidate)]
+    return judge_ratio(times[0], times[1], times[2], Looks(), Spread(sd, 4.0))[0]
+
+
+@pytest.mark.parametrize(("sd", "off"), [(0.004, True), (0.005, True), (0.01, False)])
+def test_a_runner_whose_sessions_differ_more_tolerates_more(sd: float, *, off: bool) -> None:
+    """Four standard deviations: what they explain widens the interval, and accuses nobody."""
+    assert bool(null_reasons(Interval(1.021, 1.05), sd)) is off
+
+
+def test_what_widens_an_interval_is_one_sentence() -> None:
+    """Sessions, that the null shows more than was known, and rounds that are alike, each as far as it counts."""
+    plan = LatencyPlan()
+    known = widening(judged(STEADY, STEADY), 24, plan)
+    assert known == "the 95 % interval allows for sessions that differ by 0.45 % (standard deviation)"
+    shown = widening(judged(STEADY, STEADY, null=1.02), 24, plan)
+    assert shown == f"{known.replace('0.45', '0.99')} that this launch's null shows"
+    waves = [100.0] * 12 + [104.0] * 12
+    alike = widening(judged(waves, STEADY), 24, plan)
+    assert alike.startswith(
+        f"{known} and for rounds that are not independent: a round's ratio resembles the one before"
+    )
+    assert alike.endswith("24 rounds tell as much as 1.3 independent ones")
+    assert widening(judged(STEADY, STEADY, sd=0.0), 24, plan) == ""
+
+
+BEFORE = MachineState(at_s=100.0, own_s=5.0, busy_s=50.0, stolen_s=1.0, throttled=3, processors=4)
+ALONE = replace(BEFORE, at_s=110.0, own_s=15.0, busy_s=60.0)
+
+
+@pytest.mark.parametrize(
+    ("after", "noted"),
+    [
+        (ALONE, []),
+        (replace(ALONE, busy_s=62.0), []),
+        (replace(ALONE, busy_s=75.0), ["busy machine: other processes used 1.5 of 4 processors"]),
+        (replace(ALONE, stolen_s=1.3), []),
+        (replace(ALONE, stolen_s=3.0), ["stolen time: the hypervisor took 5 % of the processors' time"]),
+        (replace(ALONE, throttled=5), ["throttled: a CPU limit of the control group stopped this process 2 times"]),
+        (BEFORE, []),
+    ],
+)
+def test_differences_of_the_counters_are_noted(after: MachineState, noted: list[str]) -> None:
+    """Ten seconds on four processors: 15 s of others' work is 1.5 processors, 2 s stolen of 40 is 5 %."""
+    assert list(machine_notes(BEFORE, after)) == noted
+
+
+def test_the_counters_of_this_machine_can_be_read() -> None:
+    """They only grow, and there is a processor."""
+    first, second = read_machine(), read_machine()
+    assert first.processors >= 1
+    assert second.at_s >= first.at_s
+    assert second.own_s >= first.own_s > 0.0
+    assert second.busy_s >= first.busy_s > 0.0
+
+
+@pytest.mark.parametrize(
+    ("listed", "group", "times"),
+    [
+        ("0::/user.slice/tests.scope\n", "user.slice/tests.scope", 7),
+        ("1:name=systemd:/x\n0::/\n", "", 7),
+        ("4:cpu,cpuacct:/docker/abc\n", "docker/abc", 0),
+        ("0::/elsewhere\n", "here", 0),
+    ],
+)
+def test_the_limit_of_a_control_group_is_read_where_there_is_one(
+    listed: str, group: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the kernel lists it in ``/proc/self/cgroup``; groups of version 1 and missing files count as 0."""
+    proc, groups = tmp_path / "proc", tmp_path / "groups"
+    proc.write_text(listed)
+    (groups / group).mkdir(parents=True)
+    (groups / group / "cpu.stat").write_text("usage_usec 5\nnr_periods 9\nnr_throttled 7\n")
+    places = {"/proc/self/cgroup": proc, "/sys/fs/cgroup": groups}
+    monkeypatch.setattr("pytest_quant.measure.latency_figures.Path", lambda first, *rest: Path(places[first], *rest))
+    assert _times_throttled() == times

@@ -17,10 +17,10 @@ from pytest_quant.backends.readback import LayerTime
 from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
 from pytest_quant.measure import layers
+from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import BuiltEngine, Tools
 from pytest_quant.measure.layers import profile_layers
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pytest_quant.measure.measurement import reopened
+from pytest_quant.measure.bench import reopened
 from pytest_quant.spec import LatencyPlan
 from tests.unit.measure import test_pipeline
 

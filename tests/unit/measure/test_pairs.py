@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from pytest_quant.measure.block import Block, time_block
+from pytest_quant.measure.interleave import Block, time_block
 from pytest_quant.measure.pairs import CANDIDATE, MOST_VOID, NULL, PairedTimes, TimedPair, time_pair, time_pairs
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK

@@ -16,11 +16,10 @@ from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
 from pytest_quant.measure import engines, pipeline
+from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
-from pytest_quant.measure.measurement import Measurement
 from pytest_quant.measure.pipeline import measure_check
-from pytest_quant.measure.resources import Energy
 from pytest_quant.result import Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
     Calibration,
@@ -99,7 +98,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
     monkeypatch.setattr(pipeline, "time_check", time_check)
     monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(float))
     monkeypatch.setattr(
-        pipeline, "measure_energy", lambda call, _, plan: Energy(float(len(call()["y"])), Interval(0.0, plan.repeat_s))
+        pipeline, "measure_energy", lambda call, _, limit_mj: (float(len(call()["y"])), Interval(0.0, limit_mj or 0.5))
     )
     return found
 
@@ -267,7 +266,7 @@ def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: li
     ("limit_mj", "repeat_s", "step"),
     [
         (None, 0.5, "measuring the energy of played-int8-static"),
-        (3.0, 5.0, "measuring the energy of played-int8-static for 15 to 30 s"),
+        (3.0, 3.0, "measuring the energy of played-int8-static for 15 to 30 s"),
     ],
 )
 @pytest.mark.usefixtures("timed")

@@ -1,22 +1,28 @@
-"""What a candidate takes."""
+"""What a candidate takes, and the memory that a block adds."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
+from pytest_quant.measure import resources as measured
 from pytest_quant.measure.batching import Batched
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import OpenEngine
 from pytest_quant.measure.pipeline import find_resources
-from pytest_quant.measure.resources import AddedMemory, Energy
+from pytest_quant.measure.resources import AddedMemory
 from pytest_quant.result import Interval, Resources
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 from tests.support.nvml_stub import NvmlStub, StubCard
+
+MB = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ def found(engine: Sized) -> Resources:
     """The resources of `engine`, beside a reference of four megabytes."""
     memory = AddedMemory("cpu")
     memory.process_mb, memory.device_mb = 7.0, 90.0
-    return find_resources(opened(engine), opened(Sized(4_000_000)), memory, Energy(12.5, Interval(12.0, 13.0)))
+    return find_resources(opened(engine), opened(Sized(4_000_000)), memory, (12.5, Interval(12.0, 13.0)))
 
 
 def test_every_figure_is_in_its_unit() -> None:
@@ -108,3 +114,54 @@ def test_the_plan_of_another_product_is_not_measured() -> None:
     other = found(Sized(1_500_000, simulated=True, plan_of="Another"))
     assert (other.size_mb, other.build_s, other.build_memory_mb, other.plan_of) == (None, None, None, "Another")
     assert (other.calibration_s, other.reference_size_mb) == (1.0, 4.0)
+
+
+@pytest.fixture(autouse=True)
+def garbage_of_other_tests_is_gone() -> Iterator[None]:
+    """Memory that the collector frees amid the block would be taken off what the block adds."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _use(size_mb: int) -> int:
+    """Touch so many megabytes, and give them back."""
+    return int(np.ones(size_mb * MB, dtype=np.uint8).sum())
+
+
+def test_the_peak_counts_memory_that_was_given_back() -> None:
+    """200 MB that are free again at the end were the peak."""
+    with AddedMemory() as found:
+        _use(200)
+    assert found.process_mb is not None
+    assert 180 <= found.process_mb <= 260
+
+
+def test_added_memory_holds_what_was_allocated() -> None:
+    """200 megabytes that are written show up; a CPU has no device memory."""
+    with AddedMemory("cpu") as memory:
+        held = np.ones(200 * MB, dtype=np.uint8)
+    assert memory.process_mb is not None
+    assert 180 <= memory.process_mb <= 260
+    assert memory.device_mb is None
+    assert held.size == 200 * MB
+
+
+def test_an_earlier_peak_does_not_count() -> None:
+    """What was used before the block is not the block's."""
+    _use(300)
+    with AddedMemory() as found:
+        _use(20)
+    assert found.process_mb is not None
+    assert found.process_mb <= 60
+
+
+@pytest.mark.parametrize("file", ["missing/clear_refs", "ignored"])
+def test_a_peak_that_cannot_be_reset_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str) -> None:
+    """A sandbox that accepts the reset and does nothing would report the largest earlier block."""
+    monkeypatch.setattr(measured, "_CLEAR_REFS", tmp_path / file)
+    _use(300)
+    with AddedMemory() as found:
+        _use(20)
+    assert found.process_mb is None
