@@ -66,7 +66,7 @@ def memory_by_pycuda() -> str:
     if find_spec("pycuda") is None:
         raise Lacking("pycuda is not installed")
     _need_driver()
-    from pytest_quant.backends.cuda.pycuda_memory import PycudaMemory
+    from pytest_quant.backends.cuda.memory import PycudaMemory
 
     return _there_and_back(PycudaMemory(0))
 
@@ -171,13 +171,13 @@ def _need_driver() -> None:
 
 def _cuda_bindings() -> DeviceMemory:
     _need_driver()
-    from pytest_quant.backends.cuda.cuda_python_memory import CudaPythonMemory, load_runtime
+    from pytest_quant.backends.cuda.memory import load_runtime
 
     try:
         runtime = load_runtime()
     except ImportError as error:
         raise Lacking(f"cuda-bindings: {error}") from error
-    return CudaPythonMemory(runtime, 0)
+    return DeviceMemory(runtime, 0)
 
 
 def cuda_torch() -> Any:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from pytest_quant.backends.apart import ApartError, call_apart
-from pytest_quant.backends.cuda.memory import DeviceMemory
+from pytest_quant.backends.cuda.memory import DeviceMemory, PycudaMemory, load_runtime
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import driver_too_old, installed_version, memory_libraries
 from pytest_quant.environment.gpu import cuda_gpus, has_nvml
@@ -54,13 +54,7 @@ def open_device(index: int = 0, library: str = "") -> DeviceMemory:
 def _opened(name: str, index: int) -> DeviceMemory:
     # pycuda's context must be given back while its module is whole.
     atexit.register(_opened.cache_clear)
-    if name == "pycuda":
-        from pytest_quant.backends.cuda.pycuda_memory import PycudaMemory
-
-        return PycudaMemory(index)
-    from pytest_quant.backends.cuda.cuda_python_memory import CudaPythonMemory, load_runtime
-
-    return CudaPythonMemory(load_runtime(), index)
+    return PycudaMemory(index) if name == "pycuda" else DeviceMemory(load_runtime(), index)
 
 
 _BAD = ("[ERROR]", "[INTERNAL_ERROR]")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.backends.cuda.cuda_python_memory import STICKY
+from pytest_quant.backends.cuda.memory import STICKY
 from tests.support import tensorrt_bindings
 from tests.support.fake_tensorrt import FakeCuda, HostMemory, make
 from tests.support.fake_tensorrt.contract import differences, read, read_real
@@ -177,7 +177,7 @@ def test_errors_that_cuda_does_not_recover_from_are_those_that_it_names(cuda: di
 
 EACH_CALL = """
 import numpy as np
-from pytest_quant.backends.cuda.cuda_python_memory import CudaPythonMemory, load_runtime
+from pytest_quant.backends.cuda.memory import DeviceMemory, load_runtime
 from pytest_quant.errors import BuildError
 
 real = load_runtime()
@@ -187,9 +187,8 @@ class Opened:
     def __getattr__(self, name):
         return getattr(real, name)
 
-memory = CudaPythonMemory(Opened(), 0)
+memory = DeviceMemory(Opened(), 0)
 array = np.zeros(4, np.float32)
-memory._locked[array.ctypes.data] = array
 calls = {
     "cudaMalloc": lambda: memory.allocate(16),
     "cudaFree": lambda: memory.free(4096),

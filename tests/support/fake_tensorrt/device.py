@@ -1,15 +1,15 @@
-"""The real `CudaPythonMemory` over a fake runtime of CUDA, that knows whether its context is current."""
+"""The real `DeviceMemory` over a fake runtime of CUDA, that knows whether its context is current."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_quant.backends.cuda.cuda_python_memory import CudaPythonMemory
+from pytest_quant.backends.cuda.memory import DeviceMemory
 from tests.support.fake_tensorrt.cuda import FakeCuda
 
 
-class HostMemory(CudaPythonMemory):
+class HostMemory(DeviceMemory):
     """Device memory that is memory of this process, on a device with room for `capacity_bytes`."""
 
     name = "host"
