@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 import onnx
 
 from pytest_quant.backends.base import Engine
-from pytest_quant.backends.onnx_files import all_nodes, model_file, names_made_of, normalized, read_graph
+from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files.graphs import all_nodes, constant_names
+from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized
 from pytest_quant.backends.readback import Role, node_name
 
 _REFORMATS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "ReorderInput", "ReorderOutput"})
@@ -43,7 +45,7 @@ class _Source:
     """Places of nodes by their names and by those of their outputs."""
 
     def __post_init__(self) -> None:
-        constants = {tensor.name for tensor in self.graph.initializer}
+        constants = constant_names(self.graph)
         self.tensors = {value.name for value in self.graph.input} | constants
         for place, node in enumerate(self.graph.node):
             self.names.append(node_name(node.name, tuple(node.output)))

@@ -5,13 +5,12 @@ The steps, in this order, each on the graph and on the bodies of If, Loop and Sc
 1. Functions that the file defines are inlined. The nodes of a call are called ``call/node``.
 2. A name that a body shares with the graph around it or another body gets a number there.
 3. Initializers that are listed as inputs too, as files before IR version 4 must, leave the list of inputs.
-4. Sparse initializers become dense ones.
-5. Constant nodes become initializers. A sparse one stays, and one whose value leaves the graph as it is.
-6. What reads an Identity of an initializer reads the initializer.
-7. The opset is raised, where one is asked for, by ONNX's own converter.
-8. Shapes are inferred.
+4. Constant nodes become initializers. A sparse one stays, and one whose value leaves the graph as it is.
+5. What reads an Identity of an initializer reads the initializer.
+6. The opset is raised, where one is asked for, by ONNX's own converter.
+7. Shapes are inferred.
 
-Step 7 may round otherwise, see `check_same`; the others change no value, bit for bit.
+Step 6 may round otherwise, see `check_same`; the others change no value, bit for bit.
 The same file gives the same graph and the same names each time. Tensors of the outer graph
 keep their names.
 """
@@ -22,6 +21,7 @@ import re
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -29,23 +29,23 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
 
-from pytest_quant.backends.onnx_files.read import (
+from pytest_quant.backends.onnx_files import read_graph, write_model
+from pytest_quant.backends.onnx_files.graphs import (
+    STANDARD,
     all_graphs,
+    constant_names,
     defined_names,
     fresh_name,
-    read_graph,
+    opset_of,
     rename_reads,
-    write_model,
+    replace_nodes,
 )
 from pytest_quant.backends.runtime import failed, told
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import EngineSpec
 
 _LONGEST = 400
-"""A large model has thousands of nodes, and one message is not the place for them."""
-
-
-_STANDARD = ("", "ai.onnx")
+"""Letters of a message that lists nodes: a large model has thousands of them."""
 
 _CONSTANTS: dict[str, type] = {
     **dict.fromkeys(("value_float", "value_floats"), np.float32),
@@ -62,8 +62,9 @@ def check_excluded(spec: EngineSpec, names: Collection[str]) -> None:
     """Raise `UsageError` when `spec` excludes a node that is not `names`, so that nothing would be left in float."""
     for name in spec.exclude:
         if name not in names:
+            near = nearest(name, names) if names else "none: its nodes have no names; give them some before export"
             message = f"exclude names a node that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=_some(name, names))
+            raise UsageError(message, value=repr(name), allowed=shorten(near, _LONGEST, placeholder=" ..."))
 
 
 def names_made_of(name: str, model: onnx.ModelProto, candidates: Collection[str]) -> set[str]:
@@ -88,18 +89,6 @@ def names_made_of(name: str, model: onnx.ModelProto, candidates: Collection[str]
     return names
 
 
-def _some(name: str, names: Collection[str]) -> str:
-    if not names:
-        return "none: its nodes have no names; give them some before export"
-    near = nearest(name, names)
-    return near if len(near) < _LONGEST else f"{near[:_LONGEST]} ... ({len(names)} nodes)"
-
-
-def opset_of(model: onnx.ModelProto) -> int:
-    """Return the version of the standard operators; 0 for a model that imports none."""
-    return max((entry.version for entry in model.opset_import if entry.domain in _STANDARD), default=0)
-
-
 def write_normalized(source: Path, target: Path, *, opset: int | None = None) -> None:
     """Write the model in `source` in its normal form to `target`; the source stays as it is.
 
@@ -122,14 +111,13 @@ def write_normalized(source: Path, target: Path, *, opset: int | None = None) ->
 
 
 def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return `model` with steps 1 to 6 done; `model` itself may be changed. External data need not be loaded."""
+    """Return `model` with steps 1 to 5 done; `model` itself may be changed. External data need not be loaded."""
     if model.functions:
         _name_calls(model)
         model = inliner.inline_local_functions(model)
     end_sharing(model.graph)
     for graph in all_graphs(model.graph):
         _drop_inputs_with_values(graph)
-        _fill_sparse(graph)
         _take_out_constants(graph)
         _read_through_identities(graph)
     model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
@@ -153,8 +141,7 @@ def _rename_defined(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
     if not names:
         return
     rename_reads(graph.node, names)
-    values = [*graph.input, *graph.output, *graph.value_info, *graph.initializer]
-    for value in (*values, *(sparse.values for sparse in graph.sparse_initializer)):
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         value.name = names.get(value.name, value.name)
     for node in graph.node:
         for place, name in enumerate(node.output):
@@ -180,24 +167,11 @@ def _name_calls(model: onnx.ModelProto) -> None:
 
 
 def _drop_inputs_with_values(graph: onnx.GraphProto) -> None:
-    valued = {tensor.name for tensor in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+    valued = constant_names(graph) | {one.values.name for one in graph.sparse_initializer}
     inputs = [value for value in graph.input if value.name not in valued]
     if len(inputs) < len(graph.input):
         del graph.input[:]
         graph.input.extend(inputs)
-
-
-def _fill_sparse(graph: onnx.GraphProto) -> None:
-    """Positions are counted through the whole tensor, or given axis by axis."""
-    for sparse in graph.sparse_initializer:
-        values, places = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
-        dense = np.zeros(tuple(sparse.dims), dtype=values.dtype)
-        if places.ndim == 1:
-            dense.reshape(-1)[places] = values
-        else:
-            dense[tuple(places.T)] = values
-        graph.initializer.append(numpy_helper.from_array(dense, sparse.values.name))
-    del graph.sparse_initializer[:]
 
 
 def _take_out_constants(graph: onnx.GraphProto) -> None:
@@ -209,13 +183,12 @@ def _take_out_constants(graph: onnx.GraphProto) -> None:
             nodes.append(node)
         else:
             graph.initializer.append(tensor)
-    if len(nodes) < len(graph.node):
-        _replace_nodes(graph, nodes)
+    replace_nodes(graph, nodes)
 
 
 def constant_of(node: onnx.NodeProto) -> TensorProto | None:
     """Return what a Constant node gives under the name of its output; ``None`` for a sparse tensor."""
-    if node.domain not in _STANDARD or len(node.attribute) != 1:
+    if node.domain not in STANDARD or len(node.attribute) != 1:
         return None
     (attribute,) = node.attribute
     if attribute.name == "value":
@@ -231,12 +204,12 @@ def constant_of(node: onnx.NodeProto) -> TensorProto | None:
 
 
 def _read_through_identities(graph: onnx.GraphProto) -> None:
-    valued = {tensor.name for tensor in graph.initializer}
+    valued = constant_names(graph)
     results = {value.name for value in graph.output}
     names: dict[str, str] = {}
     nodes = []
     for node in graph.node:
-        if node.op_type == "Identity" and node.domain in _STANDARD and node.output[0] not in results:
+        if node.op_type == "Identity" and node.domain in STANDARD and node.output[0] not in results:
             read = names.get(node.input[0], node.input[0])
             if read in valued:
                 names[node.output[0]] = read
@@ -244,12 +217,7 @@ def _read_through_identities(graph: onnx.GraphProto) -> None:
         nodes.append(node)
     if names:
         rename_reads(nodes, names)
-        _replace_nodes(graph, nodes)
-
-
-def _replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
-    del graph.node[:]
-    graph.node.extend(nodes)
+        replace_nodes(graph, nodes)
 
 
 def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str) -> onnx.ModelProto:

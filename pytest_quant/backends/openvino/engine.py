@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.onnx_files import model_file, normalized
+from pytest_quant.backends.onnx_files import model_file
 from pytest_quant.backends.onnx_files.lineage import nodes_behind
+from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refused, signature_of
 from pytest_quant.backends.openvino.quantize import excluded_among

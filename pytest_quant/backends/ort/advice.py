@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_quant.backends.offer import Remedy, calibrated, with_option, with_scheme
-from pytest_quant.backends.onnx_files import all_nodes, model_file, read_graph
+from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.backends.ort.calibrate import static_op_types
 from pytest_quant.backends.ort.recipe import PASSING, Recipe, recipe_of
 from pytest_quant.environment import has_vnni

@@ -12,14 +12,8 @@ import onnx
 from onnx import numpy_helper
 
 from pytest_quant.backends.offer import calibration_ingredients
-from pytest_quant.backends.onnx_files import (
-    all_graphs,
-    all_nodes,
-    file_digests,
-    model_file,
-    model_ingredients,
-    needs_external_data,
-)
+from pytest_quant.backends.onnx_files import file_digests, model_file, model_ingredients, needs_external_data
+from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes, replace_nodes
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method, static_op_types
 from pytest_quant.backends.ort.options import parse_options, runtime_version
@@ -318,8 +312,7 @@ def part_from_pairs(path: Path, exclude: Collection[str]) -> None:
                 node.input[0] = copied
                 makers[copied] = nodes[-1]
             nodes.append(node)
-        del graph.node[:]
-        graph.node.extend(nodes)
+        replace_nodes(graph, nodes)
     onnx.save_model(model, path)
 
 

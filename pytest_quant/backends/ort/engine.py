@@ -13,6 +13,7 @@ import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
+from pytest_quant.backends.onnx_files.graphs import constant_names
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.layers import time_layers
@@ -65,7 +66,7 @@ def reach_of(spec: EngineSpec, path: Path) -> Reach | None:
 
 def _weightless(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield the names of products none of whose operands is a constant, the products inside bodies included."""
-    constants = {tensor.name for tensor in graph.initializer}
+    constants = constant_names(graph)
     for node in graph.node:
         if node.op_type == "Constant" or (node.input and constants.issuperset(name for name in node.input if name)):
             constants.update(node.output)

@@ -16,7 +16,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_quant.backends.onnx_files import all_graphs, normalized, opset_of, raised, write_model
+from pytest_quant.backends.onnx_files import write_model
+from pytest_quant.backends.onnx_files.graphs import all_graphs, opset_of, replace_nodes
+from pytest_quant.backends.onnx_files.normalize import normalized, raised
 from pytest_quant.backends.ort.session import refused
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import BuildError
@@ -104,8 +106,7 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
                     nodes.append(node)
                 added.update(node.output)
             dropped = dropped or len(nodes) < len(graph.node)
-            del graph.node[:]
-            graph.node.extend(nodes)
+            replace_nodes(graph, nodes)
         if not dropped:
             return
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import onnx
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import normalized
 from pytest_quant.backends.onnx_files.lineage import trace
+from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.macs import INT8_OPS, NARROW_OPS, RanNode, nodes_in
 from pytest_quant.backends.ort.session import OPTIMIZED_FILE, Provider, open_session, refused
 from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs

@@ -21,20 +21,19 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.onnx_files import (
+from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_graph, write_model
+from pytest_quant.backends.onnx_files.graphs import (
     all_graphs,
     captured_names,
     classical_operators,
+    constant_names,
     defined_names,
     fresh_name,
-    model_file,
-    needs_external_data,
     opset_of,
-    read_graph,
     rename_captured,
-    write_model,
-    write_normalized,
+    replace_nodes,
 )
+from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.ort.session import refused
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import BuildError
@@ -160,8 +159,7 @@ def _set_apart(graph: onnx.GraphProto, taken: set[str]) -> bool:
             for name in node.output
             if name in names
         ]
-    del graph.node[:]
-    graph.node.extend(nodes)
+    replace_nodes(graph, nodes)
     for tensor in copied:
         _copy(graph, tensor, copies[tensor.name])
     return True
@@ -321,7 +319,7 @@ def _forget_shapes_of_weights(graph: onnx.GraphProto) -> bool:
 
     Torch's exporter writes them; the quantizers transpose the weights of a Gemm, and the old shape then contradicts.
     """
-    weights = {tensor.name for tensor in graph.initializer}
+    weights = constant_names(graph)
     infos = [value for value in graph.value_info if value.name not in weights]
     if len(infos) == len(graph.value_info):
         return False

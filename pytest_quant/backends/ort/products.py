@@ -12,7 +12,9 @@ import onnx
 from onnx import shape_inference
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import normalized, size_bytes
+from pytest_quant.backends.onnx_files import size_bytes
+from pytest_quant.backends.onnx_files.graphs import constant_names
+from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.macs import FLOAT_OPS, Operand, RanNode, macs_of
 from pytest_quant.backends.ort.prepare import tools_without_torch
 from pytest_quant.backends.runtime import quiet
@@ -64,7 +66,7 @@ def find_products(path: Path, feeds: Feeds) -> list[Product]:
 
 def _biases(graph: onnx.GraphProto) -> dict[str, tuple[str, str]]:
     """Return name and output of each addition of a constant, by what it is added to."""
-    constants = {tensor.name for tensor in graph.initializer}
+    constants = constant_names(graph)
     biases = {}
     for node in graph.node:
         if node.op_type == "Add" and len(constants.intersection(node.input)) == 1:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.offer import seven_bits_note
-from pytest_quant.backends.onnx_files import all_nodes, check_excluded, model_file, names_made_of, read_graph
+from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files.graphs import all_nodes
+from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
 from pytest_quant.backends.ort.options import ALL_OPS, CALIBRATOR_KEYS, OrtOptions, parse_options
 from pytest_quant.environment import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import EngineSpec

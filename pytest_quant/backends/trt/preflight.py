@@ -15,7 +15,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from pytest_quant.backends.onnx_files import bodies_of, normalized, read_graph
+from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.onnx_files.graphs import bodies_of
+from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.errors import BuildError
 
 _NO_FP8 = frozenset({"SM75", "SM80", "SM86", "SM87"})

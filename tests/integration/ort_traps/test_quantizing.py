@@ -200,7 +200,7 @@ def test_unquantizable_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_large_models_keep_their_weights_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit of one protobuf file every scheme writes external data, and the size counts it."""
-    monkeypatch.setattr("pytest_quant.backends.onnx_files.read.EMBED_BYTES", 0)
+    monkeypatch.setattr("pytest_quant.backends.onnx_files.EMBED_BYTES", 0)
     model = saved(opset_12(), tmp_path)
     for scheme in SCHEMES:
         spec = spec_of(model, scheme)

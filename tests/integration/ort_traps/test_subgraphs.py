@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from pytest_quant.backends import Feeds
-from pytest_quant.backends.onnx_files import all_nodes
+from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.workbench import sqnr_db

@@ -5,8 +5,14 @@ from __future__ import annotations
 import onnx
 from onnx import parser
 
+from pytest_quant.backends.onnx_files.graphs import (
+    all_graphs,
+    all_nodes,
+    captured_names,
+    defined_names,
+    rename_captured,
+)
 from pytest_quant.backends.onnx_files.normalize import end_sharing
-from pytest_quant.backends.onnx_files.read import all_graphs, all_nodes, captured_names, defined_names, rename_captured
 
 _HEAD = '<ir_version: 8, opset_import: ["" : 18, "my" : 1]>'
 _NESTED = f"""{_HEAD} g (float[n] x, bool on) => (float[n] y) {{
