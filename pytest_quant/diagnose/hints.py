@@ -14,9 +14,9 @@ from pytest_quant.backends.offer import Remedy, with_all_samples, without
 from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import TrialResult, broken
 from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.bench import Bench, Measurement
 from pytest_quant.measure.build import Tools, build_apart
-from pytest_quant.measure.engines import OpenEngine
 from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import EngineSpec, LatencyPlan
 
@@ -72,7 +72,7 @@ class EngineTrials:
 
     def remedies(self) -> Sequence[Remedy]:
         """Return the remedies to try: no ``exclude`` for coverage, all calibration samples, and the backend's own."""
-        backend, spec, data = self._candidate.backend, self.spec, self._data
+        backend, spec, data = self._candidate.built.backend, self.spec, self._data
         remedies: list[Remedy] = []
         if spec.exclude and "min_coverage" in broken(self.before.verdicts):
             remedies.append(Remedy("exclude=[]", replace(spec, exclude=())))
@@ -84,7 +84,7 @@ class EngineTrials:
 
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that the backend quantizes, none where it does not support ``exclude``."""
-        names = self._candidate.backend.quantized_nodes(self.spec)
+        names = self._candidate.built.backend.quantized_nodes(self.spec)
         return names if names and self._offered(without(self.spec, names[:1]).spec) else ()
 
     def noise(self, spec: EngineSpec) -> float | None:
@@ -92,7 +92,7 @@ class EngineTrials:
 
         Where excluded nodes need other ranges, few calibration samples are used, since this only ranks nodes.
         """
-        backend, calibration = self._candidate.backend, spec.calibration
+        backend, calibration = self._candidate.built.backend, spec.calibration
         if backend.calibration_ingredients(spec) != backend.calibration_ingredients(self.spec):
             few = min(calibration.samples or _FEW_CALIBRATION, _FEW_CALIBRATION)
             spec = replace(spec, calibration=replace(calibration, samples=few))
@@ -113,7 +113,7 @@ class EngineTrials:
 
     def _judged(self, side: OpenEngine) -> TrialResult:
         accuracy = self._compare(side, self._data)
-        first = self._data.first(side.batched.batch_size if side.batched.pads else 1)
+        first = self._data.first(side.batch_size if side.pads else 1)
         coverage = side.engine.coverage(side.feeds(first))
         resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / _BYTES_PER_MB)
         check = replace(self._measured.check, candidate=side.spec)
@@ -122,7 +122,7 @@ class EngineTrials:
 
     def _offered(self, spec: EngineSpec) -> bool:
         """Whether the backend supports `spec`, and there are samples where it calibrates."""
-        backend = self._candidate.backend
+        backend = self._candidate.built.backend
         try:
             backend.check(spec)
         except UsageError:
@@ -136,7 +136,7 @@ class EngineTrials:
             built = build_apart(spec, ours.built, self._few, tools, Path(work))
             engine = built.open(tools.steps.watch)
             opened.callback(engine.close)
-            return find(ours.like(built, engine))
+            return find(replace(ours, built=built, engine=engine))
 
 
 _LONGER = 6
@@ -174,14 +174,14 @@ def find_hints(
     bench = measurement.bench
     if bench is None or seconds == 0.0 or measurement.accuracy_again is not None or not broken(verdicts):
         return on_timing
-    backend, built = bench.candidate.backend, bench.candidate.built
+    built = bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
-    name = f"{bench.candidate.spec.id} of {bench.candidate.spec.model.name}"
-    doing = f"{name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
+    doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
     with ExitStack() as stack:
         stack.enter_context(tools.steps.show(doing))
         times = measurement.check.latency is not None
-        stack.enter_context(tools.locks.shared(backend.device, bench.reference.backend.device, waits=times))
+        devices = built.backend.device, bench.reference.built.backend.device
+        stack.enter_context(tools.locks.shared(*devices, waits=times))
         try:
             trials = EngineTrials(bench, measurement, judge, tools, seconds)
             return (*advise(trials, budget), *on_timing)

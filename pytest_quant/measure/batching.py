@@ -1,9 +1,10 @@
-"""Batching of an engine: the batch axis of each output, and whether a sample's output depends on its batch."""
+"""An open engine and how it takes batches: the axis of samples, and whether outputs depend on the batch."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.data import Data, fixed_batch_size
 from pytest_quant.errors import ModelError, QuantError
+from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.result import SelfDifference
+from pytest_quant.spec import EngineSpec
 
 _PROBED = 8
 """Number of samples that are run together and one by one."""
@@ -26,8 +29,8 @@ _STEADY = SelfDifference()
 
 
 @dataclass(frozen=True, slots=True)
-class Batched:
-    """An engine that takes batches of the data and returns its outputs with the samples on axis 0.
+class OpenEngine:
+    """A built engine, open: it takes batches of the data and returns its outputs with the samples on axis 0.
 
     Attributes
     ----------
@@ -39,18 +42,19 @@ class Batched:
     itself : how far two runs over the same batch lie apart.
     """
 
+    built: BuiltEngine
     engine: Engine
     inputs: Mapping[str, str]
     output_axes: Mapping[str, int | None]
-    batch_size: int
+    batch_size: int = 1
     pads: bool = False
     notes: tuple[str, ...] = ()
     itself: SelfDifference = _STEADY
 
     @property
-    def self_difference(self) -> float:
-        """Relative difference of two runs over the same batch; 0 for a deterministic engine."""
-        return self.itself.relative
+    def spec(self) -> EngineSpec:
+        """The engine's specification."""
+        return self.built.spec
 
     def feeds(self, feeds: Feeds) -> Feeds:
         """Return one batch of the data under the engine's names."""
@@ -88,33 +92,13 @@ def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDAr
     return np.moveaxis(array, axis, 0) if axis else array
 
 
-def _no_axis(name: str, shape: tuple[int, ...], n: int) -> ModelError:
-    return ModelError(
-        f"no axis of output '{name}' counts samples",
-        value=f"shape {shape} for a batch of {n}",
-        allowed=f"an axis of {n}",
-        fix="export the model with a free batch axis, or with batches of 1; "
-        f"where the output is the same for all samples of a run, say so: batch_axes={{'{name}': None}}",
-    )
-
-
-def find_batching(
-    engine: Engine,
-    data: Data,
-    inputs: Mapping[str, str],
-    asked_axes: Mapping[str, int | None],
-    *,
-    batch_size: int,
-    timed_size: int,
-) -> Batched:
-    """Probe an engine with batches of several sizes, and return how to evaluate it.
+def find_batching(opened: OpenEngine, data: Data, *, batch_size: int, timed_size: int) -> OpenEngine:
+    """Probe an engine with batches of several sizes, and return it with how to evaluate it.
 
     Parameters
     ----------
-    engine : open engine.
+    opened : the engine; its `output_axes` are those that the user names.
     data : the evaluation set, whose first samples are run.
-    inputs : the engine's input name for each input of the data.
-    asked_axes : batch axes of outputs that the user names, by the engine's output names.
     batch_size : samples in one run of the evaluation, where the model allows batches.
     timed_size : samples in one timed run; an engine whose outputs depend on the batch is evaluated with that size.
 
@@ -124,140 +108,135 @@ def find_batching(
         have the batch axis that the user names.
     QuantError : the engine does not run on one sample.
     """
-    axes = {inputs[name]: axis for name, axis in data.layout.axes.items()}
+    axes, asked_axes = {opened.inputs[name]: axis for name, axis in data.layout.axes.items()}, opened.output_axes
     takes_samples = any(axis is not None for axis in axes.values())
-    fixed = fixed_batch_size(engine.signature, axes) if takes_samples else 1
-    single = Batched(engine, inputs, {}, 1, pads=fixed == 1)
+    fixed = fixed_batch_size(opened.engine.signature, axes) if takes_samples else 1
+    single = OpenEngine(opened.built, opened.engine, opened.inputs, {}, pads=fixed == 1)
     if fixed == 1:
         why = "its batch size is fixed" if takes_samples else "no input has an axis for samples"
         return _one_by_one(single, data, asked_axes, why)
     if fixed is not None:
-        return _together(Batched(engine, inputs, {}, fixed, pads=True), data, asked_axes)
+        return _together(replace(single, batch_size=fixed, pads=True), data, asked_axes)
     if batch_size == 1:
         return _one_by_one(single, data, asked_axes, "")
     return _free(single, data, asked_axes, batch_size, timed_size)
 
 
-def _free(single: Batched, data: Data, sizes: Mapping[str, int | None], batch_size: int, timed_size: int) -> Batched:
-    engine = single.engine
+def _free(
+    single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], batch_size: int, timed_size: int
+) -> OpenEngine:
+    """Return an engine that takes any batch: the first axis that grows with it is an output's batch axis."""
     whole = data.first(batch_size)
     fewer = min(_PROBED, batch_size - 1)
     part = data.layout.samples(whole, range(fewer))
     try:
-        large, small = (engine.run(single.feeds(feeds)) for feeds in (whole, part))
+        large, small = (single.engine.run(single.feeds(feeds)) for feeds in (whole, part))
     except QuantError as error:
-        return _one_by_one(single, data, sizes, f"a run of {batch_size} samples fails, {_last_line(error)}")
+        lines = [line.strip() for line in (error.value or error.what).splitlines() if line.strip()]
+        return _one_by_one(single, data, asked_axes, f"a run of {batch_size} samples fails, {lines[-1][:200]}")
     output_axes: dict[str, int | None] = {}
     for name, array in large.items():
-        one, other = np.shape(array), np.shape(small.get(name, 0))
-        fits = [axis for axis in range(min(len(one), len(other))) if one[axis] == batch_size and other[axis] == fewer]
-        if name in sizes and sizes[name] is not None and sizes[name] not in fits:
+        shape, of_fewer = np.shape(array), np.shape(small.get(name, 0))
+        sizes = list(zip(shape, of_fewer, strict=False))
+        fits = [axis for axis, pair in enumerate(sizes) if pair == (batch_size, fewer)]
+        output_axes[name] = asked_axes.get(name, next(iter(fits), None))
+        if output_axes[name] not in (None, *fits):
             raise ModelError(
-                f"batch_axes says that axis {sizes[name]} of output '{name}' counts samples, and it does not",
-                value=f"shape {one} for a batch of {batch_size}, {other} for {fewer}",
+                f"batch_axes says that axis {output_axes[name]} of output '{name}' counts samples, and it does not",
+                value=f"shape {shape} for a batch of {batch_size}, {of_fewer} for {fewer}",
                 allowed=" or ".join(f"axis {axis}" for axis in fits) or "None: no axis counts samples",
             )
-        output_axes[name] = sizes[name] if name in sizes else next(iter(fits), None)
+    batched = replace(single, output_axes=output_axes)
     lost = [name for name, axis in output_axes.items() if axis is None]
     if lost:
         shape = np.shape(large[lost[0]])
         why = f"output '{lost[0]}' has shape {shape} for {batch_size} samples, and no axis counts them"
-        return _one_by_one(replace(single, output_axes=output_axes), data, sizes, why)
-    batched = replace(single, output_axes=output_axes, batch_size=batch_size)
-    together = {name: _by_sample(name, array, output_axes[name], fewer) for name, array in small.items()}
-    batched = replace(batched, itself=_apart(batched, together, batched.run(part, fewer), fewer))
+        return _one_by_one(batched, data, asked_axes, why)
+    together = batched.by_sample(small, fewer)
+    batched = replace(_beside_itself(batched, together, part), batch_size=batch_size)
     return _as_timed(batched, data, part, together, timed_size)
 
 
-def _as_timed(batched: Batched, data: Data, part: Feeds, together: Outputs, timed_size: int) -> Batched:
+def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, timed_size: int) -> OpenEngine:
     """Set the timed batch size on an engine whose outputs for a sample depend on the other samples of the batch.
 
     A dynamic scheme always counts as such: its ranges are those of a batch, whether a few samples show it or not.
     """
-    spec = batched.engine.spec
-    if spec.scheme == "dynamic" and timed_size != batched.batch_size:
-        note = f"{spec.id} finds its ranges in each run; it is evaluated in batches of {timed_size}, as it is timed"
+    name = batched.spec.id
+    if timed_size == batched.batch_size:
+        return batched
+    if batched.spec.scheme == "dynamic":
+        note = f"{name} finds its ranges in each run; it is evaluated in batches of {timed_size}, as it is timed"
         return replace(batched, batch_size=timed_size, notes=(*batched.notes, note))
     fewer = len(next(iter(together.values())))
     try:
         alone = [batched.run(data.layout.samples(part, [row]), 1) for row in range(fewer)]
     except QuantError:
         return batched  # It does not run on single samples, so that there is nothing to compare with.
-    apart = {name: _joined([outputs[name] for outputs in alone]) for name in together}
-    difference = _difference(together, apart)
-    if difference <= max(_ROUNDING, batched.self_difference) or timed_size == batched.batch_size:
+    difference = _difference(together, {output: _joined([run[output] for run in alone]) for output in together})
+    if difference <= max(_ROUNDING, batched.itself.relative):
         return batched
     what = "their shapes differ" if math.isinf(difference) else f"they differ by {100 * difference:.2g} %"
     note = (
-        f"outputs of {batched.engine.spec.id} depend on the batch: for {fewer} samples together and one by one {what}; "
+        f"outputs of {name} depend on the batch: for {fewer} samples together and one by one {what}; "
         f"it is evaluated in batches of {timed_size}, as it is timed"
     )
     return replace(batched, batch_size=timed_size, notes=(*batched.notes, note))
 
 
-def _one_by_one(single: Batched, data: Data, sizes: Mapping[str, int | None], why: str) -> Batched:
+def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], why: str) -> OpenEngine:
     """Return an engine that runs sample by sample.
 
     Axis 0 of an output is its batch axis where its size is 1 in the outputs of the first samples.
     """
-    runs = [single.engine.run(single.feeds(batch)) for batch in _first_batches(data, single)]
+    batches = [batch.feeds for batch in itertools.islice(data.batches(1, pad=single.pads), _PROBED)]
+    runs = [single.engine.run(single.feeds(feeds)) for feeds in batches]
     output_axes = dict(single.output_axes)
     for name in runs[0]:
         leads = all(np.ndim(run[name]) > 0 and np.shape(run[name])[0] == 1 for run in runs)
-        output_axes.setdefault(name, sizes.get(name, 0 if leads else None))
-    batched = replace(single, output_axes=output_axes, batch_size=1)
-    feeds = next(_first_batches(data, single))
-    again = _apart(batched, batched.run(feeds, 1), batched.run(feeds, 1), 1)
-    notes = (f"{single.engine.spec.id} runs sample by sample: {why}",) if why else ()
-    return replace(batched, itself=again, notes=(*batched.notes, *notes))
+        output_axes.setdefault(name, asked_axes.get(name, 0 if leads else None))
+    notes = (f"{single.spec.id} runs sample by sample: {why}",) if why else ()
+    opened = replace(single, output_axes=output_axes, notes=notes)
+    return _beside_itself(opened, opened.by_sample(runs[0], 1), batches[0])
 
 
-def _first_batches(data: Data, single: Batched) -> Iterator[Feeds]:
-    for index, batch in enumerate(data.batches(1, pad=single.pads)):
-        if index == _PROBED:
-            return
-        yield batch.feeds
-
-
-def _together(fixed: Batched, data: Data, sizes: Mapping[str, int | None]) -> Batched:
+def _together(fixed: OpenEngine, data: Data, asked_axes: Mapping[str, int | None]) -> OpenEngine:
     """Return an engine of a graph with a fixed batch size: the first axis of that size is an output's batch axis."""
     feeds, n = data.first(fixed.batch_size), fixed.batch_size
     first = fixed.engine.run(fixed.feeds(feeds))
     output_axes: dict[str, int | None] = {}
     for name, array in first.items():
         fits: list[int | None] = [axis for axis, size in enumerate(np.shape(array)) if size == n]
-        if name in sizes:
+        if name in asked_axes:
             fits.append(None)
-        output_axes[name] = sizes.get(name, next(iter(fits), None))
+        output_axes[name] = asked_axes.get(name, next(iter(fits), None))
         if output_axes[name] not in fits:
-            raise _no_axis(name, np.shape(array), n)
-    batched = replace(fixed, output_axes=output_axes)
-    return replace(batched, itself=_apart(batched, batched.run(feeds, n), batched.run(feeds, n), n))
+            raise ModelError(
+                f"no axis of output '{name}' counts samples",
+                value=f"shape {np.shape(array)} for a batch of {n}",
+                allowed=f"an axis of {n}",
+                fix="export the model with a free batch axis, or with batches of 1; "
+                f"where the output is the same for all samples of a run, say so: batch_axes={{'{name}': None}}",
+            )
+    opened = replace(fixed, output_axes=output_axes)
+    return _beside_itself(opened, opened.by_sample(first, n), feeds)
+
+
+def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds) -> OpenEngine:
+    """Run the same batch once more, and return the engine with how far both runs lie apart."""
+    n = len(next(iter(first.values())))
+    again = opened.run(feeds, n)
+    relative = _difference(first, again)
+    if not relative:
+        return opened
+    changed = [_changed(array, again.get(name)) for name, array in first.items()]
+    top1_pct = max((share for share in changed if share is not None), default=None)
+    return replace(opened, itself=SelfDifference(opened.spec.id, n, relative, top1_pct))
 
 
 def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
     """Return the outputs of single samples as one array, ``None`` where their shapes differ."""
     return np.concatenate(rows) if len({row.shape for row in rows}) == 1 else None
-
-
-def _apart(batched: Batched, one: Outputs, other: Outputs, n: int) -> SelfDifference:
-    """Return how far two runs of an engine over the same `n` samples lie apart."""
-    relative = _difference(one, other)
-    if not relative:
-        return _STEADY
-    values = [_largest(left, other.get(name)) for name, left in one.items()]
-    changed = [_changed(left, other.get(name)) for name, left in one.items()]
-    shares = [share for share in changed if share is not None]
-    return SelfDifference(batched.engine.spec.id, n, relative, max(values), max(shares) if shares else None)
-
-
-def _largest(one: NDArray[Any], other: NDArray[Any] | None) -> float:
-    """Return the largest |one - other|; infinite where there is no such figure."""
-    if other is None or one.shape != other.shape or one.dtype.kind not in "biuf":
-        return math.inf
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
-    return float(np.max(np.where(one == other, 0.0, np.nan_to_num(apart, nan=0.0, posinf=math.inf)), initial=0.0))
 
 
 def _changed(one: NDArray[Any], other: NDArray[Any] | None) -> float | None:
@@ -283,8 +262,3 @@ def _difference(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any
         norm = float(np.sqrt(np.sum(r * r)))
         worst = max(worst, float(np.sqrt(np.sum((r - c) ** 2))) / norm if norm else math.inf)
     return worst
-
-
-def _last_line(error: QuantError) -> str:
-    lines = [line for line in (error.value or error.what).splitlines() if line.strip()]
-    return lines[-1].strip()[:200] if lines else type(error).__name__

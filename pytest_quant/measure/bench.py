@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pytest_quant.backends import Engine
+from pytest_quant.cache import Entry
 from pytest_quant.data import Data
-from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_output, evaluate
-from pytest_quant.measure.batching import Batched, find_batching
+from pytest_quant.measure.accuracy import choose_metric, choose_output, evaluate
+from pytest_quant.measure.batching import OpenEngine, find_batching
 from pytest_quant.measure.build import Tools, build_engine
-from pytest_quant.measure.engines import (
-    OpenEngine,
-    match_names,
-    named_axes,
-    open_engine,
-    renamed,
-    usable_backend,
-    with_steps,
-)
-from pytest_quant.measure.outputs import Chunk, RecordedOutputs, record_outputs, run_over, side_by_side
+from pytest_quant.measure.engines import match_names, named_axes, open_engine, usable_backend, with_steps
+from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.reference import prove_float
 from pytest_quant.measure.resources import AddedMemory
 from pytest_quant.measure.sessions import TimingSubject
@@ -43,7 +36,7 @@ class Bench:
     ----------
     output, metric : what the score is computed of, and by.
     memory : that opening the candidate added.
-    recorded : outputs of the reference over all of the data.
+    recorded : where outputs of the reference over all of the data are kept.
     unseen : what is not proven of the reference because it cannot be seen into; empty where everything can.
     timed : reference and candidate as their latency is measured.
     """
@@ -56,7 +49,7 @@ class Bench:
     output: str
     metric: ResolvedMetric | None
     memory: AddedMemory
-    recorded: RecordedOutputs
+    recorded: Entry
     unseen: str
     timed: tuple[TimingSubject, TimingSubject]
 
@@ -64,23 +57,21 @@ class Bench:
         """Compare an engine with the reference over the data of the check, or part of it."""
         if opened.engine is not self.candidate.engine:
             # Probed anew, because whether outputs depend on the batch is a matter of the scheme.
-            ours = self.candidate.batched
-            batched = _batched(self.check, opened.engine, data, ours.inputs, ours.output_axes, self.tools)
-            opened = replace(opened, batched=batched)
-        whole = data is self.data
-        return self._compare(opened, data, self.recorded.chunks() if whole else run_over(self.reference.batched, data))
+            opened = _probed(self.check, opened, data, self.tools)
+        recorded = read_outputs(self.recorded) if data is self.data else run_over(self.reference, data)
+        return self._compare(opened, data, recorded)
 
     def compare_again(self) -> AccuracyResult | None:
         """Evaluate both engines once more where one is nondeterministic by more than rounding, else return ``None``."""
         if not any(difference.relative > SELF_ROUNDING or difference.top1_pct for difference in self.unsteady):
             return None
-        return self._compare(self.candidate, self.data, run_over(self.reference.batched, self.data))
+        return self._compare(self.candidate, self.data, run_over(self.reference, self.data))
 
     @property
     def unsteady(self) -> tuple[SelfDifference, ...]:
         """How far each engine that is nondeterministic differs from itself."""
-        both = (opened.batched.itself for opened in (self.reference, self.candidate))
-        return tuple(each for each in both if each.relative)
+        both = (self.reference.itself, self.candidate.itself)
+        return tuple(itself for itself in both if itself.relative)
 
     @property
     def latency_batch_size(self) -> int:
@@ -89,23 +80,19 @@ class Bench:
 
     def reopened(self) -> Bench:
         """Return the bench with both of its engines opened anew. Raises `BuildError` where one cannot be loaded."""
-        with ExitStack() as opened:
+        with ExitStack() as stack:
             reference, candidate = (
-                one.like(one.built, open_engine(one.built, self.tools, opened))
-                for one in (self.reference, self.candidate)
+                replace(opened, engine=open_engine(opened.built, self.tools, stack))
+                for opened in (self.reference, self.candidate)
             )
-            opened.pop_all()
+            stack.pop_all()
         return replace(self, reference=reference, candidate=candidate)
 
     def _compare(self, opened: OpenEngine, data: Data, reference: Iterator[Chunk]) -> AccuracyResult:
+        names = match_names(self.reference.engine.signature.outputs, opened.engine.signature.outputs, "output")
         with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
-            chunks = renamed(run_over(opened.batched, data), self.reference.engine.signature, opened.engine.signature)
-            pairs = (
-                OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
-                for theirs, ours in side_by_side(reference, chunks)
-            )
             result = evaluate(
-                pairs,
+                side_by_side(reference, (chunk.renamed(names) for chunk in run_over(opened, data))),
                 self.metric,
                 output=self.output,
                 channels=self.check.channels,
@@ -117,7 +104,7 @@ class Bench:
 
 def latency_batch_size(check: Check, *engines: OpenEngine) -> int:
     """Return the samples in one timed run: those that the check asks for, unless a graph fixes its batch size."""
-    fixed = (opened.batched.batch_size for opened in engines if opened.batched.pads)
+    fixed = (opened.batch_size for opened in engines if opened.pads)
     return next(fixed, check.batch_size if check.latency is None else check.latency.batch_size)
 
 
@@ -138,9 +125,9 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
     ref_engine = open_engine(ref_built, tools, opened)
     data = with_steps(data, ref_engine)
     own_names = {name: name for name in data.layout.axes}
-    batched = _batched(check, ref_engine, data, own_names, named_axes(ref_engine, data.output_axes), tools)
-    reference = OpenEngine(ref_built, batched)
-    outputs = with_groups(batched.run(data.first(batched.batch_size), batched.batch_size), check.channels)
+    axes = named_axes(ref_engine, data.output_axes)
+    reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, axes), data, tools)
+    outputs = with_groups(reference.run(data.first(reference.batch_size), reference.batch_size), check.channels)
     output = choose_output(check, outputs)
     metric = choose_metric(check, data, outputs, output)
     built = build_engine(check.candidate, usable_backend(check.candidate), data, tools)
@@ -149,38 +136,20 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
         inputs = match_names(ref_engine.signature.inputs, engine.signature.inputs, "input")
         names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
         axes = {names[name]: axis for name, axis in named_axes(engine, data.output_axes).items()}
-        candidate = OpenEngine(built, _batched(check, engine, data, inputs, axes, tools))
+        candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
     feeds = data.first(latency_batch_size(check, candidate, reference))
     unseen = prove_float(reference, reference.feeds(feeds), tools)
     with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
-        ingredients = ref_built.backend.ingredients(check.reference)
-        recorded = record_outputs(batched, data, tools.cache, ingredients)
-    timed = (
-        TimingSubject(ref_built, reference.feeds(feeds)),
-        TimingSubject(built, candidate.feeds(feeds)),
-    )
+        recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
+    timed = TimingSubject(ref_built, reference.feeds(feeds)), TimingSubject(built, candidate.feeds(feeds))
     return Bench(check, tools, data, reference, candidate, output, metric, memory, recorded, unseen, timed)
 
 
-def _batched(
-    check: Check,
-    engine: Engine,
-    data: Data,
-    inputs: Mapping[str, str],
-    output_axes: Mapping[str, int | None],
-    tools: Tools,
-) -> Batched:
+def _probed(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenEngine:
     """Run first batches, for which some runtimes compile or load, and return how the engine takes batches."""
-    spec = engine.spec
-    with tools.steps.show(f"running first batches on {spec.id} of {spec.model.name}"):
-        return find_batching(
-            engine,
-            data,
-            inputs,
-            output_axes,
-            batch_size=check.eval_batch_size or EVAL_BATCH_SIZE,
-            timed_size=check.batch_size,
-        )
+    size = check.eval_batch_size or EVAL_BATCH_SIZE
+    with tools.steps.show(f"running first batches on {opened.built.name}"):
+        return find_batching(opened, data, batch_size=size, timed_size=check.batch_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

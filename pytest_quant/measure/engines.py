@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from pytest_quant.backends import Backend, Engine, Feeds, get_backend
+from pytest_quant.backends import Backend, Engine, get_backend
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.data import Data, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
-from pytest_quant.measure.batching import Batched
 from pytest_quant.measure.build import BuiltEngine, Tools, each_engine
-from pytest_quant.measure.outputs import Chunk
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Signature, TensorInfo
+from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, TensorInfo
 
 
 def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...], what: str) -> dict[str, str]:
@@ -42,55 +40,6 @@ def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, 
         allowed=f"the same {what} names, or as many of them: {', '.join(ours)}",
         fix=f"give the quantized model the {what}s of the float one",
     )
-
-
-def renamed(chunks: Iterator[Chunk], reference: Signature, candidate: Signature) -> Iterator[Chunk]:
-    """Yield the candidate's chunks with the reference's output names; a missing output stays missing.
-
-    Parameters
-    ----------
-    chunks : outputs of the candidate.
-    reference, candidate : signatures of the two engines.
-
-    Raises
-    ------
-    ModelError : the outputs cannot be matched, see `match_names`.
-    """
-    names = match_names(reference.outputs, candidate.outputs, "output")
-    for chunk in chunks:
-        outputs = {ours: chunk.outputs[theirs] for ours, theirs in names.items() if theirs in chunk.outputs}
-        yield Chunk(outputs, chunk.labels, chunk.start, chunk.n)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenEngine:
-    """One engine of a check, open, and how it takes batches of the data."""
-
-    built: BuiltEngine
-    batched: Batched
-
-    @property
-    def spec(self) -> EngineSpec:
-        """The engine's specification."""
-        return self.built.spec
-
-    @property
-    def backend(self) -> Backend:
-        """The backend that built it."""
-        return self.built.backend
-
-    @property
-    def engine(self) -> Engine:
-        """The engine itself."""
-        return self.batched.engine
-
-    def feeds(self, feeds: Feeds) -> Feeds:
-        """Rename the inputs of one batch to the engine's names."""
-        return self.batched.feeds(feeds)
-
-    def like(self, built: BuiltEngine, engine: Engine) -> OpenEngine:
-        """Return another open engine that takes batches as this one does."""
-        return OpenEngine(built, replace(self.batched, engine=engine))
 
 
 def usable_backend(spec: EngineSpec, own: Backend | None = None) -> Backend:

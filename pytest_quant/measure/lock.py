@@ -53,30 +53,21 @@ _NOTE = ".holder"
 
 
 def _folder() -> Path:
-    """Return the folder of the locks: one of this user, in which nobody else can hold or replace a lock."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    if chosen:
-        return _made(Path(chosen))
+    """Return the folder of the locks: one of this user, in which nobody else can hold or replace a lock.
+
+    Raises `OSError` where somebody else made the usual one.
+    """
     # The user's number: in a container it often has no name.
-    name = f"pytest-quant-locks-{os.getuid()}"
-    usual = _made(Path(tempfile.gettempdir()) / name)
-    # Anybody may create a folder of that name; then all processes of this user go elsewhere.
-    return usual if _is_own(usual) else _made(Path.home() / ".cache" / name)
-
-
-def _made(folder: Path) -> Path:
+    usual = Path(tempfile.gettempdir()) / f"pytest-quant-locks-{os.getuid()}"
+    folder = Path(os.environ.get(FOLDER_VARIABLE) or usual)
     folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+    if folder == usual:
+        state = folder.lstat()
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
+            raise OSError(f"{folder} is a link, or belongs to another user")
+        if state.st_mode & _OTHERS_MAY_WRITE:
+            folder.chmod(_OWNER_ONLY)
     return folder
-
-
-def _is_own(folder: Path) -> bool:
-    """Whether the folder, and no link to one, belongs to this user; others are kept from writing to it."""
-    state = folder.lstat()
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
-        return False
-    if state.st_mode & _OTHERS_MAY_WRITE:
-        folder.chmod(_OWNER_ONLY)
-    return True
 
 
 class DeviceLocks:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends import Outputs
-from pytest_quant.cache import Cache
+from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Batch, Data
-from pytest_quant.measure.batching import Batched
+from pytest_quant.measure.accuracy import OutputPair
+from pytest_quant.measure.batching import OpenEngine
 
 CHUNK_SAMPLES = 4096
 """With ten classes, comparing shorter chunks costs several times more per sample, and longer ones no less."""
@@ -45,59 +45,63 @@ class Chunk:
         outputs = {name: array[rows] for name, array in self.outputs.items()}
         return Chunk(outputs, None if self.labels is None else self.labels[rows], first, last - first)
 
+    def renamed(self, names: Mapping[str, str]) -> Chunk:
+        """Return the outputs under other names, given by the new ones; a missing output stays missing."""
+        outputs = {new: self.outputs[old] for new, old in names.items() if old in self.outputs}
+        return Chunk(outputs, self.labels, self.start, self.n)
 
-def run_over(engine: Batched, data: Data, most: int = CHUNK_SAMPLES) -> Iterator[Chunk]:
-    """Run `engine` over the evaluation set and yield its outputs in the order of the set, without padding.
+
+def run_over(opened: OpenEngine, data: Data, most: int = CHUNK_SAMPLES) -> Iterator[Chunk]:
+    """Run an engine over the evaluation set and yield its outputs in the order of the set, without padding.
 
     Parameters
     ----------
-    engine : open engine.
+    opened : the engine.
     data : the evaluation set.
     most : samples after which a chunk ends; whole batches are run.
     """
-    waiting: list[Chunk] = []
-    samples = size = 0
-    for chunk in _in_order(_runs(engine, data, most)):
-        if waiting and not _alike(waiting[-1].outputs, chunk.outputs):
-            yield _merge(waiting)
-            waiting, samples, size = [], 0, 0
-        waiting.append(chunk)
-        samples += chunk.n
-        size += sum(array.nbytes for array in chunk.outputs.values())
-        if samples >= most or size >= _CHUNK_BYTES:
-            yield _merge(waiting)
-            waiting, samples, size = [], 0, 0
-    if waiting:
-        yield _merge(waiting)
+    chunks = _in_order(_runs(opened, data, most))
+    for alike in _grouped(chunks, most, lambda chunk: chunk.outputs, _can_be_joined):
+        yield _merge(alike)
 
 
-def _runs(engine: Batched, data: Data, most: int) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
-    """Yield the outputs of each run, and the indices of its samples in the set where they are not consecutive."""
-    for batches in _prepared(data.batches(engine.batch_size, pad=engine.pads), most):
-        feeds = [engine.feeds(batch.feeds) for batch in batches]
-        returned = [engine.engine.run(feed) for feed in feeds]
+def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
+    """Yield the outputs of each run, and the indices of its samples in the set where they are not consecutive.
+
+    The inputs of a whole chunk are made before its first run. A run evicts Python's code and objects from the CPU's
+    caches, so that work between two runs takes ten times as long as the same work before or after many runs.
+    """
+    size, pads = opened.batch_size, opened.pads
+    for batches in _grouped(data.batches(size, pad=pads), most, lambda batch: batch.feeds):
+        feeds = [opened.feeds(batch.feeds) for batch in batches]
+        returned = [opened.engine.run(feed) for feed in feeds]
         for batch, given in zip(batches, returned, strict=True):
-            outputs = engine.by_sample(given, engine.batch_size if engine.pads else batch.n)
-            if engine.pads and batch.n < engine.batch_size:
+            outputs = opened.by_sample(given, size if pads else batch.n)
+            if pads and batch.n < size:
                 outputs = {name: array[: batch.n] for name, array in outputs.items()}
             yield Chunk(outputs, batch.labels, batch.start, batch.n), batch.positions
 
 
-def _prepared(batches: Iterator[Batch], most: int) -> Iterator[list[Batch]]:
-    """Yield lists of batches, each as many as fit into a chunk.
+Part = TypeVar("Part", Batch, Chunk)
 
-    A run of the engine evicts Python's code and objects from the CPU's caches, so that work between two runs takes ten
-    times as long as the same work before or after many runs.
-    """
-    waiting: list[Batch] = []
-    samples = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        samples += batch.n
-        size += sum(array.nbytes for array in batch.feeds.values())
-        if samples >= most or size >= _CHUNK_BYTES:
+
+def _grouped(
+    parts: Iterator[Part],
+    most: int,
+    arrays: Callable[[Part], Mapping[str, NDArray[Any]]],
+    fit: Callable[[Part, Part], bool] = lambda _one, _next: True,
+) -> Iterator[list[Part]]:
+    """Yield lists of parts that follow each other and fit, each with as many samples or bytes as fill a chunk."""
+    waiting: list[Part] = []
+    for part in parts:
+        if waiting and not fit(waiting[-1], part):
             yield waiting
-            waiting, samples, size = [], 0, 0
+            waiting = []
+        waiting = [*waiting, part]
+        size = sum(array.nbytes for each in waiting for array in arrays(each).values())
+        if sum(each.n for each in waiting) >= most or size >= _CHUNK_BYTES:
+            yield waiting
+            waiting = []
     if waiting:
         yield waiting
 
@@ -120,11 +124,11 @@ def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[
             following += 1
 
 
-def _alike(one: Outputs, other: Outputs) -> bool:
+def _can_be_joined(one: Chunk, other: Chunk) -> bool:
     """Whether the outputs of two chunks can be concatenated along the sample axis."""
-    return one.keys() == other.keys() and all(
-        array.ndim > 0 and array.shape[1:] == other[name].shape[1:] and array.dtype == other[name].dtype
-        for name, array in one.items()
+    return one.outputs.keys() == other.outputs.keys() and all(
+        array.ndim > 0 and (array.shape[1:], array.dtype) == (other.outputs[name].shape[1:], other.outputs[name].dtype)
+        for name, array in one.outputs.items()
     )
 
 
@@ -137,57 +141,40 @@ def _merge(chunks: list[Chunk]) -> Chunk:
     return Chunk(outputs, np.concatenate(labels) if labels else None, first.start, sum(chunk.n for chunk in chunks))
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedOutputs:
-    """The reference's outputs in a folder of the cache.
-
-    Attributes
-    ----------
-    status, reason : ``built`` or ``hit``, and why they were built; see `Entry`.
-    evaluate_s : seconds that the run that built them took.
-    """
-
-    folder: Path
-    status: str
-    reason: str
-    evaluate_s: float
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Read the chunks back in order, one at a time."""
-        with (self.folder / _ARRAYS).open("rb") as arrays, (self.folder / _INDEX).open(encoding="utf-8") as index:
-            for line in index:
-                row = json.loads(line)
-                outputs = {name: _read(arrays, dtype, shape) for name, (dtype, shape) in row["outputs"].items()}
-                yield Chunk(outputs, None, row["start"], row["n"])
-
-
-def record_outputs(engine: Batched, data: Data, cache: Cache, ingredients: Mapping[str, str]) -> RecordedOutputs:
-    """Return the outputs of an engine over the evaluation set, from the cache when nothing changed.
+def record_outputs(opened: OpenEngine, data: Data, cache: Cache, ingredients: Mapping[str, str]) -> Entry:
+    """Return where the outputs of an engine over the evaluation set are kept: computed anew when something changed.
 
     Parameters
     ----------
-    engine : the reference.
+    opened : the reference.
     data : the evaluation set.
     cache : of outputs.
     ingredients : of the engine; the digest of the data, the batch size and the axes are added here.
     """
 
-    def build(folder: Path) -> dict[str, float]:
-        started = time.perf_counter()
+    def build(folder: Path) -> dict[str, str]:
         with (folder / _ARRAYS).open("wb") as arrays, (folder / _INDEX).open("w", encoding="utf-8") as index:
-            for chunk in run_over(engine, data):
+            for chunk in run_over(opened, data):
                 kinds = {name: _append(array, arrays) for name, array in chunk.outputs.items()}
                 index.write(json.dumps({"start": chunk.start, "n": chunk.n, "outputs": kinds}) + "\n")
-        return {"evaluate_s": time.perf_counter() - started}
+        return {}
 
-    named = {**ingredients, "evaluation data": data.digest, "evaluation batch size": str(engine.batch_size)}
-    axes = {**data.layout.axes, **engine.output_axes}
+    named = {**ingredients, "evaluation data": data.digest, "evaluation batch size": str(opened.batch_size)}
+    axes = {**data.layout.axes, **opened.output_axes}
     if any(axis != 0 for axis in axes.values()) or data.layout.stepped:
         named["axes of samples"] = json.dumps([sorted(axes.items()), sorted(data.layout.stepped)])
-    spec = engine.engine.spec
-    slot = f"{spec.id} of {spec.model.name}"
-    entry = cache.obtain("reference", slot, named, build)
-    return RecordedOutputs(entry.folder, entry.status, entry.reason, float(entry.facts["evaluate_s"] or 0.0))
+    spec = opened.engine.spec
+    return cache.obtain("reference", f"{spec.id} of {spec.model.name}", named, build)
+
+
+def read_outputs(recorded: Entry) -> Iterator[Chunk]:
+    """Read the chunks that `record_outputs` keeps back in order, one at a time."""
+    folder = recorded.folder
+    with (folder / _ARRAYS).open("rb") as arrays, (folder / _INDEX).open(encoding="utf-8") as index:
+        for line in index:
+            row = json.loads(line)
+            outputs = {name: _read(arrays, dtype, shape) for name, (dtype, shape) in row["outputs"].items()}
+            yield Chunk(outputs, None, row["start"], row["n"])
 
 
 def _append(array: NDArray[Any], file: BinaryIO) -> tuple[str, tuple[int, ...]]:
@@ -203,11 +190,12 @@ def _read(file: BinaryIO, dtype: str, shape: list[int]) -> NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def side_by_side(reference: Iterator[Chunk], candidate: Iterator[Chunk]) -> Iterator[tuple[Chunk, Chunk]]:
-    """Yield chunks of the same samples from both engines, whose own chunks may end at different samples."""
+def side_by_side(reference: Iterator[Chunk], candidate: Iterator[Chunk]) -> Iterator[OutputPair]:
+    """Yield the outputs of both engines for the same samples; their own chunks may end at different ones."""
     left, right = next(reference, None), next(candidate, None)
     while left is not None and right is not None:
-        last = min(left.start + left.n, right.start + right.n)
-        yield left.part(left.start, last), right.part(right.start, last)
+        first, last = left.start, min(left.start + left.n, right.start + right.n)
+        ours = right.part(first, last)
+        yield OutputPair(left.part(first, last).outputs, ours.outputs, ours.labels, first, last - first)
         left = left.part(last, left.start + left.n) if last < left.start + left.n else next(reference, None)
         right = right.part(last, right.start + right.n) if last < right.start + right.n else next(candidate, None)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from pytest_quant.environment.energy_counter import energy_counter
+from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, Measurement, open_bench
 from pytest_quant.measure.build import Tools, each_engine, export_spec
-from pytest_quant.measure.engines import OpenEngine, read_data, shape_check, usable_backend
+from pytest_quant.measure.engines import read_data, shape_check, usable_backend
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.measure.sessions import TimingSubject
@@ -133,13 +134,13 @@ def find_resources(
         device_memory_mb=engine.device_bytes / BYTES_PER_MB if real and engine.device_bytes is not None else None,
         device_memory_nvml_mb=memory.device_mb if real else None,
         plan_of=other,
-        device=candidate.backend.device,
+        device=candidate.built.backend.device,
     )
 
 
 def _calibration_samples(bench: Bench) -> int | None:
     spec = bench.candidate.spec
-    if bench.candidate.backend.calibration_ingredients(spec) is None:
+    if bench.candidate.built.backend.calibration_ingredients(spec) is None:
         return None
     return min(spec.calibration.samples or bench.data.n_calibration, bench.data.n_calibration)
 
@@ -147,7 +148,7 @@ def _calibration_samples(bench: Bench) -> int | None:
 def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
     recorded, check = bench.recorded, bench.check
     notes = [*bench.data.notes, *bench.candidate.engine.notes]
-    notes += [note for opened in (bench.reference, bench.candidate) for note in opened.batched.notes]
+    notes += [note for opened in (bench.reference, bench.candidate) for note in opened.notes]
     engine = bench.candidate.built
     built = [("engine", engine.status, engine.reason), ("reference outputs", recorded.status, recorded.reason)]
     notes += [f"{what} built: {reason}" for what, status, reason in built if status == "built"]
@@ -161,7 +162,7 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
         for output in accuracy.by_output
         if output.sqnr_db is not None and output.centred_sqnr_db is not None
     ]
-    if bench.reference.batched.self_difference > SELF_ROUNDING and recorded.status == "hit":
+    if bench.reference.itself.relative > SELF_ROUNDING and recorded.status == "hit":
         notes.append(
             f"outputs of {bench.reference.spec.id} are those of an earlier run, which a new one would not repeat"
         )
@@ -171,5 +172,5 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
 def _described(difference: SelfDifference) -> str:
     classes = difference.top1_pct
     top1 = "" if classes is None else f", and in the top-1 class of {classes:.3g} % of {difference.n} samples"
-    far = f"by {100 * difference.relative:.2g} %, by at most {difference.max_abs:.2g} in one value{top1}"
+    far = f"by {100 * difference.relative:.2g} %{top1}"
     return f"{difference.engine} is nondeterministic: two runs of the same batch differ {far}"

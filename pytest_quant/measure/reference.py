@@ -10,8 +10,9 @@ from pathlib import Path
 from pytest_quant.backends import TF32, Feeds, get_exporter
 from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, ModelError, QuantError
+from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import Tools, build_engine
-from pytest_quant.measure.engines import OpenEngine, match_names, open_engine, usable_backend
+from pytest_quant.measure.engines import match_names, open_engine, usable_backend
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.result import Coverage
 from pytest_quant.spec import Check, EngineSpec
@@ -103,7 +104,7 @@ def timed_reference(check: Check, reference: OpenEngine, data: Data, feeds: Feed
     BuildError : the runtime cannot build or load it, or it runs in another precision.
     ModelError : it is to run in FP32, and does not.
     """
-    spec, backend = check.timed_reference, reference.backend
+    spec, backend = check.timed_reference, reference.built.backend
     tf32 = check.reference_precision == TF32 if TF32 in backend.offer.options else None
     if spec is None:
         return TimingSubject(reference.built, reference.feeds(feeds), tf32=tf32)
@@ -111,8 +112,8 @@ def timed_reference(check: Check, reference: OpenEngine, data: Data, feeds: Feed
     with ExitStack() as opened:
         engine = open_engine(built, tools, opened)
         names = match_names(reference.engine.signature.inputs, engine.signature.inputs, "input")
-        inputs = {ours: names[theirs] for ours, theirs in reference.batched.inputs.items()}
-        deployed = OpenEngine(built, replace(reference.batched, engine=engine, inputs=inputs))
+        inputs = {ours: names[theirs] for ours, theirs in reference.inputs.items()}
+        deployed = replace(reference, built=built, engine=engine, inputs=inputs)
         own_feeds = deployed.feeds(feeds)
         if spec.precision == reference.spec.precision:
             prove_float(deployed, own_feeds, tools)
@@ -146,7 +147,7 @@ def _prove(
         return {"provider": ran.provider, "unseen": unseen}
 
     entry = tools.cache.obtain(
-        "proof", f"{spec.precision} kernels of {name}", opened.backend.ingredients(spec), read_back
+        "proof", f"{spec.precision} kernels of {name}", opened.built.backend.ingredients(spec), read_back
     )
     return str(entry.facts.get("unseen", ""))
 

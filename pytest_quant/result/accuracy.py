@@ -187,12 +187,10 @@ class SelfDifference:
     engine : its id, ``ort-fp32``.
     n : samples of the batch.
     relative : largest ||one - other|| / ||one|| of an output; infinite where shapes or integers differ.
-    max_abs : largest |one - other| of a value.
     top1_pct : samples whose largest score is that of another class, 0..100; ``None`` where no output is (n, classes).
     """
 
     engine: str = ""
     n: int = 0
     relative: float = 0.0
-    max_abs: float = 0.0
     top1_pct: float | None = None

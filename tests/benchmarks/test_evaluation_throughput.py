@@ -14,8 +14,8 @@ import pytest
 from pytest_quant.backends import Engine, get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data, open_data
-from pytest_quant.measure.accuracy import OutputPair, evaluate
-from pytest_quant.measure.outputs import record_outputs, run_over, side_by_side
+from pytest_quant.measure.accuracy import evaluate
+from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.spec import Dataset, EngineSpec, Model
 from pytest_quant.stats.ratio import paired_ratio
@@ -35,10 +35,7 @@ def evaluate_once(engine: Engine, data: Data, batch_size: int, cache: Cache) -> 
     output, scores = next(iter(engine.run(data.first(1)).items()))
     metric = resolve_metric(None, data.labels, scores.shape)
     started = time.perf_counter()
-    pairs = (
-        OutputPair(theirs.outputs, ours.outputs, ours.labels, ours.start, ours.n)
-        for theirs, ours in side_by_side(recorded.chunks(), run_over(batched, data))
-    )
+    pairs = side_by_side(read_outputs(recorded), run_over(batched, data))
     result = evaluate(pairs, metric, output=output, margin=None, confidence=0.95)
     assert result.n == data.n
     return time.perf_counter() - started

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
-from pytest_quant.measure.accuracy import OutputPair, evaluate
-from pytest_quant.measure.outputs import record_outputs, run_over, side_by_side
+from pytest_quant.measure.accuracy import evaluate
+from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, Model
 from tests.integration.ort_traps.bench import engine_of, spec_of
 from tests.support.leading import leading
@@ -42,11 +42,8 @@ def test_words_are_recorded_and_compared(words: list[str], equal: bool, tmp_path
     with engine_of(reference, lambda: iter(())) as first, engine_of(candidate, lambda: iter(())) as second:
         data = open_data(Dataset.from_arrays(SCORES), first.signature)
         recorded = record_outputs(leading(first, 2), data, Cache(tmp_path / "cache"), {})
-        said = np.concatenate([chunk.outputs["word"] for chunk in recorded.chunks()])
-        pairs = (
-            OutputPair(one.outputs, other.outputs, None, one.start, one.n)
-            for one, other in side_by_side(recorded.chunks(), run_over(leading(second, 3), data))
-        )
+        said = np.concatenate([chunk.outputs["word"] for chunk in read_outputs(recorded)])
+        pairs = side_by_side(read_outputs(recorded), run_over(leading(second, 3), data))
         result = evaluate(pairs, None, output=None)
     assert said.tolist() == ["cat", "horse", "horse"]
     assert result.faults == ()

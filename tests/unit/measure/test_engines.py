@@ -13,8 +13,7 @@ from pytest_quant.backends import Offer
 from pytest_quant.data import open_data
 from pytest_quant.errors import ModelError
 from pytest_quant.measure import engines
-from pytest_quant.measure.engines import match_names, renamed, shape_check
-from pytest_quant.measure.outputs import Chunk
+from pytest_quant.measure.engines import match_names, shape_check
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, LatencyPlan, Model, Signature, TensorInfo
 from tests.unit.measure.played import PlayedBackend
 
@@ -38,13 +37,6 @@ def test_a_missing_output_is_an_error_that_names_it() -> None:
     """Nothing goes uncompared in silence."""
     with pytest.raises(ModelError, match="missing: b"):
         match_names(tensors("a", "b"), tensors("a"), "output")
-
-
-def test_renamed_outputs_carry_the_names_of_the_reference() -> None:
-    """What the candidate calls x is compared with what the reference calls a."""
-    chunk = Chunk({"x": np.ones((1, 2))}, None, 0, 1)
-    (result,) = renamed(iter([chunk]), Signature((), tensors("a")), Signature((), tensors("x")))
-    assert list(result.outputs) == ["a"]
 
 
 class Shaped(PlayedBackend):

@@ -25,10 +25,11 @@ def cut(ends: list[int], values: np.ndarray = VALUES) -> Iterator[Chunk]:
 def test_both_sides_are_cut_at_the_same_samples(ours: set[int], theirs: set[int]) -> None:
     """However each side is cut, pairs cover every sample once, in order, with equal bounds."""
     pairs = list(side_by_side(cut([*ours, 100]), cut([*theirs, 100])))
-    assert all((left.start, left.n) == (right.start, right.n) for left, right in pairs)
-    np.testing.assert_array_equal(np.concatenate([left.outputs["y"] for left, _ in pairs]), VALUES)
-    np.testing.assert_array_equal(np.concatenate([right.outputs["y"] for _, right in pairs]), VALUES)
-    np.testing.assert_array_equal(np.concatenate([right.labels for _, right in pairs]), np.arange(100))
+    assert all(len(pair.reference["y"]) == len(pair.candidate["y"]) == pair.n for pair in pairs)
+    assert [pair.start for pair in pairs] == [0, *np.cumsum([pair.n for pair in pairs])[:-1]]
+    np.testing.assert_array_equal(np.concatenate([pair.reference["y"] for pair in pairs]), VALUES)
+    np.testing.assert_array_equal(np.concatenate([pair.candidate["y"] for pair in pairs]), VALUES)
+    np.testing.assert_array_equal(np.concatenate([pair.labels for pair in pairs]), np.arange(100))
 
 
 @given(first=st.integers(0, 98), n=st.integers(1, 50))

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from pytest_quant.measure import resources as measured
-from pytest_quant.measure.batching import Batched
+from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.engines import OpenEngine
 from pytest_quant.measure.pipeline import find_resources
 from pytest_quant.measure.resources import AddedMemory
 from pytest_quant.result import Interval, Resources
@@ -40,7 +39,7 @@ def opened(engine: Sized) -> OpenEngine:
     spec = EngineSpec("numpy", "fp32", None, Model("net"))
     backend = NumpyBackend()
     built = BuiltEngine(spec, backend, Path(), "key", "built", "", build_s=3.0, calibration_s=1.0, build_memory_mb=50.0)
-    return OpenEngine(built, Batched(cast("Any", engine), {}, {}, 1))
+    return OpenEngine(built, cast("Any", engine), {}, {})
 
 
 def found(engine: Sized) -> Resources:

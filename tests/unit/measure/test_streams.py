@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pytest_quant.cache import Cache
+from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data, open_data
 from pytest_quant.measure import outputs as streams
-from pytest_quant.measure.batching import Batched
-from pytest_quant.measure.outputs import Chunk, record_outputs, run_over
+from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over
 from pytest_quant.spec import Dataset, Model
+from tests.support.leading import leading
 from tests.unit.measure.played import Played, data_of, inputs, numbers, played
 
 FREE = inputs(x=(None, 2))
 
 
-def batched(batch_size: int, *, pads: bool = False, play: Any = lambda feeds: {"y": 2 * feeds["x"]}) -> Batched:
+def batched(batch_size: int, *, pads: bool = False, play: Any = lambda feeds: {"y": 2 * feeds["x"]}) -> OpenEngine:
     """Return an engine that takes batches of this size."""
     _, engine = played(play, inputs(x=(batch_size if pads else None, 2)))
-    return Batched(engine, {"x": "x"}, {"y": 0}, batch_size, pads=pads)
+    return leading(engine, batch_size, pads=pads)
 
 
 def joined(chunks: list[Chunk]) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +56,7 @@ def test_every_sample_once_in_its_place(n: int, pads: bool) -> None:
 def test_batches_of_the_asked_size() -> None:
     """Ten samples are two batches of four, and the rest."""
     own, engine = played(lambda feeds: {"y": feeds["x"]}, FREE)
-    list(run_over(Batched(engine, {"x": "x"}, {"y": 0}, 4), data_of(numbers(10), FREE)))
+    list(run_over(leading(engine, 4), data_of(numbers(10), FREE)))
     assert own.runs == [4, 4, 2]
 
 
@@ -98,7 +100,7 @@ def test_no_more_batches_are_read_ahead_than_fit_into_a_chunk(
                 ahead.append(number - len(own.runs))
                 yield batch
 
-    list(run_over(Batched(engine, {"x": "x"}, {"y": 0}, 4), Counted(), samples))  # type: ignore[arg-type]
+    list(run_over(leading(engine, 4), Counted(), samples))  # type: ignore[arg-type]
     assert ahead == [1, 2, 1, 2, 1]
 
 
@@ -134,7 +136,7 @@ def test_samples_that_were_batched_by_their_shape_come_back_in_order() -> None:
     lengths = [3, 5, 3, 3, 7, 5, 3, 3, 5, 7, 3]
     data, _ = of_lengths(lengths)
     own, engine = played(lambda feeds: {"y": feeds["x"].max(axis=1)}, inputs(x=(None, None, 2)))
-    values, labels = joined(list(run_over(Batched(engine, {"x": "x"}, {"y": 0}, 2), data)))
+    values, labels = joined(list(run_over(leading(engine, 2), data)))
     np.testing.assert_array_equal(values[:, 0], np.arange(len(lengths)))
     np.testing.assert_array_equal(labels, np.arange(len(lengths)))
     assert sum(own.runs) == len(lengths)
@@ -147,25 +149,24 @@ class Reference:
     def __init__(self, folder: Path, play: Any = lambda feeds: {"y": 2 * feeds["x"]}) -> None:
         self.own: Played
         self.own, engine = played(play, FREE)
-        self.batched = Batched(engine, {"x": "x"}, {"y": 0}, 4)
+        self.batched = leading(engine, 4)
         self.data = data_of(numbers(10), FREE)
         self.cache = Cache(folder)
 
-    def record(self, **ingredients: str) -> streams.RecordedOutputs:
+    def record(self, **ingredients: str) -> Entry:
         """Record, or read what was recorded."""
         return record_outputs(self.batched, self.data, self.cache, {"model": "1", **ingredients})
 
 
 def test_recorded_outputs_are_read_back(tmp_path: Path) -> None:
-    """The second time nothing runs; values, dtypes, places and seconds are those of the first."""
+    """The second time nothing runs; values, dtypes and places are those of the first."""
     reference = Reference(tmp_path)
     first, again = reference.record(), reference.record()
     assert (first.status, again.status) == ("built", "hit")
     assert reference.own.runs == [4, 4, 2]
-    assert first.evaluate_s == again.evaluate_s > 0.0
     assert first.reason == "first build of played-int8-static of net"
     for found in (first, again):
-        (chunk,) = found.chunks()
+        (chunk,) = read_outputs(found)
         assert (chunk.start, chunk.n, chunk.labels) == (0, 10, None)
         assert chunk.outputs["y"].dtype == np.float32
         np.testing.assert_array_equal(chunk.outputs["y"], 2 * numbers(10))
@@ -179,7 +180,7 @@ def test_texts_and_scalars_are_recorded_too(tmp_path: Path) -> None:
         return {"y": texts, "z": feeds["x"][:, 1].astype(np.int16)}
 
     reference = Reference(tmp_path, play)
-    chunks = list(reference.record().chunks())
+    chunks = list(read_outputs(reference.record()))
     texts = np.concatenate([chunk.outputs["y"] for chunk in chunks])
     assert texts.dtype == object
     assert texts.tolist() == [f"{value}" * value for value in range(1, 20, 2)]
@@ -206,5 +207,5 @@ def test_what_outputs_are_recorded_by(tmp_path: Path) -> None:
     time_major = inputs(x=(2, None))
     _, engine = played(lambda feeds: {"y": feeds["x"]}, time_major)
     data = data_of(numbers(10), time_major, model=Model("net", batch_axes=(("x", 1),)))
-    record_outputs(Batched(engine, {"x": "x"}, {"y": 1}, 4), data, reference.cache, {})
+    record_outputs(replace(leading(engine, 4), output_axes={"y": 1}), data, reference.cache, {})
     assert json.loads(seen[1]["axes of samples"]) == [[["x", 1], ["y", 1]], []]

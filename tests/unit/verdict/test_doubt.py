@@ -150,7 +150,7 @@ def test_what_three_spreads_could_flip_is_open(first: float, second: float, allo
 )  # fmt: skip
 def test_agreement_is_open_by_the_samples_that_change(agreement: float, allowed: float, status: Status) -> None:
     """Two engines that change one class in eight each leave 25 points open on both sides."""
-    each = SelfDifference("a", 8, 0.1, 1.0, 12.5)
+    each = SelfDifference("a", 8, 0.1, 12.5)
     reached = Verdict("min_agreement", allowed, agreement, PASS if agreement >= allowed else FAIL, "found")
     for unsteady, expected in (((each, each), status), ((), reached.status)):
         (verdict,) = open_where_classes_change([reached], unsteady)
