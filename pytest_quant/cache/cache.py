@@ -7,6 +7,9 @@ import json
 import os
 import re
 import secrets
+import shlex
+import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,12 +22,12 @@ from filelock import BaseFileLock, FileLock, Timeout
 from pytest_quant.cache.entry import (
     FILES,
     LAST_USE,
-    Cleared,
     DamagedEntryError,
     Entry,
     JsonScalar,
     StoredEntry,
     canonical_json,
+    flush_to_disk,
     is_kind,
     key_of,
     last_use,
@@ -33,14 +36,6 @@ from pytest_quant.cache.entry import (
     why_built,
     write_manifest,
 )
-from pytest_quant.cache.folder import (
-    OWN_FOLDER,
-    create_ignored_folder,
-    flush_to_disk,
-    refuse_others_folder,
-    remove,
-    rename_durably,
-)
 from pytest_quant.errors import CacheError
 
 Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
@@ -48,12 +43,22 @@ Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
 
 LOCKS = ".locks"
 
-_TEMPORARY = re.compile(r"\.(?P<key>[0-9a-f]{64})\.(?P<pid>[0-9]+)-[0-9a-f]+\.tmp")
+_TEMPORARY = re.compile(r"\.(?P<key>[0-9a-f]{64})\.[0-9a-f]+\.tmp")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _DAY_S = 24 * 3600.0
 _MB = 10**6
-_LOOK_EVERY_S = 0.25
+_SILENT_S = 0.25
 _POLL_S = 0.02
+_OWN_FOLDER = 0o755
+"""Mode of folders of the cache: where the user's own mask lets a group write, others could put engines into it."""
+
+_MARKS = {
+    ".gitignore": b"# Created by pytest-quant: nothing here belongs into version control.\n*\n",
+    "CACHEDIR.TAG": (
+        b"Signature: 8a477f597d28d172789f06886806bc55\n"
+        b"# This file marks a cache directory, see https://bford.info/cachedir/\n"
+    ),
+}
 
 
 class Cache:
@@ -68,7 +73,7 @@ class Cache:
     root : folder of the cache; it is created when first needed, with a .gitignore that excludes it.
     max_bytes : cap on the size of all entries; the least recently used ones are removed first, and none that was used
         in the last 24 h.
-    notify : shows a message to the user: which process this one waits for, and what could not be kept.
+    notify : shows a message to the user: what this process waits for, and what could not be kept.
 
     Attributes
     ----------
@@ -104,7 +109,7 @@ class Cache:
         with self._storage(f"{slot} cannot be kept in"):
             self._open()
             folder = self.root / kind / key_of(kind, ingredients)
-            folder.parent.mkdir(mode=OWN_FOLDER, exist_ok=True)
+            folder.parent.mkdir(mode=_OWN_FOLDER, exist_ok=True)
             lock = self._hold(folder, slot)
         try:
             damage = ""
@@ -127,7 +132,7 @@ class Cache:
         """Create the root, or else a temporary one. Raises `OSError` where that cannot be written either."""
         if self._is_open:
             return
-        refuse_others_folder(self.root)
+        _refuse_others_folder(self.root)
         try:
             _create(self.root)
         except OSError as error:
@@ -145,17 +150,12 @@ class Cache:
     def _hold(self, folder: Path, slot: str) -> BaseFileLock:
         """Wait for the lock of an entry and return it, held; the operating system frees it when a holder dies."""
         lock = _lock_of(folder)
-        has_said = False
-        while True:
-            try:
-                lock.acquire(timeout=_LOOK_EVERY_S, poll_interval=_POLL_S)
-            except Timeout:
-                builder = None if has_said else _builder(folder)
-                if builder is not None:
-                    self._notify(f"waiting for process {builder} which builds {slot}")
-                    has_said = True
-            else:
-                return lock
+        try:
+            lock.acquire(timeout=_SILENT_S, poll_interval=_POLL_S)
+        except Timeout:
+            self._notify(f"waiting for another process, which builds {slot}")
+            lock.acquire(poll_interval=_POLL_S)
+        return lock
 
     def _build(self, folder: Path, slot: str, ingredients: Mapping[str, str], build: Build, damage: str) -> Entry:
         """Build in a temporary folder, then rename it to the entry's path.
@@ -170,11 +170,8 @@ class Cache:
         temporary = _temporary_path(folder)
         try:
             with self._storage(f"{slot} cannot be kept in"):
-                for path, match in _temporaries(self.root):
-                    if match["key"] == key:
-                        remove(path)
-                temporary.mkdir(mode=OWN_FOLDER)
-                (temporary / FILES).mkdir(mode=OWN_FOLDER)
+                temporary.mkdir(mode=_OWN_FOLDER)
+                (temporary / FILES).mkdir(mode=_OWN_FOLDER)
             try:
                 facts = {name: _plain(name, value, slot) for name, value in build(temporary / FILES).items()}
             except OSError as error:
@@ -182,23 +179,24 @@ class Cache:
                     raise self._fault(f"{slot} cannot be kept in", error) from error
                 raise
             with self._storage(f"{slot} cannot be kept in"):
-                same_slot = (entry for entry in list_entries(self.root, kind) if entry.readable and entry.slot == slot)
-                last = next(same_slot, None)
-                reason = damage or why_built(slot, last.ingredients if last else None, ingredients)
+                stored = (entry for entry in list_entries(self.root) if entry.readable)
+                same = (entry.ingredients for entry in stored if (entry.kind, entry.slot) == (kind, slot))
+                reason = damage or why_built(slot, next(same, None), ingredients)
                 write_manifest(temporary, kind, slot, ingredients, facts)
                 (temporary / LAST_USE).touch()
-                flush_to_disk(temporary)
+                flush_to_disk([*temporary.rglob("*"), temporary])
                 _discard(folder)
-                rename_durably(temporary, folder)
+                temporary.rename(folder)
+                flush_to_disk([folder.parent])
         except BaseException:
-            remove(temporary)
+            _delete(temporary)
             raise
         return Entry(kind, slot, key, folder / FILES, "built", reason, facts)
 
     def _trim(self) -> None:
         """Keep the cache below its cap, and say once where that is not possible."""
         try:
-            stayed = self.shrink(self._max_bytes).stayed
+            _, stayed = self.shrink(self._max_bytes)
         except CacheError as error:
             self._notify(str(error))
             return
@@ -214,22 +212,21 @@ class Cache:
         with self._storage("cannot read or change"):
             return list_entries(self.root)
 
-    def total_bytes(self) -> int:
-        """Return the bytes on disk of all entries."""
-        return sum(entry.size_bytes for entry in self.entries())
+    def clear(self, kind: str | None = None) -> tuple[list[StoredEntry], int]:
+        """Remove the entries of one kind, or all, except those that a process builds or looks up at this moment.
 
-    def clear(self, kind: str | None = None) -> Cleared:
-        """Remove the entries of one kind, or all, except those that a process builds or looks up at this moment."""
+        Return those that were removed, and the number of the others.
+        """
         entries = [entry for entry in self.entries() if kind in (None, entry.kind)]
         with self._storage("cannot read or change"):
             removed = [entry for entry in entries if _remove(entry)]
-        return Cleared(len(removed), sum(entry.size_bytes for entry in removed), len(entries) - len(removed))
+        return removed, len(entries) - len(removed)
 
-    def shrink(self, max_bytes: int) -> Cleared:
+    def shrink(self, max_bytes: int) -> tuple[list[StoredEntry], int]:
         """Remove the least recently used entries until at most `max_bytes` are left.
 
-        What was used in the last 24 h stays, because a running test may use it; `Cleared.stayed` is 0 where the rest
-        fits into `max_bytes`.
+        What was used in the last 24 h stays, because a running test may use it. Return what was removed, and the
+        number of entries that stay although they are too large together; 0 where they fit into `max_bytes`.
         """
         entries = self.entries()
         removed: list[StoredEntry] = []
@@ -242,8 +239,7 @@ class Cache:
                 if _remove(entry):
                     removed.append(entry)
                     left -= entry.size_bytes
-        stayed = len(entries) - len(removed) if left > max_bytes else 0
-        return Cleared(len(removed), sum(entry.size_bytes for entry in removed), stayed)
+        return removed, len(entries) - len(removed) if left > max_bytes else 0
 
     @contextmanager
     def _storage(self, what: str) -> Iterator[None]:
@@ -262,10 +258,40 @@ class Cache:
         )
 
 
+def _refuse_others_folder(root: Path) -> None:
+    """Raise `CacheError` for a cache that another user owns or may write to, because its engines can run any code."""
+    try:
+        status = root.stat()
+    except OSError:
+        return
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        raise CacheError(
+            f"the cache {root} belongs to another user, who may have put any code into it",
+            value=f"user {status.st_uid}",
+            allowed=f"user {os.geteuid()}",
+            fix="name a folder of your own with --quant-cache DIR",
+        )
+    if mode & 0o022:
+        raise CacheError(
+            f"the cache {root} may be written to by others, who may have put any code into it",
+            value=f"mode {mode:04o}",
+            allowed="a folder that neither its group nor others may write to",
+            fix=f"chmod go-w {shlex.quote(str(root))} if you trust all who could, or name another with "
+            "--quant-cache DIR",
+        )
+
+
 def _create(root: Path) -> None:
-    """Create a root and write into it. Raises `OSError` when that is not possible."""
-    create_ignored_folder(root)
-    (root / LOCKS).mkdir(mode=OWN_FOLDER, exist_ok=True)
+    """Create a root that git and backups skip, and write into it. Raises `OSError` when that is not possible.
+
+    A folder that already contains other files belongs to the user and gets no marks.
+    """
+    root.mkdir(mode=_OWN_FOLDER, parents=True, exist_ok=True)
+    if {path.name for path in root.iterdir()} <= _MARKS.keys():
+        for name, content in _MARKS.items():
+            (root / name).write_bytes(content)
+    (root / LOCKS).mkdir(mode=_OWN_FOLDER, exist_ok=True)
     # A folder that is there may be on a disk that was mounted for reading only.
     with tempfile.TemporaryFile(dir=root / LOCKS):
         pass
@@ -273,16 +299,10 @@ def _create(root: Path) -> None:
 
 def _sweep(root: Path) -> None:
     """Remove what killed processes left: a living one holds the lock of the entry that it builds."""
-    for path, match in _temporaries(root):
-        with suppress(Timeout), _lock_of(path.with_name(match["key"])).acquire(blocking=False):
-            remove(path)
-
-
-def _temporaries(root: Path) -> Iterator[tuple[Path, re.Match[str]]]:
-    """Yield the folder of each entry that is half built or half removed, with its ``key`` and ``pid``."""
     for path in root.glob("*/.*.tmp"):
         if match := _TEMPORARY.fullmatch(path.name):
-            yield path, match
+            with suppress(Timeout), _lock_of(path.with_name(match["key"])).acquire(blocking=False):
+                _delete(path)
 
 
 def _lock_of(folder: Path) -> BaseFileLock:
@@ -292,12 +312,7 @@ def _lock_of(folder: Path) -> BaseFileLock:
 
 def _temporary_path(folder: Path) -> Path:
     """Return a new path beside the entry in `folder`, on its file system, that no list of entries shows."""
-    return folder.with_name(f".{folder.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-
-
-def _builder(folder: Path) -> str | None:
-    """Return the id of the process that builds the entry in `folder`, ``None`` when there is none."""
-    return next((match["pid"] for _, match in _temporaries(folder.parents[1]) if match["key"] == folder.name), None)
+    return folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
 
 
 def _discard(folder: Path) -> None:
@@ -305,7 +320,7 @@ def _discard(folder: Path) -> None:
     gone = _temporary_path(folder)
     with suppress(FileNotFoundError):
         folder.rename(gone)
-        remove(gone)
+        _delete(gone)
 
 
 def _remove(entry: StoredEntry) -> bool:
@@ -315,6 +330,15 @@ def _remove(entry: StoredEntry) -> bool:
             _discard(entry.folder)
             return True
     return False
+
+
+def _delete(path: Path) -> None:
+    """Remove a file or a folder; one that cannot be removed now is left for a later sweep."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _plain(name: str, value: JsonScalar, slot: str) -> JsonScalar:

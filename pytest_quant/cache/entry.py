@@ -5,7 +5,7 @@
     <root>/<kind>/<key>/manifest.json           ingredients, facts and sizes of the files, with a checksum of its own
     <root>/<kind>/<key>/files/                  output of the builder
     <root>/<kind>/<key>/last-use                its modification time is the last use
-    <root>/<kind>/.<key>.<pid>-<random>.tmp     an entry that process <pid> builds or removes
+    <root>/<kind>/.<key>.<random>.tmp           an entry that is being built or removed
     <root>/.locks/<kind>-<key>.lock             held while the entry is looked up, built or removed
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import stat
 import time
@@ -23,8 +24,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from pytest_quant.cache.folder import size_below
-from pytest_quant.files import parse_json, read_file
+from pytest_quant.files import read_file
 
 JsonScalar: TypeAlias = str | int | float | bool | None
 
@@ -77,15 +77,6 @@ class StoredEntry:
     readable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """Number of entries that were removed, their bytes, and the number of those that could not be removed now."""
-
-    removed: int
-    freed_bytes: int
-    stayed: int
-
-
 SCHEMA = 2
 MANIFEST = "manifest.json"
 FILES = "files"
@@ -103,7 +94,10 @@ class DamagedEntryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything known about an entry; `created` is seconds since the epoch, `files` has bytes by path in `FILES`."""
+    """Everything known about an entry; `created` is seconds since the epoch, `files` has bytes by path in `FILES`.
+
+    The checksum is over all other fields but the schema, so that facts changed by a broken disk are noticed too.
+    """
 
     kind: str
     slot: str
@@ -112,6 +106,13 @@ class Manifest:
     facts: dict[str, JsonScalar]
     created: float
     files: dict[str, int]
+    schema: int = SCHEMA
+    checksum: str = ""
+
+    def sealed(self) -> str:
+        """Return the checksum that these contents should have."""
+        body = {name: value for name, value in asdict(self).items() if name not in ("schema", "checksum")}
+        return hashlib.sha256(canonical_json(body)).hexdigest()
 
 
 def canonical_json(value: object) -> bytes:
@@ -127,60 +128,33 @@ def key_of(kind: str, ingredients: Mapping[str, str]) -> str:
 def write_manifest(
     folder: Path, kind: str, slot: str, ingredients: Mapping[str, str], facts: Mapping[str, JsonScalar]
 ) -> None:
-    """Write the manifest of an entry whose files are complete.
-
-    Parameters
-    ----------
-    folder : of the entry; the builder's output is in its folder `FILES`.
-    kind, slot : type and purpose of the entry.
-    ingredients : name -> value or digest of everything the entry was made from.
-    facts : values that the builder returned.
-
-    Raises
-    ------
-    OSError : it cannot be written.
-    """
+    """Write the manifest of the entry in `folder`, whose files are complete. Raises `OSError`."""
     root = folder / FILES
     files = {path.relative_to(root).as_posix(): path.stat().st_size for path in root.rglob("*") if not path.is_dir()}
     manifest = Manifest(kind, slot, key_of(kind, ingredients), dict(ingredients), dict(facts), time.time(), files)
-    # With a checksum, so that facts changed by a broken disk are noticed too.
-    checksum = hashlib.sha256(canonical_json(asdict(manifest))).hexdigest()
-    document = {"schema": SCHEMA, "checksum": checksum, **asdict(manifest)}
+    document = asdict(manifest) | {"checksum": manifest.sealed()}
     (folder / MANIFEST).write_text(json.dumps(document, indent=1, sort_keys=True, allow_nan=False), encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of the entry in `folder`. Raises `DamagedEntryError`."""
     try:
-        document = parse_json(read_file(folder / MANIFEST, _MOST_BYTES))
-        body = document if isinstance(document, dict) else {}
-        schema, checksum = str(body.pop("schema", None)), body.pop("checksum", None)
-        actual = hashlib.sha256(canonical_json(body)).hexdigest()
+        manifest = msgspec.json.decode(read_file(folder / MANIFEST, _MOST_BYTES), type=Manifest)
+        checksum = manifest.sealed()
     except (OSError, ValueError, RecursionError) as error:
         raise DamagedEntryError(f"{MANIFEST}: {_words(error)}") from error
-    if schema != str(SCHEMA):
-        raise DamagedEntryError(f"{MANIFEST}: schema {schema[:20]} in place of {SCHEMA}")
-    if checksum != actual:
+    if manifest.schema != SCHEMA:
+        raise DamagedEntryError(f"{MANIFEST}: schema {manifest.schema} in place of {SCHEMA}")
+    if manifest.checksum != checksum:
         raise DamagedEntryError(f"{MANIFEST}: contents changed")
-    try:
-        return msgspec.convert(body, Manifest)
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise DamagedEntryError(f"{MANIFEST}: {error}") from error
+    return manifest
 
 
 def verify(folder: Path, key: str) -> Manifest:
-    """Return the manifest of an entry whose files are all there, with their sizes.
+    """Return the manifest of the entry `key` in `folder`, whose files are all there, with their sizes.
 
-    Contents are not read again: an entry gets its name once all of it is on the disk.
-
-    Parameters
-    ----------
-    folder : of the entry.
-    key : sha256 of kind and ingredients, in hex.
-
-    Raises
-    ------
-    DamagedEntryError : the entry is not what its manifest says.
+    Contents are not read again: an entry gets its name once all of it is on the disk. Raises `DamagedEntryError` when
+    the entry is not what its manifest says.
     """
     manifest = read_manifest(folder)
     if manifest.key != key:
@@ -200,7 +174,7 @@ def verify(folder: Path, key: str) -> Manifest:
 def _words(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "missing"
-    return (error.strerror or str(error)) if isinstance(error, OSError) else "cannot be read"
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 def last_use(folder: Path) -> float:
@@ -218,38 +192,38 @@ def is_kind(name: str) -> bool:
     return _KIND.fullmatch(name) is not None
 
 
-def list_entries(root: Path, kind: str | None = None) -> tuple[StoredEntry, ...]:
+def list_entries(root: Path) -> tuple[StoredEntry, ...]:
     """Return the entries below `root`, most recently used first; damaged ones are listed too, as not readable.
 
-    Parameters
-    ----------
-    root : folder of the cache; files in it that are not of the cache are skipped.
-    kind : list entries of this kind only; ``None`` for every kind.
-
-    Raises
-    ------
-    OSError : a folder cannot be read.
+    Files in it that are not of the cache are skipped. Raises `OSError` when a folder cannot be read.
     """
-    kinds = [path for path in root.iterdir() if path.is_dir() and is_kind(path.name)] if root.is_dir() else []
-    paths = [path for folder in kinds if kind in (None, folder.name) for path in sorted(folder.iterdir())]
-    entries = [entry for path in paths if _KEY.fullmatch(path.name) and (entry := _describe(path)) is not None]
+    paths = [path for path in root.glob("*/*") if is_kind(path.parent.name) and _KEY.fullmatch(path.name)]
+    entries = [entry for path in sorted(paths) if (entry := _describe(path)) is not None]
     return tuple(sorted(entries, key=lambda entry: entry.last_used, reverse=True))
 
 
 def _describe(folder: Path) -> StoredEntry | None:
     """Return an entry as the list shows it, ``None`` when it was removed meanwhile."""
-    try:
-        last_used, size_bytes = last_use(folder), size_below(folder)
-    except OSError:
-        return None
     kind, key = folder.parent.name, folder.name
     try:
-        manifest = read_manifest(folder)
+        last_used = last_use(folder)
+        size_bytes = sum(path.lstat().st_size for path in [folder, *folder.rglob("*")] if not path.is_dir())
+        made = read_manifest(folder)
+    except OSError:
+        return None
     except DamagedEntryError:
         return StoredEntry(kind, "", key, folder, size_bytes, last_used, last_used, {}, {}, readable=False)
-    return StoredEntry(
-        kind, manifest.slot, key, folder, size_bytes, manifest.created, last_used, manifest.ingredients, manifest.facts
-    )
+    return StoredEntry(kind, made.slot, key, folder, size_bytes, made.created, last_used, made.ingredients, made.facts)
+
+
+def flush_to_disk(paths: list[Path]) -> None:
+    """Return when these files and folders would survive a loss of power. Raises `OSError`."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 _HEX_DIGEST = re.compile(r"(?:[a-z0-9]+:)?([0-9a-f]{32,128})")
@@ -267,26 +241,21 @@ def why_built(slot: str, previous: Mapping[str, str] | None, ingredients: Mappin
     """
     if previous is None:
         return f"first build of {slot}"
-    names = sorted(previous.keys() | ingredients.keys())
-    changes = [_change(name, previous.get(name), ingredients.get(name)) for name in names]
-    return "; ".join(change for change in changes if change)
+    changes = []
+    for name in sorted(previous.keys() | ingredients.keys()):
+        old, new = previous.get(name), ingredients.get(name)
+        if old is None:
+            changes.append(f"{name} added ({_short(new)})")
+        elif new is None:
+            changes.append(f"{name} removed ({_short(old)})")
+        elif old != new:
+            changes.append(f"{name} changed ({_short(old)} -> {_short(new)})")
+    return "; ".join(changes)
 
 
-def _change(name: str, old: str | None, new: str | None) -> str:
-    if old == new:
-        return ""
-    if old is None:
-        return f"{name} added ({_short(str(new))})"
-    if new is None:
-        return f"{name} removed ({_short(old)})"
-    old_digest, new_digest = _HEX_DIGEST.fullmatch(old), _HEX_DIGEST.fullmatch(new)
-    if old_digest and new_digest:
-        label = "sha256 " if len(new_digest[1]) == 64 else ""
-        return f"{name} changed ({label}{old_digest[1][:8]}.. -> {new_digest[1][:8]}..)"
-    return f"{name} changed ({_short(old)} -> {_short(new)})"
-
-
-def _short(text: str) -> str:
+def _short(text: str | None) -> str:
+    """Return the beginning of a digest or of a long value."""
+    text = str(text)
     if digest := _HEX_DIGEST.fullmatch(text):
         return f"{digest[1][:8]}.."
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 2]}.."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -53,9 +54,9 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
     number = sum(entry.kind == kind or kind is None for entry in entries)
     if not yes:
         click.confirm(clean(f"Remove {number} of {len(entries)} entries from {root}?"), abort=True)
-    cleared = store.clear(kind)
-    stayed = f"; {cleared.stayed} stay, which a process builds or looks up just now" if cleared.stayed else ""
-    say(f"{cleared.removed} entries removed, {cleared.freed_bytes / _BYTES_PER_MB:.1f} MB freed{stayed}")
+    removed, stayed = store.clear(kind)
+    note = f"; {stayed} stay, which a process builds or looks up just now" if stayed else ""
+    say(f"{len(removed)} entries removed, {_size_mb(removed):.1f} MB freed{note}")
 
 
 @cache.command(short_help="Make the cache smaller: what was not used for longest goes.")
@@ -64,11 +65,10 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
 def trim(root: Path, max_mb: int) -> None:
     """Remove what was not used for longest until at most MB are left; what was used in the last 24 h stays."""
     store = Cache(root)
-    cleared = store.shrink(max_mb * int(_BYTES_PER_MB))
-    left = store.total_bytes() / _BYTES_PER_MB
-    stayed = f"; {cleared.stayed} entries stay, used in the last 24 h" if cleared.stayed else ""
-    freed = cleared.freed_bytes / _BYTES_PER_MB
-    say(f"{cleared.removed} entries removed, {freed:.1f} MB freed, {left:.1f} MB left{stayed}")
+    removed, stayed = store.shrink(max_mb * int(_BYTES_PER_MB))
+    note = f"; {stayed} entries stay, used in the last 24 h" if stayed else ""
+    left = _size_mb(store.entries())
+    say(f"{len(removed)} entries removed, {_size_mb(removed):.1f} MB freed, {left:.1f} MB left{note}")
 
 
 def _show(root: Path) -> None:
@@ -77,8 +77,11 @@ def _show(root: Path) -> None:
     if entries:
         rows = [("kind", "size", "built", "used", "of"), *(_cells(entry, now) for entry in entries)]
         show("\n".join(aligned(rows, right=(1, 2, 3))))
-    total = sum(entry.size_bytes for entry in entries) / _BYTES_PER_MB
-    say(f"{len(entries)} entries, {total:.1f} MB in {root}")
+    say(f"{len(entries)} entries, {_size_mb(entries):.1f} MB in {root}")
+
+
+def _size_mb(entries: Sequence[StoredEntry]) -> float:
+    return sum(entry.size_bytes for entry in entries) / _BYTES_PER_MB
 
 
 def _cells(entry: StoredEntry, now: float) -> tuple[str, ...]:

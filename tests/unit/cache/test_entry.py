@@ -1,14 +1,23 @@
-"""Keys follow contents and nothing else, and a rebuild says which ingredient differs."""
+"""Keys follow contents and nothing else; damaged entries are built again; a rebuild says which ingredient differs."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.cache.entry import key_of, why_built
+from pytest_quant.cache import Cache
+from pytest_quant.cache.entry import canonical_json, key_of, why_built
+from tests.unit.cache.conftest import CONTENT, Builder, never
 
 INGREDIENTS = st.dictionaries(st.text(), st.text(), min_size=1, max_size=6)
 
@@ -45,16 +54,9 @@ def test_the_first_build_says_so() -> None:
     assert why_built("ort-int8-static of digits", None, {"model": NEW}) == "first build of ort-int8-static of digits"
 
 
-def test_a_digest_is_shortened_and_named() -> None:
-    """Two digests of sha256 show their beginnings."""
-    assert why_built("s", {"model": OLD}, {"model": NEW}) == "model changed (sha256 1a2b3c4d.. -> 5e6f7a8b..)"
-
-
-def test_a_digest_may_carry_the_name_of_its_hash() -> None:
-    """``sha256:`` in front is not shown twice."""
-    assert why_built("s", {"m": f"sha256:{OLD}"}, {"m": f"sha256:{NEW}"}) == (
-        "m changed (sha256 1a2b3c4d.. -> 5e6f7a8b..)"
-    )
+def test_a_digest_is_shortened() -> None:
+    """To its beginning, without the name of its hash."""
+    assert why_built("s", {"model": OLD}, {"model": f"sha256:{NEW}"}) == "model changed (1a2b3c4d.. -> 5e6f7a8b..)"
 
 
 def test_a_value_is_shown_whole() -> None:
@@ -72,3 +74,117 @@ def test_every_change_is_named_and_nothing_else() -> None:
 def test_a_long_value_is_cut() -> None:
     """A list of node names does not fill the screen."""
     assert len(why_built("s", {"exclude": "n" * 1000}, {"exclude": ""})) < 120
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _flip(path: Path, at: int = 10, bit: int = 1) -> None:
+    content = bytearray(path.read_bytes())
+    content[at % len(content)] ^= bit
+    path.write_bytes(content)
+
+
+def _with(**changed: object) -> Callable[[Path], object]:
+    """Return a change of a manifest's fields, ``None`` for one that goes, with a checksum that fits."""
+
+    def change(path: Path) -> None:
+        document = json.loads(path.read_text()) | changed
+        body = {name: value for name, value in document.items() if value is not None}
+        schema = {"schema": body.pop("schema")} if "schema" in body else {}
+        del body["checksum"]
+        checksum = hashlib.sha256(canonical_json(body)).hexdigest()
+        path.write_text(json.dumps({**schema, **body, "checksum": checksum}))
+
+    return change
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _link(target: str) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        path.unlink()
+        path.symlink_to(target)
+
+    return change
+
+
+DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
+    ("files/model.onnx", Path.unlink, "model.onnx: missing"),
+    ("files/model.onnx", _truncate, f"model.onnx: {len(CONTENT) - 1} bytes in place of {len(CONTENT)}"),
+    ("files/external", shutil.rmtree, "external/data.bin: missing"),
+    ("manifest.json", Path.unlink, "manifest.json: missing"),
+    ("manifest.json", _truncate, "manifest.json: "),
+    ("manifest.json", lambda path: path.write_bytes(b"\xff\x00"), "manifest.json: "),
+    ("manifest.json", lambda path: path.write_text("[]"), "manifest.json: "),
+    ("manifest.json", lambda path: path.write_text('{"a":' * 100_000), "manifest.json: "),
+    ("manifest.json", lambda path: path.write_text('{"n": ' + "9" * 5000 + "}"), "manifest.json: "),
+    ("manifest.json", _with(schema=1), "manifest.json: schema 1 in place of 2"),
+    ("manifest.json", _with(key=None), "manifest.json: Object missing required field `key`"),
+    ("manifest.json", _with(files={"a": "much"}), "manifest.json: Expected `int`, got `str`"),
+    ("manifest.json", _with(files={"\0": 1}), "\0: "),
+    ("manifest.json", _with(created=10**400), "manifest.json: "),
+    ("manifest.json", _with(facts={"a": [1]}), "manifest.json: Expected "),
+    ("manifest.json", _pipe, "manifest.json: it is a device or a pipe, not a file"),
+    ("manifest.json", _link("/dev/zero"), "manifest.json: it is a device or a pipe, not a file"),
+    ("files/model.onnx", _pipe, "model.onnx: no ordinary file"),
+    ("files/model.onnx", _link("/dev/zero"), "model.onnx: no ordinary file"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "reason"), DAMAGES, ids=[f"{row[0]}-{row[2]}" for row in DAMAGES])
+def test_a_damaged_entry_is_built_again(
+    cache: Cache, root: Path, name: str, damage: Callable[[Path], object], reason: str
+) -> None:
+    """The reason names the file; the new entry is whole and found again."""
+    first = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    damage(first.folder.parent / name)
+    assert [entry.readable for entry in cache.entries()] == [not reason.startswith("manifest")]
+    again = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    assert again.status == "built"
+    assert again.reason.startswith(f"cache entry damaged ({reason}")
+    assert (again.folder / "model.onnx").read_bytes() == CONTENT
+    assert Cache(root).obtain("engine", "s", {"v": "1"}, never).status == "hit"
+
+
+def test_an_entry_under_another_key_is_not_used(cache: Cache) -> None:
+    """A folder that was copied or renamed by hand does not pass for the entry it is not."""
+    one = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    two = cache.obtain("engine", "s", {"v": "2"}, Builder())
+    shutil.rmtree(two.folder.parent)
+    shutil.copytree(one.folder.parent, two.folder.parent)
+    again = cache.obtain("engine", "s", {"v": "2"}, Builder())
+    assert again.reason == "cache entry damaged (manifest.json: belongs to another entry)"
+
+
+def test_a_file_in_the_place_of_an_entry_is_replaced(cache: Cache) -> None:
+    """Whatever lies where the entry should be goes."""
+    first = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    shutil.rmtree(first.folder.parent)
+    first.folder.parent.write_text("not a folder")
+    assert [entry.readable for entry in cache.entries()] == [False]
+    assert "cache entry damaged (manifest.json" in cache.obtain("engine", "s", {"v": "1"}, Builder()).reason
+
+
+@settings(max_examples=40)
+@given(at=st.integers(0, 10_000), bit=st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]))
+def test_a_flipped_bit_of_a_manifest_is_never_used(at: int, bit: int) -> None:
+    """After one flipped bit anywhere the entry is built again, or nothing it says has changed."""
+    with TemporaryDirectory() as folder:
+        cache = Cache(Path(folder))
+        first = cache.obtain("engine", "s", {"v": "1"}, Builder())
+        _flip(first.folder.parent / "manifest.json", at, bit)
+        again = cache.obtain("engine", "s", {"v": "1"}, Builder())
+        assert again.facts == first.facts
+        assert (again.folder / "model.onnx").read_bytes() == CONTENT
+
+
+def test_contents_are_not_read_again(cache: Cache) -> None:
+    """A hit costs the same however large its files are; their sizes are those that were flushed to the disk."""
+    first = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    _flip(first.folder / "model.onnx")
+    assert cache.obtain("engine", "s", {"v": "1"}, never).status == "hit"

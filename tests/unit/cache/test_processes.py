@@ -8,6 +8,7 @@ import random
 import select
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -15,15 +16,71 @@ import pytest
 
 from pytest_quant.cache import Cache
 from tests.unit.cache.conftest import Builder, never, temporary_names
-from tests.unit.cache.processes import BUILD_MANY, BUILD_UNTIL_TOLD, finish, read_line, start
+
+WAITS = "waiting for another process, which builds slot"
+
+_PRELUDE = """
+import pathlib, sys, time
+from pytest_quant.cache import Cache
+root = pathlib.Path(sys.argv[1])
+def say(text):
+    print(text, flush=True)
+def build(folder, content=b"theirs"):
+    (folder / "weights.bin").write_bytes(content)
+    return {"build_s": 1.5}
+cache = Cache(root, notify=say)
+"""
+
+BUILD_UNTIL_TOLD = """
+def slow(folder):
+    say('building')
+    sys.stdin.readline()
+    return build(folder)
+entry = cache.obtain('engine', 'slot', {'model': sys.argv[2]}, slow)
+say(entry.status)
+"""
+"""Builds one entry, and ends the build when it reads a line."""
+
+BUILD_MANY = """
+def large(folder):
+    (folder / "sub").mkdir()
+    for part in range(8):
+        (folder / "sub" / f"{part}.bin").write_bytes(bytes([part]) * 200_000)
+    return {"parts": 8}
+say('started')
+for number in range(10_000):
+    cache.obtain('engine', 'slot', {'number': str(number % 7), 'round': str(number // 7)}, large)
+"""
+"""Builds entries without end."""
+
+
+def start(script: str, root: Path, argument: str = "") -> subprocess.Popen[str]:
+    """Start `script` in a process of its own over the cache at `root`; its lines can be read and written."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _PRELUDE + script, str(root), argument],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def read_line(process: subprocess.Popen[str]) -> str:
+    """Wait for the next line that `process` prints; empty when it has ended."""
+    assert process.stdout is not None
+    return process.stdout.readline().rstrip("\n")
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Let a waiting process go on to its end, and return what else it printed."""
+    return process.communicate("\n", timeout=60)[0]
 
 
 def test_one_builds_and_the_others_wait_say_so_and_hit(root: Path) -> None:
-    """The waiting process names the builder and its work, and finds the entry then."""
+    """The waiting process says what is built, and finds the entry then."""
     builder = start(BUILD_UNTIL_TOLD, root, "1")
     assert read_line(builder) == "building"
     waiting = start(BUILD_UNTIL_TOLD, root, "1")
-    assert read_line(waiting) == f"waiting for process {builder.pid} which builds slot"
+    assert read_line(waiting) == WAITS
     assert finish(builder) == "built\n"
     assert finish(waiting) == "hit\n"
 
@@ -35,26 +92,28 @@ def test_other_keys_are_built_at_the_same_time(root: Path) -> None:
     assert finish(second) == finish(first) == "built\n"
 
 
-def test_other_roots_are_independent(root: Path, tmp_path: Path) -> None:
-    """The same entry in another root is built at the same time."""
-    other = tmp_path / "other"
-    first, second = start(BUILD_UNTIL_TOLD, root, "1"), start(BUILD_UNTIL_TOLD, other, "1")
-    assert read_line(first) == read_line(second) == "building"
-    assert finish(second) == finish(first) == "built\n"
-
-
 def test_a_builder_killed_in_the_middle_blocks_nobody(root: Path, cache: Cache) -> None:
     """Its lock dies with it: the one that waits builds, and what it left is removed by the next process."""
     killed = start(BUILD_UNTIL_TOLD, root, "1")
     assert read_line(killed) == "building"
     waiting = start(BUILD_UNTIL_TOLD, root, "1")
-    assert read_line(waiting) == f"waiting for process {killed.pid} which builds slot"
+    assert read_line(waiting) == WAITS
     killed.send_signal(signal.SIGKILL)
     finish(killed)
     assert read_line(waiting) == "building"
     assert finish(waiting) == "built\n"
     assert cache.obtain("engine", "slot", {"model": "1"}, never).status == "hit"
     assert temporary_names(root) == []
+
+
+def test_clearing_leaves_what_a_process_holds(root: Path, cache: Cache, builder: Builder) -> None:
+    """The entry that is built again at this moment stays, and is counted."""
+    entry = cache.obtain("engine", "slot", {"model": "1"}, builder)
+    (entry.folder / "model.onnx").unlink()
+    other = start(BUILD_UNTIL_TOLD, root, "1")
+    assert read_line(other) == "building"
+    assert cache.clear() == ([], 1)
+    assert finish(other) == "built\n"
 
 
 def test_a_living_builders_folder_is_left_alone(root: Path, cache: Cache, builder: Builder) -> None:
@@ -127,15 +186,3 @@ def test_a_killed_writer_leaves_whole_entries(root: Path, seed: int) -> None:
             assert is_whole(found.folder)
         assert cache.obtain("after", "s", {"delay": str(delay_s)}, Builder()).status == "built"
         assert temporary_names(root) == []
-
-
-def test_the_half_built_entry_of_a_killed_writer_is_built_again(root: Path) -> None:
-    """Files without a manifest are no entry."""
-    with pytest.raises(KeyboardInterrupt):
-        Cache(root).obtain("engine", "s", {"v": "1"}, _interrupted)
-    assert Cache(root).obtain("engine", "s", {"v": "1"}, Builder()).reason == "first build of s"
-
-
-def _interrupted(folder: Path) -> dict[str, None]:
-    (folder / "model.onnx").write_bytes(b"half")
-    raise KeyboardInterrupt

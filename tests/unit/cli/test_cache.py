@@ -42,7 +42,7 @@ def test_entries_are_shown_with_size_age_and_slot(root: Path) -> None:
     assert sorted(line.split()[0] for line in lines) == ["calibration", "engine"]
     assert all("0.50" in line and " ago" in line for line in lines)
     assert "\\x1b[2J" in "".join(lines)
-    assert total == f"2 entries, {Cache(root).total_bytes() / 1e6:.1f} MB in {root}"
+    assert total == f"2 entries, {sum(entry.size_bytes for entry in Cache(root).entries()) / 1e6:.1f} MB in {root}"
 
 
 def test_a_damaged_entry_is_named(root: Path) -> None:
