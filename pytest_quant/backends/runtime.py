@@ -12,6 +12,7 @@ import hashlib
 import io
 import logging
 import os
+import sys
 import tempfile
 import traceback
 import warnings
@@ -22,6 +23,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_quant.backends.offer import Availability
@@ -249,6 +251,29 @@ def quiet(*loggers: str) -> Iterator[list[str]]:
         root.removeHandler(errors)
         for logger, level in zip(silenced, before, strict=True):
             logger.setLevel(level)
+
+
+@contextmanager
+def tools_without_torch() -> Iterator[None]:
+    """Let `onnxruntime.tools` be imported without PyTorch in here, and be forgotten afterwards.
+
+    The package imports PyTorch, where it is installed, for a helper that shape inference never calls: seconds of
+    every build and hundreds of megabytes. An empty module stands in the place of that helper. Whoever imports the
+    package later gets it whole. Where either is loaded already, nothing is done.
+    """
+    package, helper = "onnxruntime.tools", "onnxruntime.tools.pytorch_export_helpers"
+    if "torch" in sys.modules or package in sys.modules:
+        yield
+        return
+    placeholder = ModuleType(helper)
+    vars(placeholder)["infer_input_info"] = None
+    sys.modules[helper] = placeholder
+    try:
+        yield
+    finally:
+        for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+            del sys.modules[name]
+        vars(import_module("onnxruntime")).pop("tools", None)
 
 
 class _Errors(logging.Handler):

@@ -80,12 +80,12 @@ class OrtBackend(Backend):
 
     def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
         """Other calibrations, schemes and options of the quantizers."""
-        from pytest_quant.backends.ort.advice import remedies
+        from pytest_quant.backends.ort.recipe import remedies
 
         return tuple(remedies(spec, self.offer.precisions.get(spec.precision, ())))
 
     def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
         """The named nodes that the scheme takes."""
-        from pytest_quant.backends.ort.advice import quantized_nodes
+        from pytest_quant.backends.ort.recipe import quantized_nodes
 
         return quantized_nodes(spec)

@@ -15,17 +15,17 @@ from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import file_digests, model_file, model_ingredients, needs_external_data
 from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes, replace_nodes
 from pytest_quant.backends.onnx_files.lineage import PARTED
-from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method, static_op_types
-from pytest_quant.backends.ort.options import parse_options, runtime_version
+from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method
+from pytest_quant.backends.ort.options import OrtOptions, runtime_version
 from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.recipe import (
     DYNAMIC,
     PASSING,
     RECIPE_VERSION,
     WEIGHTED,
-    Recipe,
     excluded_nodes,
     recipe_of,
+    static_op_types,
 )
 from pytest_quant.backends.ort.session import refused
 from pytest_quant.backends.runtime import quiet
@@ -36,7 +36,7 @@ from pytest_quant.spec import EngineSpec, Model
 
 
 def write_static(
-    spec: EngineSpec, recipe: Recipe, prepared: Path, exclude: list[str], calibration: Path, target: Path
+    spec: EngineSpec, recipe: OrtOptions, prepared: Path, exclude: list[str], calibration: Path, target: Path
 ) -> None:
     """Write the model with Q/DQ pairs around the operators that `recipe` quantizes.
 
@@ -74,7 +74,7 @@ def write_static(
         part_from_pairs(target, exclude)
 
 
-def write_dynamic(recipe: Recipe, prepared: Path, exclude: list[str], target: Path) -> None:
+def write_dynamic(recipe: OrtOptions, prepared: Path, exclude: list[str], target: Path) -> None:
     """Write the model with 8-bit weights, its activations quantized by ranges found in every run.
 
     An empty list of op types means to this quantizer all that it knows.
@@ -105,7 +105,7 @@ def write_dynamic(recipe: Recipe, prepared: Path, exclude: list[str], target: Pa
     )
 
 
-def write_int4(recipe: Recipe, prepared: Path, exclude: list[str], target: Path) -> None:
+def write_int4(recipe: OrtOptions, prepared: Path, exclude: list[str], target: Path) -> None:
     """Write the model with constant matrices in blocks of 4-bit weights; Gemm becomes MatMul and Add first.
 
     Parameters
@@ -137,10 +137,10 @@ def write_int4(recipe: Recipe, prepared: Path, exclude: list[str], target: Path)
     quantizer.model.save_model_to_file(str(target), needs_external_data(prepared))
 
 
-def _quant_type(name: str) -> object:
+def _quant_type(name: str | None) -> object:
     from onnxruntime.quantization import QuantType
 
-    return {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}[name]
+    return QuantType.QInt8 if name == "int8" else QuantType.QUInt8
 
 
 def _has_constant_matrix(prepared: Path, *, in_bodies: bool) -> bool:
@@ -199,7 +199,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
 
 
 def _writer(
-    spec: EngineSpec, recipe: Recipe, prepared: Path, exclude: list[str], calibration: Path | None, target: Path
+    spec: EngineSpec, recipe: OrtOptions, prepared: Path, exclude: list[str], calibration: Path | None, target: Path
 ) -> Callable[[], None]:
     """Choose the quantizer of the scheme; `check` let only these through."""
     if spec.scheme == "static" and calibration is not None:
@@ -261,7 +261,7 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
         "precision": spec.precision,
         "scheme": str(spec.scheme),
         "exclude": json.dumps(sorted(spec.exclude)),
-        "threads": str(parse_options(spec.options).threads),
+        "threads": str(recipe.threads),
         **options,
         **({} if spec.quantized is None else model_ingredients("quantized model", spec.quantized)),
     }
@@ -290,7 +290,7 @@ def _common(spec: EngineSpec) -> dict[str, str]:
     }
 
 
-def _text(recipe: Recipe, name: str) -> str:
+def _text(recipe: OrtOptions, name: str) -> str:
     return json.dumps(getattr(recipe, name))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_signature
 from pytest_quant.backends.ort.prepare import NORMALIZED_FILE, check_same, prepare, raised_opset
-from pytest_quant.backends.ort.recipe import Recipe, recipe_of
+from pytest_quant.backends.ort.recipe import recipe_of, static_op_types
 from pytest_quant.backends.ort.session import refused, run_refused
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import DataError, QuantError
@@ -66,7 +68,7 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
             check_same(model_file(spec.model), Path(work) / NORMALIZED_FILE, first)
         try:
             with quiet():
-                ranges = _ranges(spec, recipe, prepared, _checked(chain([first], feeds), spec), signature)
+                ranges = _ranges(spec, prepared, _checked(chain([first], feeds), spec), signature)
                 save_tensors_data(ranges, folder / RANGES_FILE)
         except QuantError:
             raise
@@ -74,10 +76,10 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
             raise refused(f"to calibrate {spec.model.name}", error) from error
 
 
-def _ranges(spec: EngineSpec, recipe: Recipe, prepared: Path, feeds: Iterator[Feeds], signature: Signature) -> object:
+def _ranges(spec: EngineSpec, prepared: Path, feeds: Iterator[Feeds], signature: Signature) -> object:
     from onnxruntime.quantization.calibrate import create_calibrator
 
-    method = spec.calibration.method
+    recipe, method = recipe_of(spec), spec.calibration.method
     own: dict[str, dict[str, object]] = {
         "entropy": {"num_bins": _ENTROPY_BINS},
         "percentile": {"percentile": spec.calibration.percentile},
@@ -94,7 +96,8 @@ def _ranges(spec: EngineSpec, recipe: Recipe, prepared: Path, feeds: Iterator[Fe
     size = _MINMAX_BATCHES if method == "minmax" else _batches_that_fit(calibrator, first, signature)
     for chunk in _chunks(chain([first], feeds), size):
         try:
-            calibrator.collect_data(_Reader(chunk))
+            # It is asked for batches one by one, by `get_next`, until there is none.
+            calibrator.collect_data(SimpleNamespace(get_next=partial(next, iter(chunk), None)))
         except Exception as error:
             raise run_refused(error, chunk[0], signature, f"calibrating {spec.model.name}") from error
     return calibrator.compute_data()
@@ -105,13 +108,6 @@ def _chunks(feeds: Iterator[Feeds], size: int) -> Iterator[list[Feeds]]:
     for _, alike in groupby(feeds, key=lambda batch: {name: np.shape(array) for name, array in batch.items()}):
         while chunk := list(islice(alike, size)):
             yield chunk
-
-
-def static_op_types(recipe: Recipe) -> list[str]:
-    """Return the op types to quantize, spelled out: an empty list means other things to calibrator and quantizer."""
-    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
-
-    return sorted(recipe.op_types or {*QDQRegistry, *QLinearOpsRegistry})
 
 
 def _batches_that_fit(calibrator: Any, feeds: Feeds, signature: Signature) -> int:
@@ -137,14 +133,3 @@ def _checked(batches: Iterator[Feeds], spec: EngineSpec) -> Iterator[Feeds]:
                     fix="pad or crop the calibration samples, or take the extremes: calibration='minmax'",
                 )
         yield feeds
-
-
-class _Reader:
-    """Gives batches the way ONNX Runtime asks for them, once."""
-
-    def __init__(self, batches: list[Feeds]) -> None:
-        self._batches = iter(batches)
-
-    def get_next(self) -> Feeds | None:
-        """Return the next batch, ``None`` after the last."""
-        return next(self._batches, None)

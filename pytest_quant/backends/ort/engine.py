@@ -1,10 +1,11 @@
-"""One open session, and what a check asks of it: also which nodes really ran in which precision, by their profile."""
+"""One open session, and what its profile tells: which nodes ran in which precision, and how long each took."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import json
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,68 +14,69 @@ import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
-from pytest_quant.backends.onnx_files.graphs import constant_names
-from pytest_quant.backends.onnx_files.lineage import excluded_among
+from pytest_quant.backends.onnx_files.graphs import bodies_of, constant_names
+from pytest_quant.backends.onnx_files.lineage import excluded_among, trace
+from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.build import engine_file
-from pytest_quant.backends.ort.layers import time_layers
-from pytest_quant.backends.ort.macs import FLOAT_OPS, ONNX_OPS, RanNode, kind_of, macs_of, read_profile
+from pytest_quant.backends.ort.macs import (
+    FLOAT_OPS,
+    INT8_OPS,
+    NARROW_OPS,
+    ONNX_OPS,
+    RanNode,
+    kind_of,
+    macs_of,
+    nodes_in,
+    read_profile,
+)
 from pytest_quant.backends.ort.options import parse_options
-from pytest_quant.backends.ort.recipe import DYNAMIC, recipe_of
-from pytest_quant.backends.ort.session import ON_CPU, Provider, new_run_options, open_session, profiled, refused
-from pytest_quant.backends.readback import LayerTime, Tallied, tally
+from pytest_quant.backends.ort.recipe import DYNAMIC, notes_of, recipe_of
+from pytest_quant.backends.ort.session import (
+    ON_CPU,
+    OPTIMIZED_FILE,
+    Provider,
+    new_run_options,
+    open_session,
+    profiled,
+    refused,
+)
+from pytest_quant.backends.readback import LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
-_BETWEEN = " between activations"
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The products that a scheme can quantize.
-
-    Attributes
-    ----------
-    op_types : operators by their names in the user's model; ``None`` for all.
-    weightless : names of the products that have no weights, both of whose operands are computed.
-    """
-
-    op_types: frozenset[str] | None
-    weightless: frozenset[str]
-
-    def beyond(self, name: str, op_type: str) -> str:
-        """Return the operator of a node that the scheme cannot quantize, for reports; empty for one that it can.
-
-        A node of the optimized graph keeps its name, or has one that begins with it.
-        """
-        operator = ONNX_OPS.get(op_type, op_type)
-        if any(name == node or name.startswith(f"{node}/") for node in self.weightless):
-            return operator + _BETWEEN
-        return "" if self.op_types is None or operator in self.op_types else operator
+Reach = Callable[[RanNode], str]
+"""Gives the operator of a node that the scheme cannot quantize, for reports; empty for one that it can."""
 
 
 def reach_of(spec: EngineSpec, path: Path) -> Reach | None:
-    """Return the products in the model `path` that the scheme of `spec` can quantize; ``None`` where it takes all."""
+    """Return which products in the model `path` the scheme of `spec` can quantize; ``None`` where it takes all."""
     if spec.scheme not in ("dynamic", "weight-only"):
         return None
-    graph = onnx.load(path, load_external_data=False).graph
-    weightless = frozenset(_weightless(graph))
-    if spec.scheme == "weight-only":
-        return Reach(frozenset({"Gemm", "MatMul"}), weightless)
-    op_types = recipe_of(spec).op_types
-    return Reach(None if op_types is None else frozenset({*op_types, *DYNAMIC, "Gemm"}), weightless)
+    weightless = frozenset(_weightless(onnx.load(path, load_external_data=False).graph))
+    taken = recipe_of(spec).op_types if spec.scheme == "dynamic" else ("MatMul",)
+    dynamic = DYNAMIC if spec.scheme == "dynamic" else ()
+    op_types = None if taken is None else frozenset({*taken, *dynamic, "Gemm"})
+
+    def beyond(node: RanNode) -> str:
+        operator = ONNX_OPS.get(node.op_type, node.op_type)
+        # A node of the optimized graph keeps its name, or has one that begins with it.
+        if any(node.name == name or node.name.startswith(f"{name}/") for name in weightless):
+            return f"{operator} between activations"
+        return "" if op_types is None or operator in op_types else operator
+
+    return beyond
 
 
 def _weightless(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield the names of products none of whose operands is a constant, the products inside bodies included."""
     constants = constant_names(graph)
     for node in graph.node:
-        if node.op_type == "Constant" or (node.input and constants.issuperset(name for name in node.input if name)):
+        if node.op_type == "Constant" or (node.input and constants.issuperset(filter(None, node.input))):
             constants.update(node.output)
         elif node.op_type in FLOAT_OPS and constants.isdisjoint(node.input[:2]) and node.name:
             yield node.name
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _weightless(attribute.g)
+        for body in bodies_of(node):
+            yield from _weightless(body)
 
 
 def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = None) -> Coverage:
@@ -93,7 +95,7 @@ def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = N
             kind_of(node, precision),
             macs_of(node),
             ONNX_OPS.get(node.op_type, ""),
-            "" if reach is None else reach.beyond(node.name, node.op_type),
+            "" if reach is None else reach(node),
         )
         for node in nodes
     ]
@@ -103,7 +105,7 @@ def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = N
 def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
     """Open the engine that `build` wrote on the CPU. Raises `BuildError` or `ModelError`."""
     threads = parse_options(spec.options).threads
-    return OrtEngine(spec, engine_file(spec, folder), threads=threads, notes=recipe_of(spec).notes)
+    return OrtEngine(spec, engine_file(spec, folder), threads=threads, notes=notes_of(spec))
 
 
 class OrtEngine(Engine):
@@ -114,6 +116,7 @@ class OrtEngine(Engine):
     path : the ONNX file to open.
     threads : of one operator; ``None`` leaves them to ONNX Runtime.
     notes : choices made for the user, one sentence each; one on the nodes that stay on the CPU is added.
+    count : reads the coverage from the profile of a run over some inputs; by default each node is counted.
 
     Attributes
     ----------
@@ -130,13 +133,14 @@ class OrtEngine(Engine):
         *,
         threads: int | None = None,
         notes: tuple[str, ...] = (),
+        count: Callable[[Path, Feeds], Coverage] | None = None,
     ) -> None:
         self.spec = spec
         self.provider = providers[0].name
         self.signature = read_signature(path)
         self.size_bytes = size_bytes(path)
         self.threads = threads
-        self.path, self._providers = path, providers
+        self.path, self._providers, self._count = path, providers, count or self._count_nodes
         self._names = [tensor.name for tensor in self.signature.outputs]
         session, beside = open_session(path, providers, threads=threads)
         self._session: Any = session
@@ -165,20 +169,137 @@ class OrtEngine(Engine):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Profile one run in a session of its own and count the products that ran in the asked precision, and where."""
-        with self._profiled(feeds) as file:
-            nodes = read_profile(file)
-        return count_coverage(nodes, self.spec.precision, reach_of(self.spec, self.path))
+        doing = f"a profiled run of {self.spec.id}"
+        with profiled(self.path, self._providers, feeds, doing, threads=self.threads) as file:
+            return self._count(file, feeds)
+
+    def _count_nodes(self, profile: Path, _feeds: Feeds) -> Coverage:
+        return count_coverage(read_profile(profile), self.spec.precision, reach_of(self.spec, self.path))
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
-        """Return the median time of each node, see `pytest_quant.backends.ort.layers`."""
+        """Return the median time of each node."""
         return time_layers(self.path, self._known_model(), self._providers, feeds, threads=self.threads)
 
     def _known_model(self) -> Path:
         """Return the file whose nodes are the source of layers: one that arrives quantized need not share a tensor."""
         return model_file(self.spec.quantized or self.spec.model)
 
-    def _profiled(self, feeds: Feeds) -> AbstractContextManager[Path]:
-        return profiled(self.path, self._providers, feeds, f"a profiled run of {self.spec.id}", threads=self.threads)
-
     def _close(self) -> None:
         self._session = None
+
+
+_MS_PER_US = 1e-3
+
+
+def read_runs(text: str) -> list[list[RanNode]]:
+    """Return the nodes of each run in a profile, both in the order of time.
+
+    Nodes inside the body of a loop or a branch are left out: the node around them has their time.
+    """
+    rows = [row for row in json.loads(text) if row.get("dur") is not None]
+    spans = sorted((row["ts"], row["ts"] + row["dur"]) for row in rows if row["name"] == "model_run")
+    nodes = sorted(nodes_in(rows), key=lambda node: (node.start_us, -node.spent_us))
+    return [_outermost([node for node in nodes if start <= node.start_us <= end]) for start, end in spans]
+
+
+_CONTAINERS = frozenset({"If", "Loop", "Scan"})
+
+
+def _outermost(nodes: Sequence[RanNode]) -> list[RanNode]:
+    outer: list[RanNode] = []
+    until_us = -1
+    for node in nodes:
+        if node.start_us >= until_us:
+            outer.append(node)
+            if node.op_type in _CONTAINERS:
+                until_us = node.start_us + node.spent_us
+    return outer
+
+
+def layers_of(runs: Sequence[Sequence[RanNode]], traced: Mapping[str, tuple[tuple[str, ...], Role]]) -> list[LayerTime]:
+    """Return each node once, in the order they run, with the median over `runs` of its time in each.
+
+    Parameters
+    ----------
+    runs : see `read_runs`; one at least.
+    traced : nodes of the user's model and the role, by the name of an optimized node.
+    """
+    totals: list[Counter[str]] = []
+    for run in runs:
+        spent: Counter[str] = Counter()
+        for node in run:
+            spent[node.name] += node.spent_us
+        totals.append(spent)
+    firsts = {node.name: node for run in reversed(runs) for node in reversed(run)}
+    layers = []
+    for name, spent_us in medians(totals).items():
+        nodes, role = traced.get(name, ((), "other"))
+        first = firsts[name]
+        layers.append(LayerTime(name, first.op_type, _precision(first), _MS_PER_US * spent_us, nodes, role))
+    return layers
+
+
+def _precision(node: RanNode) -> str:
+    if node.op_type in INT8_OPS:
+        return "int8"
+    return "int4" if node.op_type in NARROW_OPS else precision_of(node.inputs[0][0] if node.inputs else "")
+
+
+def time_layers(
+    engine: Path, model: Path, providers: Sequence[Provider], feeds: Feeds, *, threads: int | None = None
+) -> tuple[LayerTime, ...]:
+    """Run a model again and again in a session of its own and return the median time of each of its nodes.
+
+    Parameters
+    ----------
+    engine : the ONNX file to run.
+    model : the user's ONNX file, whose nodes are the source of those in `engine`.
+    providers, threads : see `open_session`.
+    feeds : one batch.
+
+    Raises
+    ------
+    BuildError : ONNX Runtime refuses the model or a run.
+    """
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
+        session, _ = open_session(engine, providers, threads=threads, trace=Path(folder))
+        try:
+            count = len(warm_runs(partial(session.run, None, feeds)))
+        except Exception as error:
+            raise refused(f"a profiled run of {engine.name}", error) from error
+        runs = read_runs(Path(session.end_profiling()).read_text(encoding="utf-8"))[-count:]
+        optimized = Path(folder) / OPTIMIZED_FILE
+        graph = onnx.load(optimized, load_external_data=False).graph if optimized.is_file() else None
+    traced = {} if graph is None else _traced(graph, runs[-1], engine, model)
+    return tuple(layers_of(runs, traced))
+
+
+def _traced(
+    optimized: onnx.GraphProto, run: Sequence[RanNode], engine: Path, model: Path
+) -> dict[str, tuple[tuple[str, ...], Role]]:
+    opened = onnx.load(engine, load_external_data=False)
+    theirs = normalized(onnx.load(model, load_external_data=False))
+    roles: dict[str, tuple[tuple[str, ...], Role]] = {}
+    # Names need not be unique; what the profiler counts as one layer stands for the nodes of all that have its name.
+    for name, (nodes, role) in zip(
+        names_in_profile(optimized, run), trace(optimized, opened.graph, theirs.graph), strict=True
+    ):
+        roles[name] = (tuple(dict.fromkeys((*roles.get(name, ((), role))[0], *nodes))), role)
+    return roles
+
+
+def names_in_profile(optimized: onnx.GraphProto, run: Sequence[RanNode]) -> list[str]:
+    """Return the name that each node of `optimized` has in the profile; empty where that is not clear.
+
+    The profiler calls a node without a name by its operator and a number that no file holds: ``Conv_12``. Those of one
+    operator come in the order of the graph.
+    """
+    named = {node.name for node in optimized.node}
+    nameless: dict[str, list[str]] = defaultdict(list)
+    for ran in run:
+        if ran.name not in named and ran.name not in nameless[ran.op_type]:
+            nameless[ran.op_type].append(ran.name)
+    for op, names in nameless.items():
+        if len(names) != sum(not node.name and node.op_type == op for node in optimized.node):
+            names.clear()
+    return [node.name or (nameless[node.op_type].pop(0) if nameless[node.op_type] else "") for node in optimized.node]

@@ -63,10 +63,10 @@ class OrtCudaBackend(OrtBackend):
         """Open a session and prove that its products are on the GPU. Raises `BuildError`."""
         from pytest_quant.backends.ort.build import ENGINE_FILE, engine_file
         from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
-        from pytest_quant.backends.ort.recipe import recipe_of
+        from pytest_quant.backends.ort.recipe import notes_of
         from pytest_quant.backends.ort.session import Provider
 
         options = parse_options(spec.options)
         providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(options.tf32))}),)
         path = folder / ENGINE_FILE if spec.precision == _HALF else engine_file(spec, folder)
-        return OrtGpuEngine(spec, path, providers, notes=recipe_of(spec).notes, graphs=options.cuda_graph)
+        return OrtGpuEngine(spec, path, providers, notes=notes_of(spec), graphs=options.cuda_graph)

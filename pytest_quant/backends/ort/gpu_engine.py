@@ -25,8 +25,7 @@ from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.cuda.memory import GRAPH_NOTE, DeviceClock, DeviceMemory, make_clock
-from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.backends.ort.layers import time_layers
+from pytest_quant.backends.ort.engine import OrtEngine, time_layers
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, new_run_options
 from pytest_quant.backends.readback import LayerTime, device_times

@@ -16,15 +16,12 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from pytest_quant.backends.cuda.device import probe_native
 from pytest_quant.backends.offer import Availability
-from pytest_quant.backends.ort import find_runtime
 from pytest_quant.backends.runtime import WHEELS, driver_too_old, import_runtime, installed_version
 from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver
 from pytest_quant.environment.gpu import cuda_gpus, has_nvml
-from pytest_quant.environment.packages import version
 
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
@@ -150,68 +147,3 @@ def _load_tensorrt(provider: str, library: str, major: int) -> Availability | No
         return Availability(False, reason=f"{wants} TensorRT {probed.version} is installed", fix=fix, broken=True)
     import_module("tensorrt")
     return None
-
-
-OPENVINO = "OpenVINOExecutionProvider"
-DISTRIBUTION = "onnxruntime-ep-openvino"
-_PACKAGE = "onnxruntime_ep_openvino"
-_REPAIR_PLUGIN = f"pip install --force-reinstall {DISTRIBUTION}"
-_KNOWN_ALREADY = "already registered"
-_INTEL = 0x8086
-"""The maker's number, as on the PCI bus."""
-
-
-def find_plugin() -> Availability:
-    """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""
-    runtime = find_runtime()
-    if not runtime.available:
-        return runtime
-    if find_spec(_PACKAGE) is None:
-        return Availability(
-            False, reason=f"{DISTRIBUTION} not installed", fix='pip install "pytest-quant[ort-openvino]"'
-        )
-    try:
-        devices = cpu_devices()
-    except Exception as error:
-        # ONNX Runtime raises the errors of the loader and of the plugin as types of its own.
-        reason = f"the plugin does not load: {type(error).__name__}: {error}"
-        return Availability(False, reason=reason, fix=_REPAIR_PLUGIN, broken=True)
-    number = version(DISTRIBUTION)
-    if not devices:
-        reason = f"{DISTRIBUTION} {number} offers no device on this CPU{_why_not()}"
-        return Availability(False, reason=reason, fix='pip install "pytest-quant[openvino]", and backend="openvino"')
-    return Availability(True, version=f"{number} in onnxruntime {runtime.version}", device="cpu")
-
-
-def cpu_devices() -> list[Any]:
-    """Register the plugin, unless it is, and return the one CPU device that goes by exactly its name.
-
-    The plugin has siblings, ``OpenVINOExecutionProvider.AUTO`` for one, which cannot be mixed with it.
-    """
-    import onnxruntime
-
-    try:
-        onnxruntime.register_execution_provider_library(OPENVINO, import_module(_PACKAGE).get_library_path())
-    except Exception as error:
-        # ONNX Runtime's own exceptions have no common base, and it has no way to ask what is registered.
-        if _KNOWN_ALREADY not in str(error):
-            raise
-    kind = onnxruntime.OrtHardwareDeviceType.CPU
-    return [
-        device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO and device.device.type == kind
-    ][:1]
-
-
-def _why_not() -> str:
-    """Give the reason where it is known: the plugin asks for the maker of a CPU, which OpenVINO itself does not."""
-    import onnxruntime
-
-    kind = onnxruntime.OrtHardwareDeviceType.CPU
-    makers = {
-        device.device.vendor_id: device.device.vendor
-        for device in onnxruntime.get_ep_devices()
-        if device.device.type == kind
-    }
-    if _INTEL in makers or not makers:
-        return ""
-    return f" ({', '.join(map(str, makers.values()))}): it takes CPUs made by Intel only"

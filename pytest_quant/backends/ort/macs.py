@@ -1,24 +1,31 @@
-"""Compute of one run: the executed nodes from ONNX Runtime's profile, their precision and multiply-accumulates."""
+"""Products of a model, by a profile of ONNX Runtime or from the file: their precision and multiply-accumulates."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
 
-from pytest_quant.backends.readback import Kind, convolution_macs, matrix_macs, product_kind, recurrent_macs
+import numpy as np
+import onnx
+from onnx import shape_inference
+
+from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.onnx_files import size_bytes
+from pytest_quant.backends.onnx_files.graphs import constant_names
+from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.readback import Kind, Shape, convolution_macs, matrix_macs, product_kind, recurrent_macs
+from pytest_quant.backends.runtime import quiet, tools_without_torch
 
 _SUFFIX = "_kernel_time"
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """One tensor that a node read or wrote; `dtype` as ONNX Runtime spells it, for example ``uint8``."""
-
-    dtype: str
-    shape: tuple[int, ...]
+Operand: TypeAlias = tuple[str, Shape]
+"""Type and shape of one tensor that a node read or wrote; the type as ONNX Runtime spells it, ``uint8`` for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +68,8 @@ def nodes_in(events: Iterable[Mapping[str, Any]]) -> list[RanNode]:
     ]
 
 
-def _operands(entries: list[dict[str, list[int]]]) -> tuple[Operand, ...]:
-    return tuple(Operand(dtype, tuple(shape)) for entry in entries for dtype, shape in entry.items())
+def _operands(entries: Sequence[Mapping[str, list[int]]]) -> tuple[Operand, ...]:
+    return tuple((dtype, tuple(shape)) for entry in entries for dtype, shape in entry.items())
 
 
 FLOAT_OPS = frozenset({
@@ -90,37 +97,21 @@ _PACKED_OPS = frozenset({
 })  # fmt: skip
 """Products over short floats or blocks of them, which no precision asks for."""
 
-ONNX_OPS = {
-    "ConvInteger": "Conv",
-    "DynamicQuantizeLSTM": "LSTM",
-    "DynamicQuantizeMatMul": "MatMul",
-    "FusedConv": "Conv",
-    "FusedGemm": "Gemm",
-    "FusedMatMul": "MatMul",
-    "FusedMatMulActivation": "MatMul",
-    "GemmFastGelu": "MatMul",
-    "MatMulBnb4": "MatMul",
-    "MatMulFpQ4": "MatMul",
-    "MatMulInteger": "MatMul",
-    "MatMulInteger16": "MatMul",
-    "MatMulIntegerToFloat": "MatMul",
-    "MatMulNBits": "MatMul",
-    "MatMulNBitsMlp": "MatMul",
-    "MatMulNBitsQLoRA": "MatMul",
-    "MatMulNBitsQkv": "MatMul",
-    "NhwcConv": "Conv",
-    "NhwcFusedConv": "Conv",
-    "QAttention": "Attention",
-    "QGemm": "Gemm",
-    "QLinearConv": "Conv",
-    "QLinearConvTranspose": "ConvTranspose",
-    "QLinearMatMul": "MatMul",
-    "QMoE": "MoE",
-    "QOrderedAttention": "Attention",
-    "QOrderedLongformerAttention": "LongformerAttention",
-    "QOrderedMatMul": "MatMul",
-    "TransposeMatMul": "MatMul",
+_FORMS = {
+    "Attention": ("QAttention", "QOrderedAttention"),
+    "Conv": ("ConvInteger", "FusedConv", "NhwcConv", "NhwcFusedConv", "QLinearConv"),
+    "ConvTranspose": ("QLinearConvTranspose",),
+    "Gemm": ("FusedGemm", "QGemm"),
+    "LSTM": ("DynamicQuantizeLSTM",),
+    "LongformerAttention": ("QOrderedLongformerAttention",),
+    "MatMul": (
+        *("DynamicQuantizeMatMul", "FusedMatMul", "FusedMatMulActivation", "GemmFastGelu", "TransposeMatMul"),
+        *("MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv"),
+        *("MatMulInteger", "MatMulInteger16", "MatMulIntegerToFloat", "QLinearMatMul", "QOrderedMatMul"),
+    ),
+    "MoE": ("QMoE",),
 }
+ONNX_OPS = {form: operator for operator, forms in _FORMS.items() for form in forms}
 """The operator of the user's model that a fused or integer one stands for, as ``op_types`` spells it."""
 
 CONVERSIONS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
@@ -137,7 +128,7 @@ PRODUCT_OPS = FLOAT_OPS | INT8_OPS | NARROW_OPS | _PACKED_OPS
 def kind_of(node: RanNode, precision: str) -> Kind:
     """Return how `node` counts in the coverage of an engine of `precision`."""
     if node.op_type in FLOAT_OPS:
-        dtype = node.inputs[0].dtype if node.inputs else "float"
+        dtype = node.inputs[0][0] if node.inputs else "float"
         return product_kind("float" if dtype == "double" else dtype, precision)
     if node.op_type in PRODUCT_OPS:
         return Kind.ASKED if node.op_type in _QUANTIZED.get(precision, ()) else Kind.OTHER
@@ -157,8 +148,8 @@ _SEVERAL = {"MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv"}
 
 def macs_of(node: RanNode) -> int | None:
     """Return the multiply-accumulates of `node`, bias and activation apart; ``None`` where shapes do not give them."""
-    inputs = [operand.shape for operand in node.inputs]
-    output = node.outputs[0].shape if node.outputs else None
+    inputs = [shape for _, shape in node.inputs]
+    output = node.outputs[0][1] if node.outputs else None
     if output is None or not inputs:
         return None
     base = ONNX_OPS.get(node.op_type, node.op_type)
@@ -172,8 +163,108 @@ def macs_of(node: RanNode) -> int | None:
     return _attention(inputs) if node.op_type in ("Attention", "QAttention") and len(inputs) > 1 else None
 
 
-def _attention(inputs: list[tuple[int, ...]]) -> int:
+def _attention(inputs: list[Shape]) -> int:
     """Projections to Q, K and V, then scores and their product with V, for (batch, tokens, hidden) inputs."""
     batch, tokens, hidden = inputs[0]
     projected = inputs[1][-1]
     return batch * tokens * hidden * projected + 2 * batch * tokens * tokens * projected // 3
+
+
+_INFERRED_BYTES = 1_500_000_000
+"""Shape inference hands the model over as one protobuf message, which ends at 2 GB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A node that multiplies and accumulates.
+
+    Attributes
+    ----------
+    aliases : names of its outputs, and name and output of the bias that is added to it.
+    macs : its multiply-accumulates; ``None`` where they do not follow from its shapes.
+    reads_levels : one of its operands comes from a DequantizeLinear, so it may run in integers.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    macs: int | None
+    reads_levels: bool = False
+
+    def is_called(self, kernel: str) -> bool:
+        """Tell whether a kernel of that name is this node: OpenVINO takes one of its names, or appends to it."""
+        return any(kernel == name or kernel.startswith(f"{name}/") for name in (self.name, *self.aliases) if name)
+
+
+def find_products(path: Path, feeds: Feeds) -> list[Product]:
+    """Return the products of the model in `path` when it runs over `feeds`."""
+    model = normalized(onnx.load(path, load_external_data=False))
+    shapes = _shapes(model, feeds) if size_bytes(path) < _INFERRED_BYTES else {}
+    if shapes and any(_macs(node, shapes) is None for node in model.graph.node if node.op_type in FLOAT_OPS):
+        shapes = {**_followed(model), **shapes}
+    biases = _biases(model.graph)
+    levels = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}
+    return [
+        Product(
+            node.name,
+            (*node.output, *biases.get(node.output[0], ())),
+            _macs(node, shapes),
+            reads_levels=not levels.isdisjoint(node.input),
+        )
+        for node in model.graph.node
+        if node.op_type in FLOAT_OPS
+    ]
+
+
+def _biases(graph: onnx.GraphProto) -> dict[str, tuple[str, str]]:
+    """Return name and output of each addition of a constant, by what it is added to."""
+    constants = constant_names(graph)
+    biases = {}
+    for node in graph.node:
+        if node.op_type == "Add" and len(constants.intersection(node.input)) == 1:
+            (added_to,) = set(node.input) - constants
+            biases[added_to] = (node.name, node.output[0])
+    return biases
+
+
+def _shapes(model: onnx.ModelProto, feeds: Feeds) -> dict[str, Shape]:
+    """Infer all shapes from those of `feeds`; the shapes written in the file may have free axes."""
+    for value in model.graph.input:
+        if value.name in feeds:
+            sizes = [onnx.TensorShapeProto.Dimension(dim_value=size) for size in np.shape(feeds[value.name])]
+            value.type.tensor_type.shape.CopyFrom(onnx.TensorShapeProto(dim=sizes))
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return _known_shapes(shape_inference.infer_shapes(model, data_prop=True).graph)
+
+
+def _followed(model: onnx.ModelProto) -> dict[str, Shape]:
+    """Infer shapes by ONNX Runtime's tool, which computes with sizes as a network does; nothing where it gives up.
+
+    Inputs of `model` have numbers for sizes. It takes longer, and knows fewer operators.
+    """
+    with TemporaryDirectory(prefix="pytest-quant-") as folder, chdir(folder), tools_without_torch(), quiet():
+        from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
+
+        try:
+            return _known_shapes(SymbolicShapeInference.infer_shapes(model, auto_merge=True).graph)
+        except Exception:
+            # It raises bare Exception, and drops the model into the current folder. Sizes then stay unknown.
+            return {}
+
+
+def _known_shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        sizes = value.type.tensor_type.shape.dim
+        if value.type.tensor_type.HasField("shape") and all(size.HasField("dim_value") for size in sizes):
+            shapes.setdefault(value.name, tuple(size.dim_value for size in sizes))
+    return shapes
+
+
+def _macs(node: onnx.NodeProto, shapes: dict[str, Shape]) -> int | None:
+    names = [name for name in node.input if name]
+    if not all(name in shapes for name in (*names, node.output[0])):
+        return None
+    inputs = tuple(("float", shapes[name]) for name in names)
+    return macs_of(RanNode(node.name, node.op_type, "", inputs, (("float", shapes[node.output[0]]),)))

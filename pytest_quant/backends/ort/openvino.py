@@ -1,19 +1,92 @@
-"""The backend ``ort-openvino``: the quantized files of ``ort``, run by OpenVINO's plugin for ONNX Runtime."""
+"""The backend ``ort-openvino``: the quantized files of ``ort``, run by OpenVINO's plugin for ONNX Runtime.
+
+ONNX Runtime sees one node. Where a session is profiled, the plugin adds one event for each kernel, with the type of the
+layer and the implementation, whose last part is the precision: ``brgconv_avx2_f32``, ``jit_gemm_I8``.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_quant.backends.base import Engine
+from pytest_quant.backends.base import Engine, Feeds
 from pytest_quant.backends.offer import Availability
-from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.backends.ort.libraries import DISTRIBUTION, OPENVINO, find_plugin
-from pytest_quant.backends.ort.options import OPENVINO_KEYS
+from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED
+from pytest_quant.backends.ort import OrtBackend, find_runtime
+from pytest_quant.backends.ort.options import OPENVINO_KEYS, parse_options
+from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import UsageError
+from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
+
+if TYPE_CHECKING:
+    from pytest_quant.backends.ort.macs import Product, RanNode
+    from pytest_quant.backends.ort.session import Provider
+
+OPENVINO = "OpenVINOExecutionProvider"
+_DISTRIBUTION = "onnxruntime-ep-openvino"
+_PACKAGE = "onnxruntime_ep_openvino"
+_KNOWN_ALREADY = "already registered"
+_INTEL = 0x8086
+"""The maker's number, as on the PCI bus."""
+
+
+def find_plugin() -> Availability:
+    """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""
+    runtime = find_runtime()
+    if not runtime.available:
+        return runtime
+    if find_spec(_PACKAGE) is None:
+        fix = 'pip install "pytest-quant[ort-openvino]"'
+        return Availability(False, reason=f"{_DISTRIBUTION} not installed", fix=fix)
+    try:
+        devices = cpu_devices()
+    except Exception as error:
+        # ONNX Runtime raises the errors of the loader and of the plugin as types of its own.
+        reason = f"the plugin does not load: {type(error).__name__}: {error}"
+        return Availability(False, reason=reason, fix=f"pip install --force-reinstall {_DISTRIBUTION}", broken=True)
+    number = version(_DISTRIBUTION)
+    if not devices:
+        reason = f"{_DISTRIBUTION} {number} offers no device on this CPU{_why_not()}"
+        return Availability(False, reason=reason, fix='pip install "pytest-quant[openvino]", and backend="openvino"')
+    return Availability(True, version=f"{number} in onnxruntime {runtime.version}", device="cpu")
+
+
+def cpu_devices() -> list[Any]:
+    """Register the plugin, unless it is, and return the one CPU device that goes by exactly its name.
+
+    The plugin has siblings, ``OpenVINOExecutionProvider.AUTO`` for one, which cannot be mixed with it.
+    """
+    import onnxruntime
+
+    try:
+        onnxruntime.register_execution_provider_library(OPENVINO, import_module(_PACKAGE).get_library_path())
+    except Exception as error:
+        # ONNX Runtime's own exceptions have no common base, and it has no way to ask what is registered.
+        if _KNOWN_ALREADY not in str(error):
+            raise
+    return [device for device in _cpus() if device.ep_name == OPENVINO][:1]
+
+
+def _cpus() -> list[Any]:
+    import onnxruntime
+
+    kind = onnxruntime.OrtHardwareDeviceType.CPU
+    return [device for device in onnxruntime.get_ep_devices() if device.device.type == kind]
+
+
+def _why_not() -> str:
+    """Give the reason where it is known: the plugin asks for the maker of a CPU, which OpenVINO itself does not."""
+    makers = {device.device.vendor_id: device.device.vendor for device in _cpus()}
+    if _INTEL in makers or not makers:
+        return ""
+    return f" ({', '.join(map(str, makers.values()))}): it takes CPUs made by Intel only"
 
 
 class OrtOpenVinoBackend(OrtBackend):
@@ -31,23 +104,127 @@ class OrtOpenVinoBackend(OrtBackend):
         """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""
         return find_plugin()
 
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for another provider, and for what is not offered."""
-        if "provider" in dict(spec.options):
-            raise UsageError(
-                f"backend '{self.name}' runs on {OPENVINO} and nothing else",
-                value=f"provider={dict(spec.options)['provider']!r}",
-                fix="drop the option; backend='ort' runs on the CPU provider",
-            )
-        super().check(spec)
-
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the quantizer, and the provider."""
-        ours = {"provider": f"{OPENVINO} {version(DISTRIBUTION)}", "instruction set": onednn_tier()}
+        ours = {"provider": f"{OPENVINO} {version(_DISTRIBUTION)}", "instruction set": onednn_tier()}
         return {**super().ingredients(spec), **ours}
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on OpenVINO. Raises `BuildError`."""
-        from pytest_quant.backends.ort.openvino_engine import open_engine
+        from pytest_quant.backends.ort.build import engine_file
+        from pytest_quant.backends.ort.engine import OrtEngine
+        from pytest_quant.backends.ort.macs import find_products, read_profile
+        from pytest_quant.backends.ort.recipe import notes_of
 
-        return open_engine(spec, folder)
+        path, threads = engine_file(spec, folder), parse_options(spec.options).threads
+
+        def count(profile: Path, feeds: Feeds) -> Coverage:
+            """Count kernels, inside OpenVINO too."""
+            products = find_products(path, feeds)
+            return count_kernels(read_kernels(profile), read_profile(profile), products, spec.precision)
+
+        return OrtEngine(spec, path, on_openvino(threads), threads=threads, notes=notes_of(spec), count=count)
+
+
+_SETTINGS = {
+    "PERFORMANCE_HINT": "LATENCY",
+    "INFERENCE_PRECISION_HINT": "f32",
+    "NUM_STREAMS": "1",
+    "ENABLE_CPU_PINNING": "NO",
+}
+"""In words of OpenVINO: without the hint a CPU with bfloat16 may run the float reference in it."""
+
+
+def on_openvino(threads: int) -> tuple[Provider]:
+    """Return OpenVINO on this CPU, as a session is asked for it."""
+    from pytest_quant.backends.ort.session import Provider
+
+    inside = _SETTINGS | {"INFERENCE_NUM_THREADS": str(threads)}
+    return (Provider(OPENVINO, {"load_config": json.dumps({"CPU": inside})}, tuple(cpu_devices())),)
+
+
+Kernel: TypeAlias = tuple[str, str, str]
+"""Name, type of layer and precision, ``f32``, ``i8`` or ``bf16`` for example, of a kernel that ran."""
+
+
+def read_kernels(profile: Path) -> list[Kernel]:
+    """Return the kernels in the order they ran; those that OpenVINO optimized away are not among them."""
+    kernels = []
+    for event in json.loads(profile.read_text(encoding="utf-8")):
+        facts = event.get("args", {})
+        if event.get("cat") == "Kernel" and (facts.get("ep"), facts.get("ov_status")) == (OPENVINO, "EXECUTED"):
+            precision = facts["ov_exec_type"].rpartition("_")[2].lower()
+            kernels.append((event["name"].removeprefix("OV::"), facts["ov_node_type"], precision))
+    return kernels
+
+
+_PRODUCTS = COMPUTE | {
+    "BinaryConvolution",
+    "ConvolutionBackpropData",
+    "DeformableConvolution",
+    "FullyConnectedQuantized",
+    "FullyConnectedQuantizedLegacy",
+    "GroupConvolution",
+    "GroupConvolutionBackpropData",
+    "GRUCell",
+    "GRUSequence",
+    "LSTMCell",
+    "LSTMSequence",
+    "RNNSequence",
+}
+"""Counters carry OpenVINO's names of operators, where its runtime model carries those of layers."""
+
+
+def count_kernels(
+    kernels: Sequence[Kernel], nodes: Sequence[RanNode], products: Sequence[Product], precision: str
+) -> Coverage:
+    """Return the coverage of `kernels` inside OpenVINO and of `nodes` outside.
+
+    A product of the model that has no kernel of its name became part of a fused kernel. Where all fused kernels run in
+    one float type, the product runs in it too, unless one of its operands was dequantized: a kernel's type is that of
+    its inputs and outputs only. In every other case it is opaque, as all products are when no kernel was reported.
+
+    Parameters
+    ----------
+    kernels : those that ran inside OpenVINO, see `read_kernels`.
+    nodes : all nodes that ONNX Runtime ran, see `read_profile`; those that it gave to OpenVINO are left out here.
+    products : those of the model for the shapes of the run, see `find_products`.
+    precision : the one asked for, ``fp32`` or ``int8``.
+    """
+    from pytest_quant.backends.ort.macs import kind_of
+
+    seen = [_tallied(kernel, products, precision) for kernel in kernels]
+    seen += [Tallied(node.name, node.op_type, kind_of(node, precision)) for node in nodes if node.provider != OPENVINO]
+    missing = len(products) - sum(node.kind in (Kind.ASKED, Kind.OTHER) for node in seen)
+    return tally([*seen, *_swallowed(kernels, products, max(0, missing), precision)], OPENVINO)
+
+
+def _swallowed(kernels: Sequence[Kernel], products: Sequence[Product], missing: int, precision: str) -> list[Tallied]:
+    """Return the `missing` products, by name where it is clear which they are."""
+    fused = {word for _, layer, word in kernels if layer == FUSED}
+    unanswered = [product for product in products if not any(product.is_called(name) for name, _, _ in kernels)]
+    if len(unanswered) != missing:
+        return [Tallied("", FUSED, Kind.OPAQUE)] * missing
+    word = fused.pop() if len(fused) == 1 else ""
+    kind = product_kind(word, precision) if precision_of(word) in FLOATS else Kind.OPAQUE
+    return [
+        Tallied(product.name, FUSED, Kind.OPAQUE if product.reads_levels else kind, product.macs)
+        for product in unanswered
+    ]
+
+
+def _tallied(kernel: Kernel, products: Sequence[Product], precision: str) -> Tallied:
+    name, layer, _ = kernel
+    kind = kernel_kind(kernel, precision)
+    source = next((product for product in products if product.is_called(name)), None)
+    if source is None or kind not in (Kind.ASKED, Kind.OTHER):
+        return Tallied(name, layer, kind)
+    return Tallied(source.name or name, layer, kind, source.macs)
+
+
+def kernel_kind(kernel: Kernel, precision: str) -> Kind:
+    """Return how a kernel counts in the coverage of an engine of `precision`."""
+    _, layer, word = kernel
+    if layer in _PRODUCTS:
+        return product_kind(word, precision)
+    return Kind.CONVERSION if layer in CONVERSIONS else Kind.BESIDE

@@ -115,7 +115,10 @@ def _extra(value: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class OrtOptions:
-    """Options as asked; ``None`` leaves the choice to the scheme and the machine. `extra` is JSON text."""
+    """Options of a mark; ``None`` leaves the choice to the scheme and the machine, which `recipe_of` resolves.
+
+    After that `op_types` of ``None`` are all that the quantizer knows. `extra` is JSON text.
+    """
 
     threads: int = field(default=1, metadata=option(count(), "threads of one operator; spinning is always off"))
     provider: str = field(
@@ -162,6 +165,17 @@ class OrtOptions:
             FLAG, "`ort-cuda`: timed runs replay a CUDA graph of one run; every node must be on the device"
         ),
     )
+
+    @property
+    def quantizer_extra(self) -> dict[str, object]:
+        """The part of `extra` that the quantizer reads, with ``symmetric`` under the quantizer's own key."""
+        extra = {"ActivationSymmetric": True} if self.symmetric else {}
+        return extra | {key: value for key, value in json.loads(self.extra).items() if key not in CALIBRATOR_KEYS}
+
+    @property
+    def calibrator_extra(self) -> dict[str, object]:
+        """The part of `extra` that the calibrator reads, under the calibrator's own keys."""
+        return {CALIBRATOR_KEYS[key]: value for key, value in json.loads(self.extra).items() if key in CALIBRATOR_KEYS}
 
 
 KEYS = keys_of(OrtOptions)

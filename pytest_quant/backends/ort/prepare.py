@@ -7,12 +7,9 @@ Scan that reads such a tensor by name would get other values, or none; so would 
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,37 +32,9 @@ from pytest_quant.backends.onnx_files.graphs import (
 )
 from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.ort.session import refused
-from pytest_quant.backends.runtime import quiet
+from pytest_quant.backends.runtime import quiet, tools_without_torch
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
-
-_PACKAGE = "onnxruntime.tools"
-_HELPER = "onnxruntime.tools.pytorch_export_helpers"
-
-
-@contextmanager
-def tools_without_torch() -> Iterator[None]:
-    """Let `onnxruntime.tools` be imported without PyTorch in here, and be forgotten afterwards.
-
-    The package imports PyTorch, where it is installed, for a helper that shape inference never calls: seconds of
-    every build and hundreds of megabytes. An empty module stands in the place of that helper. Whoever imports the
-    package later gets it whole. Where either is loaded already, nothing is done.
-    """
-    if "torch" in sys.modules or _PACKAGE in sys.modules:
-        yield
-        return
-    import onnxruntime
-
-    placeholder = ModuleType(_HELPER)
-    vars(placeholder)["infer_input_info"] = None
-    sys.modules[_HELPER] = placeholder
-    try:
-        yield
-    finally:
-        for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")]:
-            del sys.modules[name]
-        vars(onnxruntime).pop("tools", None)
-
 
 _TOLERANCE = 1e-3
 """Largest relative difference: each operator may be spelled by others, which round in the seventh digit."""

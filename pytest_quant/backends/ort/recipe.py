@@ -1,4 +1,4 @@
-"""How a model is quantized: every choice made, by the scheme, the options and this machine's instruction set.
+"""How a model is quantized by the scheme, the options and this machine's instruction set, and how else it could be.
 
 Static quantization takes the operators with weights (`WEIGHTED`) and those that hand 8-bit values on
 (`PASSING`), so that a chain such as Conv, Relu, MaxPool, Conv stays in int8 and the CPU kernels fuse. It leaves
@@ -10,17 +10,17 @@ taken only in a model that has nothing else. ``op_types`` overrides both.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from pytest_quant.backends.offer import seven_bits_note
+from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
 from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
-from pytest_quant.backends.ort.options import ALL_OPS, CALIBRATOR_KEYS, OrtOptions, parse_options
+from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
 from pytest_quant.environment import has_vnni, isa_tier, onednn_tier
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import Calibration, EngineSpec
 
 
 def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
@@ -54,58 +54,32 @@ DYNAMIC = ("Attention", "LSTM", "MatMul")
 _ARM_TIERS = ("i8mm", "dotprod", "sve", "neon")
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """Everything that decides how `EngineSpec` is quantized; no field is left to a default.
-
-    Attributes
-    ----------
-    op_types : ``None`` means all that the quantizer knows.
-    extra : JSON text of ONNX Runtime's ``extra_options``.
-    notes : choices the user did not make and should know of.
-    """
-
-    op_types: tuple[str, ...] | None
-    per_channel: bool
-    reduce_range: bool
-    activation_type: str
-    weight_type: str
-    symmetric: bool
-    block_size: int
-    accuracy_level: int
-    extra: str
-    notes: tuple[str, ...] = ()
-
-    @property
-    def quantizer_extra(self) -> dict[str, object]:
-        """The part of `extra` that the quantizer reads, with ``symmetric`` under the quantizer's own key."""
-        extra = {"ActivationSymmetric": True} if self.symmetric else {}
-        return extra | {key: value for key, value in json.loads(self.extra).items() if key not in CALIBRATOR_KEYS}
-
-    @property
-    def calibrator_extra(self) -> dict[str, object]:
-        """The part of `extra` that the calibrator reads, under the calibrator's own keys."""
-        return {CALIBRATOR_KEYS[key]: value for key, value in json.loads(self.extra).items() if key in CALIBRATOR_KEYS}
-
-
-def recipe_of(spec: EngineSpec) -> Recipe:
-    """Resolve the options of `spec` on this machine."""
+def recipe_of(spec: EngineSpec) -> OrtOptions:
+    """Resolve the options of `spec` on this machine: no choice but `op_types` is ``None``."""
     options = parse_options(spec.options)
-    arm = _tier(spec) in _ARM_TIERS
-    activation_type = options.activation_type or ("int8" if arm else "uint8")
-    reduce_range, notes = _reduce_range(spec, options)
-    return Recipe(
+    activation_type = "int8" if _tier(spec) in _ARM_TIERS else "uint8"
+    return replace(
+        options,
         op_types=_op_types(spec, options),
-        per_channel=options.per_channel,
-        reduce_range=reduce_range,
-        activation_type=activation_type,
-        weight_type=options.weight_type,
+        reduce_range=_saturates(spec, options) if options.reduce_range is None else options.reduce_range,
+        activation_type=options.activation_type or activation_type,
         symmetric=options.symmetric if options.symmetric is not None else spec.precision == "int4",
-        block_size=options.block_size,
-        accuracy_level=options.accuracy_level,
-        extra=options.extra,
-        notes=notes,
     )
+
+
+def notes_of(spec: EngineSpec) -> tuple[str, ...]:
+    """Return the choices of `recipe_of` that the user did not make and should know of, a sentence each."""
+    options = parse_options(spec.options)
+    if options.reduce_range is not None or not _saturates(spec, options):
+        return ()
+    return (seven_bits_note("weights", _tier(spec), "'reduce_range': False"),)
+
+
+def static_op_types(recipe: OrtOptions) -> list[str]:
+    """Return the op types to quantize, spelled out: an empty list means other things to calibrator and quantizer."""
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return sorted(recipe.op_types or {*QDQRegistry, *QLinearOpsRegistry})
 
 
 def _op_types(spec: EngineSpec, options: OrtOptions) -> tuple[str, ...] | None:
@@ -119,11 +93,69 @@ def _tier(spec: EngineSpec) -> str:
     return onednn_tier() if spec.backend == "ort-openvino" else isa_tier()
 
 
-def _reduce_range(spec: EngineSpec, options: OrtOptions) -> tuple[bool, tuple[str, ...]]:
-    """Seven bits where u8 x s8 kernels add in 16 bits and saturate; u8 weights run in kernels that widen."""
-    if options.reduce_range is not None:
-        return options.reduce_range, ()
-    tier = _tier(spec)
-    if spec.scheme not in ("static", "dynamic") or options.weight_type == "uint8" or has_vnni(tier):
-        return False, ()
-    return True, (seven_bits_note("weights", tier, "'reduce_range': False"),)
+def _saturates(spec: EngineSpec, options: OrtOptions) -> bool:
+    """Tell whether u8 x s8 kernels would add in 16 bits and saturate; u8 weights run in kernels that widen."""
+    return spec.scheme in ("static", "dynamic") and options.weight_type == "int8" and not has_vnni(_tier(spec))
+
+
+_CALIBRATIONS = (
+    Calibration("percentile"),
+    Calibration("percentile", 99.9),
+    Calibration("minmax"),
+    Calibration("entropy"),
+)
+"""The likeliest help first, and the slowest last."""
+
+_ENTROPY_S = 0.5
+"""Seconds of one tensor with 1024 bins; a node has two."""
+
+_SMALLEST_BLOCK = 16
+_MATRICES = frozenset({"Gemm", "MatMul"})
+
+
+def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Remedy]:
+    """Yield the other ways to quantize `spec`; `schemes` are those of the backend for its precision."""
+    recipe = recipe_of(spec)
+    if spec.scheme in ("static", "dynamic"):
+        if not recipe.per_channel:
+            yield from with_option(spec, "per_channel", True)
+        if recipe.reduce_range or (recipe.weight_type == "int8" and not has_vnni()):
+            yield from with_option(spec, "reduce_range", not recipe.reduce_range)
+    if spec.scheme == "static":
+        op_types = {node.op_type for node in all_nodes(read_graph(model_file(spec.model)))}
+        if "dynamic" in schemes and op_types & {*DYNAMIC, "Gemm"}:
+            yield with_scheme(spec, "dynamic")
+        yield from other_ranges(spec, len(quantized_nodes(spec)))
+    if spec.scheme == "dynamic" and "static" in schemes:
+        yield with_scheme(spec, "static")
+    if spec.scheme == "weight-only":
+        for name, value in (("block_size", _SMALLEST_BLOCK), ("symmetric", False), ("accuracy_level", 0)):
+            if getattr(recipe, name) != value:
+                yield from with_option(spec, name, value)
+
+
+def other_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
+    """Yield the other ways to find the ranges of `nodes` nodes; entropy is slow, it tries every threshold in Python."""
+    entropy_s = _ENTROPY_S * 2 * nodes
+    for remedy in calibrated(spec, *_CALIBRATIONS):
+        is_slow = remedy.spec.calibration.method == "entropy"
+        yield replace(remedy, more_s=entropy_s) if is_slow else remedy
+
+
+def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
+    """Return the named nodes of the user's model that the scheme takes and `spec` does not exclude.
+
+    Operators that hand 8-bit values on are left out: where the products around them are in float they round nothing.
+    """
+    recipe = recipe_of(spec)
+    if spec.scheme == "static":
+        taken = frozenset(static_op_types(recipe)).difference(PASSING)
+    elif spec.scheme == "dynamic":
+        taken = frozenset({*(recipe.op_types or DYNAMIC), "Conv", "Gemm"})
+    elif spec.scheme == "weight-only":
+        taken = _MATRICES
+    else:
+        return ()
+    nodes = all_nodes(read_graph(model_file(spec.model)))
+    names = (node.name for node in nodes if node.op_type in taken and node.name and node.name not in spec.exclude)
+    return tuple(dict.fromkeys(names))

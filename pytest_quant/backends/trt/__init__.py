@@ -100,7 +100,7 @@ class TrtRtxBackend(Backend):
 
     def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
         """Other ways to find ranges: the quantizer has no option left that TensorRT would take."""
-        from pytest_quant.backends.ort.advice import other_ranges
+        from pytest_quant.backends.ort.recipe import other_ranges
 
         return tuple(other_ranges(spec, len(self.quantized_nodes(spec)))) if spec.scheme == "static" else ()
 

@@ -19,7 +19,7 @@ from typing import Any
 import onnx
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.products import find_products
+from pytest_quant.backends.ort.macs import find_products
 from pytest_quant.backends.readback import Kind, LayerTime, Role, Tallied, precision_of, tally
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage

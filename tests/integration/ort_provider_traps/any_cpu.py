@@ -15,7 +15,7 @@ from typing import Any
 
 import onnxruntime
 
-from pytest_quant.backends.ort.libraries import OPENVINO, cpu_devices
+from pytest_quant.backends.ort.openvino import OPENVINO, cpu_devices
 
 INTEL = 0x8086
 

@@ -10,10 +10,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.ort.libraries import OPENVINO, cpu_devices
-from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
-from pytest_quant.backends.ort.openvino_engine import OrtOpenVinoEngine, on_openvino
+from pytest_quant.backends import Engine, Feeds
+from pytest_quant.backends.ort.openvino import OPENVINO, OrtOpenVinoBackend, cpu_devices, on_openvino
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
@@ -36,10 +34,10 @@ def feeds() -> Feeds:
     return {"x": np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)}
 
 
-def opened(path: Path, **options: object) -> OrtOpenVinoEngine:
+def opened(path: Path, **options: object) -> Engine:
     """Open the float model in `path`."""
     spec = EngineSpec("ort-openvino", "fp32", None, Model.from_onnx(path), options=tuple(options.items()))
-    return OrtOpenVinoEngine(spec, path)
+    return OrtOpenVinoBackend().open(spec, path.parent)
 
 
 def test_a_product_that_falls_back_is_refused(tmp_path: Path) -> None:
@@ -113,7 +111,7 @@ def test_float_in_the_place_of_int8_is_seen(tmp_path: Path) -> None:
     model = example.write(tmp_path)
     spec = EngineSpec("ort-openvino", "int8", "qat", model, quantized=model)
     assert model.path is not None
-    with OrtOpenVinoEngine(spec, model.path) as engine:
+    with OrtOpenVinoBackend().open(spec, tmp_path) as engine:
         found = engine.coverage(example.feeds(1, 0))
     assert found.pct == 0.0
     assert found.float_nodes == ("first", "second")
@@ -154,8 +152,8 @@ for name in {order!r}:
     importlib.import_module(name)
 import numpy as np, openvino, pathlib
 from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
+from pytest_quant.backends.ort.openvino import on_openvino
 from pytest_quant.backends.ort.session import open_session
-from pytest_quant.backends.ort.openvino_engine import on_openvino
 feeds = {{"x": np.ones((2, 64), np.float32)}}
 offer_any_cpu()
 session, _ = open_session(pathlib.Path({str(model.path)!r}), on_openvino(1), threads=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort.libraries import OPENVINO
+from pytest_quant.backends.ort.openvino import OPENVINO
 from tests.integration.ort_provider_traps.graphs import classifier
 from tests.integration.projects import output, run_project_apart, write_project
 from tests.support import models

@@ -1,22 +1,29 @@
-"""The recipe follows the scheme, the options and the instruction set."""
+"""The recipe follows the scheme, the options and the instruction set; what else is offered follows the mark."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pytest_quant.backends import get_backend
+from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort import recipe as module
-from pytest_quant.backends.ort.recipe import DYNAMIC, Recipe, excluded_nodes, recipe_of
+from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS, ONNX_OPS
+from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
+from pytest_quant.backends.ort.recipe import DYNAMIC, excluded_nodes, notes_of, recipe_of
 from pytest_quant.errors import UsageError
-from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense
+from tests.integration.advised import dead_channel, one_large_channel, recurrent
+
+pytest.importorskip("onnxruntime")
 
 
-def _recipe(monkeypatch: pytest.MonkeyPatch, tier: str, scheme: str = "static", **options: object) -> Recipe:
-    monkeypatch.setattr(module, "isa_tier", lambda: tier)
+def _asked(scheme: str = "static", **options: object) -> EngineSpec:
     precision = "int4" if scheme == "weight-only" else "int8"
-    return recipe_of(EngineSpec("ort", precision, scheme, Model("m", Path("m.onnx")), options=tuple(options.items())))
+    return EngineSpec("ort", precision, scheme, Model("m", Path("m.onnx")), options=tuple(options.items()))
 
 
 @pytest.mark.parametrize(
@@ -33,48 +40,47 @@ def _recipe(monkeypatch: pytest.MonkeyPatch, tier: str, scheme: str = "static", 
 )
 def test_defaults_by_machine(monkeypatch: pytest.MonkeyPatch, tier: str, activation: str, seven_bits: bool) -> None:
     """x86 takes uint8 activations, ARM int8; weights have 7 bits where kernels saturate, and a note says so."""
-    found = _recipe(monkeypatch, tier)
+    monkeypatch.setattr(module, "isa_tier", lambda: tier)
+    found = recipe_of(_asked())
     assert (found.activation_type, found.weight_type, found.per_channel) == (activation, "int8", True)
     assert found.reduce_range is seven_bits
-    assert any(tier in note and "7 bits" in note for note in found.notes) is seven_bits
+    assert any(tier in note and "7 bits" in note for note in notes_of(_asked())) is seven_bits
 
 
-def test_asked_range_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the user asks for is done, without a note."""
-    found = _recipe(monkeypatch, "avx2", reduce_range=False)
-    assert (found.reduce_range, found.notes) == (False, ())
+@pytest.mark.parametrize("options", [{"reduce_range": False}, {"weight_type": "uint8"}])
+def test_weights_keep_eight_bits(monkeypatch: pytest.MonkeyPatch, options: dict[str, object]) -> None:
+    """Where the user asks for it, and where they are unsigned: their kernels widen first. No note is needed."""
+    monkeypatch.setattr(module, "isa_tier", lambda: "avx2")
+    spec = replace(_asked(), options=tuple(options.items()))
+    assert not recipe_of(spec).reduce_range
+    assert notes_of(spec) == ()
 
 
-def test_unsigned_weights_do_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """uint8 weights run in kernels that widen first, so they keep 8 bits."""
-    assert not _recipe(monkeypatch, "avx2", weight_type="uint8").reduce_range
-
-
-def test_int4_is_symmetric_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int4_is_symmetric_by_default() -> None:
     """Blocks of int4 weights are symmetric, activations of int8 are not, and both can be asked for."""
-    assert _recipe(monkeypatch, "avx2", "weight-only").symmetric
-    assert not _recipe(monkeypatch, "avx2").symmetric
-    assert _recipe(monkeypatch, "avx2", symmetric=True).quantizer_extra == {"ActivationSymmetric": True}
+    assert recipe_of(_asked("weight-only")).symmetric
+    assert not recipe_of(_asked()).symmetric
+    assert recipe_of(_asked(symmetric=True)).quantizer_extra == {"ActivationSymmetric": True}
 
 
-def test_static_leaves_arithmetic_in_float(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_static_leaves_arithmetic_in_float() -> None:
     """Static takes operators with weights and those that hand values on, and no arithmetic between activations."""
-    found = set(_recipe(monkeypatch, "avx2").op_types or ())
+    found = set(recipe_of(_asked()).op_types or ())
     assert {"Conv", "MatMul", "Gemm", "Relu", "MaxPool"} <= found
     assert not found & {"Add", "Mul", "Softmax", "LayerNormalization", "Concat", "Gather"}
 
 
-def test_dynamic_leaves_convolutions_in_float(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dynamic_leaves_convolutions_in_float() -> None:
     """Dynamic takes matrix products; ConvInteger is asked for by name or with all."""
-    assert _recipe(monkeypatch, "avx2", "dynamic").op_types == DYNAMIC
+    assert recipe_of(_asked("dynamic")).op_types == DYNAMIC
     assert "Conv" not in DYNAMIC
-    assert _recipe(monkeypatch, "avx2", "dynamic", op_types=["Conv"]).op_types == ("Conv",)
-    assert _recipe(monkeypatch, "avx2", "dynamic", op_types="all").op_types is None
+    assert recipe_of(_asked("dynamic", op_types=["Conv"])).op_types == ("Conv",)
+    assert recipe_of(_asked("dynamic", op_types="all")).op_types is None
 
 
-def test_extra_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extra_is_shared_out() -> None:
     """Keys of `extra` go to the calibrator or to the quantizer, in their own words."""
-    found = _recipe(monkeypatch, "avx2", extra={"CalibTensorRangeSymmetric": True, "QuantizeBias": False})
+    found = recipe_of(_asked(extra={"CalibTensorRangeSymmetric": True, "QuantizeBias": False}))
     assert found.calibrator_extra == {"symmetric": True}
     assert found.quantizer_extra == {"QuantizeBias": False}
 
@@ -84,12 +90,12 @@ def test_a_provider_that_multiplies_by_onednn_follows_its_limit(monkeypatch: pyt
     monkeypatch.setattr(module, "isa_tier", lambda: "avx512_vnni")
     monkeypatch.setattr(module, "onednn_tier", lambda: "avx2")
     model = Model("m", Path("m.onnx"))
-    found = {name: recipe_of(EngineSpec(name, "int8", "static", model)) for name in ("ort", "ort-openvino")}
-    assert {name: recipe.reduce_range for name, recipe in found.items()} == {"ort": False, "ort-openvino": True}
-    assert "(avx2) has no VNNI" in found["ort-openvino"].notes[0]
+    ours, theirs = (EngineSpec(name, "int8", "static", model) for name in ("ort", "ort-openvino"))
+    assert (recipe_of(ours).reduce_range, recipe_of(theirs).reduce_range) == (False, True)
+    assert "(avx2) has no VNNI" in notes_of(theirs)[0]
 
 
-def _spec(folder: Path, *names: str) -> EngineSpec:
+def _excluding(folder: Path, *names: str) -> EngineSpec:
     return EngineSpec("ort", "int8", "static", dense().write(folder), exclude=names)
 
 
@@ -99,7 +105,7 @@ def test_fused_and_split_names(tmp_path: Path) -> None:
     prepared = dense().proto
     prepared.graph.node[0].name = "first/MatMulAddFusion"
     path.write_bytes(prepared.SerializeToString())
-    assert set(excluded_nodes(_spec(tmp_path, "first"), path)) == {
+    assert set(excluded_nodes(_excluding(tmp_path, "first"), path)) == {
         "first", "first_MatMul", "first/MatMulAddFusion", "first/MatMulAddFusion_MatMul"
     }  # fmt: skip
 
@@ -109,7 +115,7 @@ def test_nodes_of_the_user_are_not_swept_along(tmp_path: Path) -> None:
     model = dense().proto
     model.graph.node[3].name = "first/second"
     path = tmp_path / "dense.onnx"
-    spec = _spec(tmp_path, "first")
+    spec = _excluding(tmp_path, "first")
     path.write_bytes(model.SerializeToString())
     assert "first/second" not in excluded_nodes(spec, path)
 
@@ -117,16 +123,102 @@ def test_nodes_of_the_user_are_not_swept_along(tmp_path: Path) -> None:
 def test_unknown_name(tmp_path: Path) -> None:
     """A name that the model does not have is an error with the nearest one."""
     with pytest.raises(UsageError, match="does not have") as caught:
-        excluded_nodes(_spec(tmp_path, "frist"), tmp_path / "dense.onnx")
+        excluded_nodes(_excluding(tmp_path, "frist"), tmp_path / "dense.onnx")
     assert "did you mean 'first'" in str(caught.value)
 
 
 def test_nodes_without_names(tmp_path: Path) -> None:
     """A model whose nodes have no names says so."""
-    spec = _spec(tmp_path, "first")
+    spec = _excluding(tmp_path, "first")
     model = conv().proto
     for node in model.graph.node:
         node.name = ""
     (tmp_path / "dense.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(UsageError, match="have no names"):
         excluded_nodes(spec, tmp_path / "dense.onnx")
+
+
+def _spec(path: Path, scheme: str = "static", precision: str = "int8", **changes: object) -> EngineSpec:
+    return EngineSpec("ort", precision, scheme, Model.from_onnx(path), **changes)  # type: ignore[arg-type]
+
+
+def _pastes(spec: EngineSpec) -> list[str]:
+    return [remedy.paste for remedy in OrtBackend().remedies(spec)]
+
+
+def test_the_ranges_that_the_mark_asks_for_are_not_offered(tmp_path: Path) -> None:
+    """The others are, with what else the mark says about the calibration."""
+    one_large_channel(tmp_path / "net.onnx")
+    found = _pastes(_spec(tmp_path / "net.onnx", calibration=Calibration("entropy", samples=50)))
+    assert "calibration={'method': 'percentile', 'samples': 50}" in found
+    assert "calibration={'samples': 50}" in found
+    assert not any("entropy" in paste for paste in found)
+
+
+def test_scales_for_each_channel_are_offered_where_the_mark_turned_them_off(tmp_path: Path) -> None:
+    """They are the default."""
+    dead_channel(tmp_path / "net.onnx")
+    off = _spec(tmp_path / "net.onnx", options=(("per_channel", False), ("threads", 2)))
+    assert "options={'per_channel': True, 'threads': 2}" in _pastes(off)
+    assert not any("per_channel" in paste for paste in _pastes(_spec(tmp_path / "net.onnx")))
+
+
+def test_another_scheme_is_offered_where_it_takes_something(tmp_path: Path) -> None:
+    """Dynamic quantization takes an LSTM and matrix products; a model of convolutions gains nothing by it."""
+    recurrent(tmp_path / "lstm.onnx")
+    dead_channel(tmp_path / "conv.onnx")
+    assert "scheme='dynamic'" in _pastes(_spec(tmp_path / "lstm.onnx"))
+    assert "scheme='dynamic'" not in _pastes(_spec(tmp_path / "conv.onnx"))
+    assert "scheme='dynamic'" not in _pastes(_spec(tmp_path / "lstm.onnx", scheme="dynamic"))
+
+
+def test_a_backend_without_the_scheme_does_not_offer_it(tmp_path: Path) -> None:
+    """ort-openvino has static and qat."""
+    recurrent(tmp_path / "lstm.onnx")
+    found = [remedy.paste for remedy in OrtOpenVinoBackend().remedies(_spec(tmp_path / "lstm.onnx"))]
+    assert found
+    assert not any(paste.startswith("scheme=") for paste in found)
+
+
+def test_openvino_offers_its_own_words(tmp_path: Path) -> None:
+    """A preset, and no entropy, which NNCF does not have; nothing that the mark says."""
+    pytest.importorskip("openvino")
+    one_large_channel(tmp_path / "net.onnx")
+    backend = get_backend("openvino")
+    spec = EngineSpec("openvino", "int8", "static", Model.from_onnx(tmp_path / "net.onnx"))
+    mixed = EngineSpec("openvino", "int8", "static", spec.model, options=(("preset", "mixed"),))
+    found, others = ([remedy.paste for remedy in backend.remedies(one_spec)] for one_spec in (spec, mixed))
+    assert found[0] == "options={'preset': 'mixed'}"
+    assert not any("entropy" in paste or "transformer" in paste for paste in found)
+    assert "options={'preset': 'mixed'}" not in others
+
+
+def test_weights_of_four_bits_are_offered_smaller_blocks(tmp_path: Path) -> None:
+    """Unless they are the smallest."""
+    one_large_channel(tmp_path / "net.onnx")
+    assert "options={'block_size': 16}" in _pastes(_spec(tmp_path / "net.onnx", "weight-only", "int4"))
+    smallest = _spec(tmp_path / "net.onnx", "weight-only", "int4", options=(("block_size", 16),))
+    assert not any("block_size': 16}" in paste for paste in _pastes(smallest) if "symmetric" not in paste)
+
+
+def test_a_model_that_arrives_quantized_has_no_remedy(tmp_path: Path) -> None:
+    """It was quantized elsewhere."""
+    one_large_channel(tmp_path / "net.onnx")
+    spec = _spec(tmp_path / "net.onnx", "qat")
+    assert (_pastes(spec), OrtBackend().quantized_nodes(spec)) == ([], ())
+
+
+def test_nodes_are_those_that_the_scheme_takes_and_the_mark_does_not_exclude(tmp_path: Path) -> None:
+    """In the graph's order; what hands 8-bit values on rounds nothing for itself."""
+    one_large_channel(tmp_path / "net.onnx")
+    backend = OrtBackend()
+    assert backend.quantized_nodes(_spec(tmp_path / "net.onnx")) == ("fc1", "fc2", "fc3", "fc4")
+    assert backend.quantized_nodes(_spec(tmp_path / "net.onnx", exclude=("fc2",))) == ("fc1", "fc3", "fc4")
+    recurrent(tmp_path / "lstm.onnx")
+    assert backend.quantized_nodes(_spec(tmp_path / "lstm.onnx", scheme="dynamic")) == ("lstm", "head")
+
+
+def test_every_operator_of_the_runtime_has_its_name_in_the_model() -> None:
+    """What computes in integers or packed weights stands for a float operator that a mark can name."""
+    assert INT8_OPS | NARROW_OPS | {name for name in FLOAT_OPS if "Fused" in name} <= ONNX_OPS.keys()
+    assert set(ONNX_OPS.values()) <= FLOAT_OPS - ONNX_OPS.keys()
