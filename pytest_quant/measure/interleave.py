@@ -116,6 +116,10 @@ _NS_PER_S = 1e9
 _NAMES = ("reference", "null", "candidate")
 
 
+Timer: TypeAlias = Callable[[int], Block]
+"""Times a block of one engine: a cold run, and as many more as it is given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Warm:
     """An engine after warming up.
@@ -132,8 +136,8 @@ class Warm:
     settled: bool
 
 
-def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
-    """Run an engine until two blocks in a row are not 3 % faster than all before, or `warmup_s` of the plan are over.
+def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -> Warm:
+    """Run an engine until two blocks in a row are not 3 % faster than all before, or its time is over.
 
     Times that scatter are not what warming up is for: it ends as they stop falling. One run is made in any case; after
     it no block is begun that would last longer than the time that is left.
@@ -141,15 +145,16 @@ def warm_up(call: Call, plan: LatencyPlan, clock: Clock) -> Warm:
 
     Parameters
     ----------
-    call : one run of the engine.
+    timer : of the engine.
     plan : its times and runs of a block.
     clock : nanoseconds.
+    share : of `warmup_s` that it may take.
     """
-    until = clock() + warmup_s(plan) * _NS_PER_S
-    first = time_block(call, 0, clock)
+    until = clock() + share * warmup_s(plan) * _NS_PER_S
+    first = timer(0)
     medians = [float(first.cold_ns)]
     while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
-        medians.append(statistics.median(time_block(call, runs, clock).runs_ns))
+        medians.append(statistics.median(timer(runs).runs_ns))
         if len(medians) > _BLOCKS and min(medians[-2:]) >= (1.0 - _FASTER) * min(medians[1:-2]):
             return Warm(first, medians[-1], settled=True)
     return Warm(first, medians[-1], settled=False)
@@ -200,10 +205,6 @@ def rounds_of_tails(plan: LatencyPlan, beyond: int = 1) -> int:
 def _runs(run_ns: float, plan: LatencyPlan) -> int:
     enough = math.ceil(plan.min_block_s * _NS_PER_S / max(run_ns, 1.0))
     return min(max(enough, plan.min_runs), _MAX_RUNS)
-
-
-Timer: TypeAlias = Callable[[int], Block]
-"""Times a block of one engine: a cold run, and as many more as it is given."""
 
 
 def _nothing() -> None:

@@ -122,9 +122,9 @@ def measure(
         do; what they take is part of the budget. ``None`` leaves it at these.
     """
     before, started = machine(), clock()
-    calls = (reference, null, candidate)
-    of_warming_up = _any_order(plan).sample(range(len(calls)), len(calls))
-    by_index = {index: warm_up(calls[index], plan, clock) for index in of_warming_up}
+    timers = _timers((reference, null, candidate), clock)
+    of_warming_up = _any_order(plan).sample(range(len(timers)), len(timers))
+    by_index = {index: warm_up(timers[index], plan, clock) for index in of_warming_up}
     warm = [by_index[index] for index in sorted(by_index)]
     observe()
     if not limited(plan) or rounds_of_tails(plan):
@@ -135,7 +135,7 @@ def measure(
     until = started + int(plan.max_s * _NS_PER_S)
     left_s = max(until - clock(), 0) / _NS_PER_S
     of_tails = rounds_of_tails(plan, beyond=0)
-    if _round_ns([1] * len(calls), warm) * of_tails > left_s * _NS_PER_S:
+    if _round_ns([1] * len(timers), warm) * of_tails > left_s * _NS_PER_S:
         of_tails = 0  # no number of rounds that fit bounds the tail: the other figures are worth the time
     most = max(plan.max_rounds, rounds_of_tails(plan) if of_tails else 0)
     runs = [runs_of_block(engine.run_ns, plan, left_s, of_tails) for engine in warm]
@@ -143,7 +143,7 @@ def measure(
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, warm) <= until - clock():
-        rounds = Rounds(_timers(calls, clock), runs, until, _any_order(plan), clock, observe)
+        rounds = Rounds(timers, runs, until, _any_order(plan), clock, observe)
         rounds_ns = 2 * plan.min_rounds * _round_ns(runs, warm)
         if in_sets and reopening is not None and rounds.fits(reopening.lasts_ns + rounds_ns):
             result = _drawn(rounds, plan, reopening, [])

@@ -3,7 +3,7 @@
 Code and libraries of two commits do not fit into one process. Each pair opens one process per side; in every round each
 engine of both sides runs one block, in random order, so that what the machine does meanwhile meets all of them alike
 (Duet benchmarking, Bulej et al. 2020, ICPE; randomized interleaved trials, Abedi and Brecht 2017, ICPE). One pair is
-one number. What differs from process to process shows between pairs, see `pytest_quant.stats.pairs`.
+one number. What differs from process to process shows between pairs, see `pytest_quant.stats.draws`.
 """
 
 from __future__ import annotations
@@ -16,34 +16,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Protocol
+from typing import Literal, TypeAlias
 
-from pytest_quant.measure.interleave import NS_PER_MS, Block, Clock, Rounds, runs_of_block, warmup_s
+from pytest_quant.measure.interleave import NS_PER_MS, Block, Clock, Rounds, runs_of_block, warm_up
 from pytest_quant.measure.latency_figures import NULL_TOLERANCE, null_reasons
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK, LimitSide, PairedShift, paired_shift
-from pytest_quant.stats.ratio import fewest_rounds, paired_ratio
+from pytest_quant.stats.draws import PAIR_LOOKS, mean_of_pairs
+from pytest_quant.stats.ratio import Estimate, fewest_rounds, paired_ratio
 
 REFERENCE, NULL, CANDIDATE = range(3)
-"""The engines of a side, by their number in `Timed.block`."""
+"""The engines of a side, by their number."""
 
 MOST_VOID = 5
 """Pairs that may be thrown away because a null is off; with more the machine is too restless to tell anything."""
 
 _BASE, _HEAD = range(2)
 _NAMES = ("base", "head")
-_AGREE = 1.03
-_LAST_BLOCKS = 3
 _NS_PER_S = 1e9
 
 
-class Timed(Protocol):
-    """A process that has the reference, a second session of it and the candidate of one side open."""
+TimesBlock: TypeAlias = Callable[[int, int], Block]
+"""Times a cold run and so many more of one engine, by its number; see `TimingProcess.block`."""
 
-    def block(self, engine: int, runs: int) -> Block:
-        """Time a cold run and `runs` more of one engine."""
-        ...
+LimitSide: TypeAlias = Literal["above", "within", "open"]
+"""Of a limit: the shift lies above it, within it, or cannot be told; each wrong answer has a level of 2.5 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +79,8 @@ class PairedTimes:
     pairs: tuple[TimedPair, ...]
     voided: tuple[TimedPair, ...]
     limit: float
-    shift: PairedShift | None
-    reference_shift: PairedShift | None
+    shift: Estimate | None
+    reference_shift: Estimate | None
     side: LimitSide
     reason: str = ""
 
@@ -99,10 +96,10 @@ def time_pairs(one_pair: Callable[[int], TimedPair], limit: float, *, same_refer
     """
     counted: list[TimedPair] = []
     voided: list[TimedPair] = []
-    while len(counted) < LAST_LOOK and len(voided) <= MOST_VOID:
+    while len(counted) < PAIR_LOOKS[-1] and len(voided) <= MOST_VOID:
         pair = one_pair(len(counted) + len(voided))
         (voided if pair.doubt else counted).append(pair)
-        if not pair.doubt and len(counted) == FIRST_LOOK:
+        if not pair.doubt and len(counted) == PAIR_LOOKS[0]:
             times = _judged(counted, voided, limit, same_reference)
             if times.side != "open":
                 return times
@@ -113,9 +110,9 @@ def _judged(pairs: Sequence[TimedPair], voided: Sequence[TimedPair], limit: floa
     shift = reference = None
     side: LimitSide = "open"
     reason = f"only {len(pairs)} pairs of processes"
-    if len(pairs) >= FIRST_LOOK:
-        shift = paired_shift([pair.shift for pair in pairs])
-        reference = paired_shift([pair.reference_shift for pair in pairs])
+    if len(pairs) >= PAIR_LOOKS[0]:
+        shift = mean_of_pairs([pair.shift for pair in pairs])
+        reference = mean_of_pairs([pair.reference_shift for pair in pairs])
         tolerance = math.log(NULL_TOLERANCE)
         if same_reference and (reference.low > tolerance or reference.high < -tolerance):
             reason = (
@@ -123,7 +120,7 @@ def _judged(pairs: Sequence[TimedPair], voided: Sequence[TimedPair], limit: floa
                 "in the processes of the head"
             )
         else:
-            side = shift.against(limit)
+            side = "above" if shift.low > limit else "within" if shift.high <= limit else "open"
             cannot = f"{len(pairs)} pairs of processes cannot tell on which side of the limit it is"
             reason = cannot if side == "open" else ""
     if len(voided) > MOST_VOID:
@@ -133,13 +130,13 @@ def _judged(pairs: Sequence[TimedPair], voided: Sequence[TimedPair], limit: floa
 
 
 def time_pair(
-    base: Timed, head: Timed, plan: LatencyPlan, *, seed: int, clock: Clock = time.perf_counter_ns
+    base: TimesBlock, head: TimesBlock, plan: LatencyPlan, *, seed: int, clock: Clock = time.perf_counter_ns
 ) -> TimedPair:
     """Time the engines of both sides in rounds, in random order, within `plan.max_s` seconds.
 
     Parameters
     ----------
-    base, head : the two processes.
+    base, head : what times a block in the two processes.
     plan : bounds on rounds, runs and times; of one side alone where it names engines.
     seed : of the order.
     clock : nanoseconds; the times that count are those that the processes measure themselves.
@@ -147,36 +144,19 @@ def time_pair(
     sides = base, head
     until = clock() + plan.max_s * _NS_PER_S
     keys = list(product((_BASE, _HEAD), (REFERENCE, NULL, CANDIDATE)))
-    warm = {(side, engine): _warm_up(sides[side], engine, plan, clock) for side, engine in keys}
+    timers = [partial(sides[side], engine) for side, engine in keys]
+    run_ns = [warm_up(timer, plan, clock, 1.0 / len(sides)).run_ns for timer in timers]
     left_s = max(until - clock(), 0.0) / _NS_PER_S
-    runs = [
-        # Of both sides as many, so that a block means the same on both.
-        runs_of_block(max(warm[_BASE, engine], warm[_HEAD, engine]), plan, left_s / len(sides))
-        for _, engine in keys
-    ]
+    # Of both sides as many, so that a block means the same on both.
+    slower_ns = map(max, run_ns[: len(run_ns) // 2], run_ns[len(run_ns) // 2 :])
+    runs = [runs_of_block(of_engine, plan, left_s / len(sides)) for of_engine in slower_ns] * len(sides)
     order = random.Random(seed)  # nosec B311 # noqa: S311 - an order, not a secret
-    timers = [partial(sides[side].block, engine) for side, engine in keys]
     rounds = Rounds(timers, runs, until, order, clock)
     while rounds.made < plan.max_rounds:
         rounds.add()
         if not rounds.fits(rounds.next_ns(plan.min_rounds)):
             break
     return _pair(dict(zip(keys, rounds.blocks, strict=True)), plan)
-
-
-def _warm_up(side: Timed, engine: int, plan: LatencyPlan, clock: Clock) -> float:
-    """Run an engine until three block medians agree or its time for that is over; return nanoseconds of a run."""
-    until = clock() + warmup_s(plan) / 2.0 * _NS_PER_S
-    first = side.block(engine, 0).cold_ns
-    medians = [float(first)]
-    while clock() + 2.0 * medians[-1] < until:
-        left_s = (until - clock()) / _NS_PER_S
-        runs = max(1, min(runs_of_block(medians[-1], plan, left_s), int((until - clock()) / medians[-1]) - 1))
-        medians.append(statistics.median(side.block(engine, runs).runs_ns))
-        last = medians[-_LAST_BLOCKS:]
-        if len(medians) > _LAST_BLOCKS and max(last) <= _AGREE * min(last):
-            break
-    return medians[-1]
 
 
 def _pair(blocks: dict[tuple[int, int], list[Block]], plan: LatencyPlan) -> TimedPair:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,15 +24,21 @@ from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
-from pytest_quant.result import LatencyResult, SelfTest
-from pytest_quant.spec import UNMEASURED, Dataset, EngineSpec, LatencyPlan, Model
-from pytest_quant.stats.selftest import FEWEST_LAUNCHES, KindTimed, kinds_noise
+from pytest_quant.result import KindNoise, LatencyResult, SelfTest
+from pytest_quant.spec import UNMEASURED, Dataset, EngineSpec, LatencyPlan, Model, Spread
+from pytest_quant.stats.draws import Draw, draw_of, session_spread
+from pytest_quant.stats.ratio import student_quantile
+from pytest_quant.stats.rounds import judge_ratio
+from pytest_quant.stats.sequential import Floats, Looks
 
 _SAMPLES, _CALIBRATION = 8, 4
 _LONGEST_S = 300.0
 """For one answer of a launch, which takes some seconds on a machine that is not overloaded."""
 
 _FEWEST_ROUNDS = 8
+
+FEWEST_LAUNCHES = 3
+"""With fewer there is no standard deviation between launches worth its name."""
 
 _PLAN = LatencyPlan(min_rounds=40, max_rounds=40, max_s=30.0)
 """As many rounds as an ordinary check has at most, whatever they show."""
@@ -99,9 +107,9 @@ def run_selftest(
             if len(measured) < FEWEST_LAUNCHES:
                 raise
             steps.notify(f"interrupted: the {len(measured)} launches that were measured count")
-    kinds = [
-        _timed(work.name, results) for work, results in zip(effort.kinds, zip(*measured, strict=True), strict=True)
-    ]
+    logs = {
+        work.name: _log_times(results) for work, results in zip(effort.kinds, zip(*measured, strict=True), strict=True)
+    }
     return SelfTest(
         measured_at=measured_at.isoformat(),
         backend=chosen.name,
@@ -110,7 +118,7 @@ def run_selftest(
         launches=len(measured),
         seconds=clock() - began,
         identity=dict(identity),
-        kinds=kinds_noise(kinds, UNMEASURED),
+        kinds=kinds_noise(logs, UNMEASURED),
         notes=tuple(_disturbances(measured)),
     )
 
@@ -140,44 +148,34 @@ def _named(name: str) -> Backend:
 def _choose(folder: Path, tools: Tools) -> Backend:
     """Return a backend that can be timed on the processor: of those that offer it, the one that offers most."""
     offering = [each for each in map(get_backend, backend_names()) if each.device == "cpu" and _offers(each)]
-    for one in sorted(offering, key=lambda backend: -sum(map(len, backend.offer.precisions.values()))):
-        if one.availability().available and _is_timed(one, folder, tools):
-            return one
+    for backend in sorted(offering, key=lambda each: -sum(map(len, each.offer.precisions.values()))):
+        if not backend.availability().available:
+            continue
+        try:
+            with ExitStack() as opened:
+                # The speed of a simulation says nothing.
+                if not _subject(backend, WORKLOADS[0], "fp32", folder, tools).open(opened).simulated:
+                    return backend
+        except QuantError as error:
+            tools.steps.notify(f"{backend.name} is left out: {error.what}")
     raise BackendUnavailable(
         "there is nothing to time: no backend that runs ONNX models in INT8 on the processor can run here",
-        allowed=", ".join(sorted(one.name for one in offering)),
+        allowed=", ".join(sorted(each.name for each in offering)),
         fix="pytest-quant doctor tells what each of them needs",
     )
-
-
-def _is_timed(backend: Backend, folder: Path, tools: Tools) -> bool:
-    """Whether an engine can be opened, and is no simulation, whose speed says nothing."""
-    try:
-        with ExitStack() as opened:
-            subject = _subject(backend, WORKLOADS[0], "fp32", folder, tools)
-            return not subject.open(opened).simulated
-    except QuantError as error:
-        tools.steps.notify(f"{backend.name} is left out: {error.what}")
-        return False
 
 
 def _offers(backend: Backend) -> bool:
     return backend.offer.reads == "onnx" and "static" in backend.offer.precisions.get("int8", ())
 
 
-def _spec(backend: Backend, work: Workload, precision: str, folder: Path) -> EngineSpec:
-    """Return the engine of a model, which is written where it is not there yet; FP32 is exact."""
+def _subject(backend: Backend, work: Workload, precision: str, folder: Path, tools: Tools) -> TimingSubject:
+    """Return a built engine of a model, which is written where it is not there yet; FP32 is exact."""
     file = folder / f"{work.name}.onnx"
     if not file.exists():
         write_workload(file, work)
-    model = Model.from_onnx(file)
-    if precision != "fp32":
-        return EngineSpec(backend.name, precision, "static", model)
-    return EngineSpec(backend.name, "fp32", None, model)
-
-
-def _subject(backend: Backend, work: Workload, precision: str, folder: Path, tools: Tools) -> TimingSubject:
-    spec, samples = _spec(backend, work, precision, folder), inputs_of(work, _SAMPLES)
+    scheme = None if precision == "fp32" else "static"
+    spec, samples = EngineSpec(backend.name, precision, scheme, Model.from_onnx(file)), inputs_of(work, _SAMPLES)
     data = read_data(Dataset.from_arrays(samples, calibration=_CALIBRATION), spec, tools)
     (tensor,) = backend.signature(spec.model).inputs
     shaped = shape_spec(spec, (tensor,), data, 1, 1)
@@ -232,7 +230,7 @@ def _launched(file: Path, plan: LatencyPlan) -> LatencyResult:
         raise LaunchError(error.what, value=error.value, fix=fix, log=error.log) from error
 
 
-def _timed(kind: str, results: Sequence[LatencyResult]) -> KindTimed:
+def _log_times(results: Sequence[LatencyResult]) -> LogTimes:
     """Return the rounds as arrays; where one launch had no time for all of them, each counts with as many as it."""
     fewest = min(result.rounds for result in results)
     if fewest < _FEWEST_ROUNDS:
@@ -243,7 +241,80 @@ def _timed(kind: str, results: Sequence[LatencyResult]) -> KindTimed:
             fix="end what else runs here, and measure it again",
         )
     reference, null, candidate = (
-        np.log(np.array([getattr(result, name).medians_ns[:fewest] for result in results], dtype=np.float64))
-        for name in ("reference", "null", "candidate")
+        np.log(np.array([side.medians_ns[:fewest] for side in sides], dtype=np.float64))
+        for sides in zip(*((result.reference, result.null, result.candidate) for result in results), strict=True)
     )
-    return KindTimed(kind, reference, null, candidate)
+    return reference, null, candidate
+
+
+LogTimes: TypeAlias = tuple[Floats, Floats, Floats]
+"""Natural logarithms (launches, rounds) of the times of the reference, of its second session, and of the candidate."""
+
+
+def session_draws(times: LogTimes) -> list[Draw]:
+    """Return a draw of the noise between sessions from each launch."""
+    reference, null, _ = times
+    return [draw_of([float(log) for log in rounds]) for rounds in null - reference]
+
+
+def kinds_noise(timed: Mapping[str, LogTimes], prior: Spread) -> tuple[KindNoise, ...]:
+    """Return the noise of each kind of model.
+
+    Parameters
+    ----------
+    timed : by the name of the kind, in the same launches, at least `FEWEST_LAUNCHES`, of at least eight rounds each.
+    prior : the noise between sessions of a runner that nobody measured.
+    """
+    # The verdicts of later runs will allow for this much.
+    learned = session_spread(prior, [draw for times in timed.values() for draw in session_draws(times)])
+    return tuple(_noise_of(name, times, prior, learned) for name, times in timed.items())
+
+
+def _noise_of(name: str, times: LogTimes, prior: Spread, learned: Spread) -> KindNoise:
+    reference, null, candidate = times
+    launches, rounds = reference.shape
+    draws = session_draws(times)
+    launch = Spread(float(np.std(np.median(reference - candidate, axis=1), ddof=1)), launches - 1.0)
+    judged, _ = judge_ratio(reference, null, candidate, Looks(most=rounds), learned)
+    one_pct, five_pct, five_each_pct = held_limits(launch, float(np.mean(judged.span.high - judged.span.low)) / 2.0)
+    return KindNoise(
+        name=name,
+        session_sd_pct=100.0 * session_spread(prior, draws).sd,
+        launch_sd_pct=100.0 * launch.sd,
+        one_pct=one_pct,
+        five_pct=five_pct,
+        five_each_pct=five_each_pct,
+        draws=tuple((draw.log_ratio, draw.error) for draw in draws),
+    )
+
+
+FALSE_ALARMS = 0.01
+POWER = 0.80
+_LAUNCHES = 5
+
+
+def held_limits(launch: Spread, half_width: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
+    """Return the smallest limits in percent that one launch holds, five do, and five against a baseline of five.
+
+    A limit L is held where code that did not change passes in at least 80 % of the runs and fails in at most 1 %, and
+    code that became slower by twice the limit fails in at least 80 %. A run says log ratio +- w, passes where all of
+    that lies within L, and fails where all of it lies beyond; the log ratio has the standard deviation s. Unchanged
+    code passes in 80 % of the runs where L >= w + t(0.80) s, and fails in 1 % where L >= t(0.99) s - w; what lost twice
+    the limit is the first case mirrored. Over m launches s is divided by sqrt(m), and w is t(0.975) times that.
+
+    Parameters
+    ----------
+    launch : the spread of one launch's log ratio: between processes, rounds included.
+    half_width : w of one launch, as a natural logarithm.
+    confidence : of the interval over launches, 0..1.
+    """
+    # One-sided: P(T <= t) = share where P(|T| <= t) = 2 share - 1.
+    passes, fails = (student_quantile(2.0 * share - 1.0, launch.freedom) for share in (POWER, 1.0 - FALSE_ALARMS))
+
+    def held(sd: float, width: float) -> float:
+        return 100.0 * math.expm1(max(width + passes * sd, fails * sd - width))
+
+    of_five = launch.sd / math.sqrt(_LAUNCHES)
+    reach = student_quantile(confidence, launch.freedom)
+    both = math.sqrt(2.0) * of_five
+    return held(launch.sd, half_width), held(of_five, reach * of_five), held(both, reach * both)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
 from pytest_quant.result import KindNoise, SelfTest
-from pytest_quant.stats.selftest import to_write
 
 _MOST_PCT = 50.0
 """A limit that lets a model become half as slow again guards nothing."""
@@ -76,3 +76,11 @@ def _limit(percent: float) -> str:
     if percent > _MOST_PCT:
         return f"none below {_MOST_PCT:g} %"
     return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
+
+
+_STEPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0)
+
+
+def to_write(limit_pct: float) -> float:
+    """Return the next round number of percent that is not below a limit; whole tens above 50."""
+    return next((step for step in _STEPS if step >= limit_pct), 10.0 * math.ceil(limit_pct / 10.0))

@@ -16,7 +16,7 @@ class KindNoise:
     session_sd_pct : standard deviation of the log ratio of two sessions of one model in one process, rounds excluded.
     launch_sd_pct : standard deviation between launches of the log speedup that each gives, all noise included.
     one_pct, five_pct, five_each_pct : smallest limits that are held by one launch, by five, and by five against a
-        baseline of five; see `pytest_quant.stats.selftest.held_limits`.
+        baseline of five; see `pytest_quant.measure.selftest.held_limits`.
     draws : log ratio of the two sessions of each launch with its standard error.
     """
 

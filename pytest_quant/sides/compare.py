@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 import sysconfig
 import zlib
@@ -27,7 +28,7 @@ from pytest_quant.record import Record
 from pytest_quant.result import Interval
 from pytest_quant.sides.run import Left, launch_file
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.pairs import PairedShift
+from pytest_quant.stats.ratio import Estimate
 
 LIMIT_PCT = 5.0
 """Largest slow-down in percent of a test whose mark names none."""
@@ -205,7 +206,7 @@ def _timed(row: Row, paired: PairedTimes, limit_pct: float, whence: str) -> Row:
     if paired.shift is None or paired.reference_shift is None:
         return replace(row, outcome=Outcome.INCONCLUSIVE, notes=(paired.reason, *notes))
     pct, reference = _percent(paired.shift), _percent(paired.reference_shift)
-    sd = 100.0 * paired.shift.sd
+    sd = 100.0 * statistics.stdev(pair.shift for pair in paired.pairs)
     notes.append(f"pairs differ by {sd:.2g} % (sd); reference {reference[0]:+.2g} % on the head's side")
     middle = len(paired.pairs) // 2
     return replace(
@@ -221,7 +222,7 @@ def _timed(row: Row, paired: PairedTimes, limit_pct: float, whence: str) -> Row:
     )
 
 
-def _percent(shift: PairedShift) -> tuple[float, float, float]:
+def _percent(shift: Estimate) -> tuple[float, float, float]:
     value, low, high = (100.0 * math.expm1(end) for end in (shift.value, shift.low, shift.high))
     return value, low, high
 
@@ -340,9 +341,8 @@ class PairTimer:
             with ExitStack() as held:
                 held.enter_context(self.locks.exclusive(*devices))
                 held.enter_context(self.steps.show(f"timing {headers[1][0]} of both commits, pair {number + 1}"))
-                return time_pair(
-                    held.enter_context(launch(0)), held.enter_context(launch(1)), plan, seed=plan.seed + number
-                )
+                timers = [held.enter_context(launch(place)).block for place in range(2)]
+                return time_pair(*timers, plan, seed=plan.seed + number)
 
         return time_pairs(one_pair, math.log1p(limit_pct / 100.0), same_reference=same_reference)
 

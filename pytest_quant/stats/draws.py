@@ -127,3 +127,34 @@ def mean_of_launches(
         low = min(low, max(value - one for value, one in zip(values, reaches, strict=True)))
         high = max(high, min(value + one for value, one in zip(values, reaches, strict=True)))
     return Estimate(middle, low, high)
+
+
+PAIR_LOOKS = 5, 10
+"""Numbers of pairs of processes, one of each side, at which a decision may be made.
+
+One pair is one number, because the rounds within two processes share whatever those processes got: where their memory
+lies, which core they run on (Kalibera and Jones 2013, ISMM). More rounds do not lower that noise; more pairs do. Two
+looks at a test of level 2.5 % would be wrong more often than that (4 % of the time). The level is spent evenly instead
+(linear spending, Lan and DeMets 1983, Biometrika 70, 659-663): 1.25 % at the first look, the rest at the second.
+"""
+
+_CRITICAL = 3.4954, 2.562
+"""Of the t statistic at each of these looks.
+
+The first is Student's quantile for 4 degrees of freedom at 1.25 %. At the second, of normal pairs that are not decided
+at the first, 1.25 % of all lie beyond 2.562 (32 million simulated, standard error 0.001).
+"""
+
+
+def mean_of_pairs(values: Sequence[float]) -> Estimate:
+    """Estimate the mean of one number per pair of processes; both ends hold at all looks together.
+
+    Between two looks the earlier one's bounds are used.
+
+    Parameters
+    ----------
+    values : natural logarithms of a ratio, two at least.
+    """
+    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    reach = _CRITICAL[len(values) >= PAIR_LOOKS[-1]] * error
+    return Estimate(mean, mean - reach, mean + reach)

@@ -43,7 +43,7 @@ def compared(base: Path, head: Path, seed: int) -> PairedTimes:
         with ExitStack() as held:
             held.enter_context(DeviceLocks(lambda _: None).exclusive("cpu"))
             sides = [held.enter_context(TimingProcess(file)) for file in (base, head)]
-            return time_pair(sides[0], sides[1], PLAN, seed=seed + number)
+            return time_pair(sides[0].block, sides[1].block, PLAN, seed=seed + number)
 
     return time_pairs(one_pair, math.log1p(LIMIT_PCT / 100.0), same_reference=True)
 

@@ -12,7 +12,7 @@ import pytest
 from pytest_quant.measure.interleave import Block, time_block
 from pytest_quant.measure.pairs import CANDIDATE, MOST_VOID, NULL, PairedTimes, TimedPair, time_pair, time_pairs
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.pairs import FIRST_LOOK, LAST_LOOK
+from pytest_quant.stats.draws import PAIR_LOOKS
 from tests.unit.measure.simulated import SimulatedTime
 
 LIMIT = math.log(1.05)
@@ -49,8 +49,8 @@ def pair_of(
         time, log = SimulatedTime(drawn.randrange(2**31), **noise), list[tuple[str, int]]()
         base, head = (math.exp(drawn.gauss(0.0, launch_sd)) for _ in range(2))
         return time_pair(
-            Process(time, (1.0, 1.0, 0.5 * base), log, "base"),
-            Process(time, (reference, reference * null, 0.5 * slowdown * head), log, "head"),
+            Process(time, (1.0, 1.0, 0.5 * base), log, "base").block,
+            Process(time, (reference, reference * null, 0.5 * slowdown * head), log, "head").block,
             PLAN,
             seed=number,
             clock=time.clock,
@@ -76,13 +76,13 @@ def test_a_slow_down_above_the_limit_is_found_with_its_size() -> None:
 def test_the_same_code_on_both_sides_is_within_the_limit() -> None:
     """Five pairs suffice there."""
     result = found(1.0, launch_sd=0.005, noise=0.02, drift=0.002)
-    assert (result.side, len(result.pairs)) == ("within", FIRST_LOOK)
+    assert (result.side, len(result.pairs)) == ("within", PAIR_LOOKS[0])
 
 
 def test_what_is_near_the_limit_takes_more_pairs_and_may_stay_open() -> None:
     """Neither FAIL nor PASS is guessed."""
     result = found(1.05, launch_sd=0.01, noise=0.02)
-    assert (result.side, len(result.pairs)) == ("open", LAST_LOOK)
+    assert (result.side, len(result.pairs)) == ("open", PAIR_LOOKS[-1])
     assert "10 pairs" in result.reason
 
 
@@ -102,7 +102,7 @@ def test_a_pair_whose_null_is_off_does_not_count() -> None:
     """Another one takes its place; where all are so, nothing is told and the reason is."""
     good, bad = pair_of(1.0, noise=0.01), pair_of(1.0, null=1.1)
     once = time_pairs(lambda number: (bad if number == 2 else good)(number), LIMIT, same_reference=True)
-    assert (once.side, len(once.pairs), len(once.voided)) == ("within", FIRST_LOOK, 1)
+    assert (once.side, len(once.pairs), len(once.voided)) == ("within", PAIR_LOOKS[0], 1)
     assert "head: the null is off" in once.voided[0].doubt
     never = time_pairs(bad, LIMIT, same_reference=True)
     assert (never.side, len(never.voided), never.pairs) == ("open", MOST_VOID + 1, ())
@@ -122,7 +122,7 @@ def test_blocks_of_both_sides_alternate_in_random_order_with_as_many_runs() -> N
     """Each round has every engine of both sides once, and no two orders of many rounds are bound to be equal."""
     time, log = SimulatedTime(), list[tuple[str, int]]()
     base, head = Process(time, (1.0, 1.0, 0.5), log, "base"), Process(time, (1.0, 1.0, 0.5), log, "head")
-    pair = time_pair(base, head, PLAN, seed=1, clock=time.clock)
+    pair = time_pair(base.block, head.block, PLAN, seed=1, clock=time.clock)
     rounds = [tuple(log[start : start + 6]) for start in range(len(log) - 6 * pair.rounds, len(log), 6)]
     assert {frozenset(one) for one in rounds} == {frozenset((s, e) for s in ("base", "head") for e in range(3))}
     assert len(set(rounds)) > 10
@@ -133,7 +133,7 @@ def test_a_slow_engine_gets_fewer_rounds_and_too_few_do_not_count() -> None:
     """The time of a pair is bounded; the reason says what would help."""
     time, log = SimulatedTime(), list[tuple[str, int]]()
     sides = [Process(time, (1000.0, 1000.0, 1000.0), log, name) for name in ("base", "head")]
-    pair = time_pair(sides[0], sides[1], PLAN, seed=1, clock=time.clock)
+    pair = time_pair(sides[0].block, sides[1].block, PLAN, seed=1, clock=time.clock)
     assert pair.rounds == 1
     assert "1 rounds within 4 s, and an interval needs 6" in pair.doubt
 
@@ -151,7 +151,7 @@ def test_load_that_comes_after_warming_up_shortens_the_blocks_of_both_sides() ->
 
     time, log = SimulatedTime(), list[tuple[str, int]]()
     base, head = (Loaded(time, (4.0, 4.0, 4.0), log, name) for name in ("base", "head"))
-    pair = time_pair(base, head, PLAN, seed=1, clock=time.clock)
+    pair = time_pair(base.block, head.block, PLAN, seed=1, clock=time.clock)
     assert pair.doubt == ""
     assert pair.head_ms == pytest.approx(40.0)
     assert time.now_ns <= 1e9 * PLAN.max_s
@@ -170,7 +170,7 @@ def test_a_side_with_a_clock_of_its_device_is_compared_by_the_hosts_with_one_wit
 
     time, log = SimulatedTime(), list[tuple[str, int]]()
     base, head = Process(time, (1.0, 1.0, 1.0), log, "base"), OnDevice(time, (1.0, 1.0, 1.0), log, "head")
-    pair = time_pair(base, head, PLAN, seed=1, clock=time.clock)
+    pair = time_pair(base.block, head.block, PLAN, seed=1, clock=time.clock)
     assert (pair.shift, pair.head_ms) == (0.0, 1.0)
 
 
@@ -185,7 +185,7 @@ def test_the_clock_of_a_device_counts_where_every_block_has_it() -> None:
 
     time, log = SimulatedTime(), list[tuple[str, int]]()
     sides = [OnDevice(time, (1.0, 1.0, 1.0), log, name) for name in ("base", "head")]
-    pair = time_pair(sides[0], sides[1], PLAN, seed=1, clock=time.clock)
+    pair = time_pair(sides[0].block, sides[1].block, PLAN, seed=1, clock=time.clock)
     assert pair.shift == pytest.approx(math.log(2.0))
     assert pair.head_ms == 2.0
     assert NULL == 1
