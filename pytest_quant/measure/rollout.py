@@ -12,7 +12,6 @@ from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import DataError, ModelError, nearest
 from pytest_quant.result import Coverage, DeviceTimes
-from pytest_quant.spec import TensorInfo
 
 
 class Rollout(Engine):
@@ -114,39 +113,17 @@ class Rollout(Engine):
         return next(iter(lengths.values()))
 
     def _zeros(self, name: str, now: Feeds) -> NDArray[Any]:
-        """Return zeros as the start of a state that the feeds do not contain; free sizes are those of other inputs."""
+        """Return zeros as the start of a state that the feeds do not contain: one free size is that of the batch."""
         tensor = self._tensors[name]
-        sizes = self._symbol_sizes(now)
-        free = [axis for axis, size in enumerate(tensor.shape or ()) if size is None]
-        batch = next((array.shape[0] for key, array in now.items() if _leads_freely(self._tensors[key])), None)
-        shape = []
-        for axis, size in enumerate(tensor.shape or ()):
-            length = size if size is not None else sizes.get(_symbol(tensor, axis), batch if len(free) == 1 else None)
-            if length is None:
-                raise DataError(
-                    f"the start of state '{name}' has a size that nothing tells",
-                    value=f"axis {axis} of {tensor.shape}",
-                    fix=f"give the start as an input of that name, {{'{name}': np.zeros(...)}}",
-                )
-            shape.append(length)
-        return np.zeros(shape, tensor.dtype)
-
-    def _symbol_sizes(self, now: Feeds) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        for name, array in now.items():
-            for axis, size in enumerate(array.shape):
-                symbol = _symbol(self._tensors[name], axis)
-                if symbol:
-                    sizes[symbol] = size
-        return sizes
-
-
-def _symbol(tensor: TensorInfo, axis: int) -> str:
-    return tensor.symbols[axis] if axis < len(tensor.symbols) else ""
-
-
-def _leads_freely(tensor: TensorInfo) -> bool:
-    return tensor.shape is not None and len(tensor.shape) > 0 and tensor.shape[0] is None
+        shape = tensor.shape or ()
+        led = [array for key, array in now.items() if (self._tensors[key].shape or (1,))[0] is None]
+        if shape.count(None) > (1 if led else 0):
+            raise DataError(
+                f"the start of state '{name}' has a size that nothing tells",
+                value=f"shape {shape}, of which one free size is that of the batch",
+                fix=f"give the start as an input of that name, {{'{name}': np.zeros(...)}}",
+            )
+        return np.zeros([led[0].shape[0] if size is None else size for size in shape], tensor.dtype)
 
 
 def _check_name(name: str, available: Iterable[str], what: str) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ctypes
 import random
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any, Self
+
+import psutil
 
 from pytest_quant.backends import Engine, Feeds
 from pytest_quant.environment.gpu_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.interleave import Block, ByDevice, Call, time_block
-from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure
+from pytest_quant.measure.latency import Calls, Reopening, measure
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Pages
 
@@ -51,22 +53,36 @@ class TimingSubject:
 
 
 class Sessions:
-    """Two sessions of the reference and one of the candidate, open while a block runs; see `open_sessions`.
+    """Two sessions of the reference, the second of them the null, and one of the candidate, open while a block runs.
 
     Parameters
     ----------
     reference, candidate : what is opened.
     pages : those under engines on the processor.
-    stack : closing it closes the sessions that are open then.
+
+    Raises
+    ------
+    BuildError : a runtime cannot load its engine.
+    DataError : an engine does not take its batch.
     """
 
-    def __init__(self, reference: TimingSubject, candidate: TimingSubject, pages: Pages, stack: ExitStack) -> None:
+    def __init__(self, reference: TimingSubject, candidate: TimingSubject, pages: Pages) -> None:
         self._subjects = (reference, reference, candidate)
         self._on_processor = all(subject.device == _PROCESSOR for subject in self._subjects)
         self._huge = self._on_processor and pages == "huge"
-        self._notes: tuple[str, ...] | None = None
-        self._opened = stack.enter_context(ExitStack())
-        self._open()
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Open all three, in random order."""
+        with ExitStack() as stack:
+            stack.callback(self._opened.close)
+            self._open()
+            stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close those that are open now."""
+        self._opened.close()
 
     def measure(self, plan: LatencyPlan) -> LatencyResult:
         """Time all three interleaved, with notes on clocks and neighbours of a GPU and on the parts of a run there."""
@@ -90,7 +106,7 @@ class Sessions:
         ]
         return replace(
             latency,
-            notes=(*latency.notes, *(self._notes or ()), *clock_notes(samples), *shared, *apart),
+            notes=(*latency.notes, *clock_notes(samples), *shared, *apart),
             reference_precision=reference.precision,
             tf32=reference.tf32,
             small_pages=self._on_processor and not self._huge,
@@ -121,21 +137,14 @@ class Sessions:
         self._took_s = time.perf_counter() - began
 
     def _settle(self) -> None:
-        """Touch all memory, move it into pages of 2 MB, and keep what that gains the first engines that wait for it."""
+        """Touch all memory, and move it into pages of 2 MB."""
         if self._settled:
             return
         began, self._settled = time.perf_counter(), True
-        runs = _SETTLING_RUNS if self._notes is None and self._weights_bytes > NEAR_BYTES else 0
-        before = self._time_each(runs)
+        for index in self._any_order():
+            self._calls[index]()
         self._huge = collapse()
-        if runs:
-            self._notes = tuple(_gain(before, self._time_each(runs)))
         self._took_s += time.perf_counter() - began
-
-    def _time_each(self, runs: int) -> list[Block]:
-        """Time a block of each session, in random order: the last one before the rounds comes out 0.5 % faster."""
-        blocks = {index: time_block(self._calls[index], runs, time.perf_counter_ns) for index in self._any_order()}
-        return [blocks[index] for index in sorted(blocks)]
 
     def _any_order(self) -> list[int]:
         order = random.Random()  # nosec B311 # noqa: S311 - an order, not a secret
@@ -143,36 +152,6 @@ class Sessions:
 
 
 _PROCESSOR = "cpu"
-_SETTLING_RUNS = 4
-_GAIN = 0.10
-
-
-def _gain(before: Sequence[Block], after: Sequence[Block]) -> Iterator[str]:
-    """Say what pages of 2 MB changed, where two sessions in turn show it: a burst of load seldom slows down both."""
-    shares = [1.0 - min(now.runs_ns) / min(was.runs_ns) for was, now in zip(before, after, strict=True)]
-    if min(shares[:-1]) > _GAIN:
-        yield (
-            f"pages of 2 MB: a run of the reference takes {100 * min(shares[:-1]):.0f} % less time than on those of "
-            f"4 KB, one of the candidate {100 * shares[-1]:.0f} %; --quant-pages=small times those"
-        )
-
-
-@contextmanager
-def open_sessions(reference: TimingSubject, candidate: TimingSubject, pages: Pages) -> Iterator[Sessions]:
-    """Open new sessions of both engines, and close them when the block ends; the null is a second one of the first.
-
-    Parameters
-    ----------
-    reference, candidate : the engines and their batches.
-    pages : those under engines on the processor.
-
-    Raises
-    ------
-    BuildError : a runtime cannot load its engine.
-    DataError : an engine does not take its batch.
-    """
-    with ExitStack() as stack:
-        yield Sessions(reference, candidate, pages, stack)
 
 
 def _calls(sessions: Sequence[tuple[Engine, TimingSubject]]) -> list[Call]:
@@ -214,10 +193,6 @@ caches next to the core, their places alone make it up to a fifth slower or fast
 _COLLAPSE = 25
 """``MADV_COLLAPSE``, of Linux 6.1 and later, whatever the setting for transparent huge pages is."""
 
-_FIRST_LINE_FIELDS = 5
-_KB = 1024
-_UNTIL_COLLAPSED = 0.99
-
 
 def collapse() -> bool:
     """Move the anonymous memory of this process into pages of 2 MB, and return whether this system can do that.
@@ -232,30 +207,21 @@ def collapse() -> bool:
     first = -(-ctypes.addressof(probe) // _HUGE) * _HUGE
     if madvise(first, _HUGE, _COLLAPSE) != 0:
         return False
-    for start, size in _ranges(Path("/proc/self/smaps").read_text("ascii", errors="replace")):
+    for start, size in _ranges(psutil.Process().memory_maps(grouped=False)):
         madvise(start, size, _COLLAPSE)
     return True
 
 
-def _ranges(smaps: str) -> Iterator[tuple[int, int]]:
-    """Yield start and size in bytes, whole pages of 2 MB, of anonymous ranges to collapse.
+def _ranges(maps: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    """Yield start and size in bytes, whole pages of 2 MB, of anonymous ranges that are mostly touched.
 
     Parameters
     ----------
-    smaps : the text of ``/proc/PID/smaps``: for each range a line with its addresses, then lines ``Name:  123 kB``.
+    maps : the memory of a process, as psutil lists it.
     """
-    start = size = resident = 0
-    for line in smaps.splitlines():
-        fields = line.split()
-        if not fields[0].endswith(":"):
-            private = fields[1].startswith("rw") and fields[1].endswith("p") and fields[4] == "0"
-            ours = private and (len(fields) == _FIRST_LINE_FIELDS or fields[5] == "[heap]")
-            low, high = (int(address, 16) for address in fields[0].split("-"))
-            start = -(-low // _HUGE) * _HUGE
-            size = high // _HUGE * _HUGE - start if ours else 0
-        elif fields[0] == "Rss:":
-            resident = int(fields[1]) * _KB
-        elif fields[0] == "AnonHugePages:" and size > 0:
-            collapsed = int(fields[1]) * _KB
-            if 2 * resident >= size and collapsed < _UNTIL_COLLAPSED * size:
-                yield start, size
+    for block in maps:
+        low, high = (int(address, 16) for address in block.addr.split("-"))
+        start = -(-low // _HUGE) * _HUGE
+        size = high // _HUGE * _HUGE - start
+        if block.path in ("[anon]", "[heap]") and block.perms == "rw-p" and 2 * block.rss >= size > 0:
+            yield start, size

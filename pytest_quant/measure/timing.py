@@ -16,7 +16,7 @@ import numpy as np
 
 from pytest_quant.errors import BuildError, LaunchError
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.sessions import TimingSubject, open_sessions
+from pytest_quant.measure.sessions import Sessions, TimingSubject
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import Interval, LatencyResult, OverLaunches
 from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
@@ -120,7 +120,7 @@ def _time_once(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSub
     name = candidate.built.name
     with ExitStack() as stack:
         with tools.steps.show(f"opening sessions to time {name}"):
-            sessions = stack.enter_context(open_sessions(reference, candidate, plan.pages))
+            sessions = stack.enter_context(Sessions(reference, candidate, plan.pages))
         with tools.steps.show(f"timing {name}"):
             return sessions.measure(plan)
 

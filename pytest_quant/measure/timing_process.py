@@ -37,7 +37,7 @@ from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.measure.engines import usable_backend
 from pytest_quant.measure.interleave import Block
-from pytest_quant.measure.sessions import TimingSubject, open_sessions
+from pytest_quant.measure.sessions import Sessions, TimingSubject
 from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Model
@@ -272,7 +272,7 @@ def serve() -> None:
         for subject in (job.reference, job.candidate):
             subject.built.backend.before_loading(subject.built.spec)
             usable_backend(subject.built.spec, subject.built.backend)
-        with open_sessions(job.reference, job.candidate, job.plan.pages) as sessions:
+        with Sessions(job.reference, job.candidate, job.plan.pages) as sessions:
             pipe.send_bytes(msgspec.msgpack.encode((None, None)))
             while (request := pending.get()) is not None:
                 value = sessions.measure(request) if isinstance(request, LatencyPlan) else sessions.block(*request)

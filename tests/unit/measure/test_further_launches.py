@@ -11,7 +11,7 @@ import pytest
 from pytest_quant.cache import Cache
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
-from pytest_quant.measure.sessions import open_sessions
+from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.timing import LaunchCount, add_launches
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
@@ -35,7 +35,7 @@ def launched(
 ) -> LatencyResult:
     """Time a check here, and add launches as long as `doubts`, which are asked for one after the other, say so."""
     timed = played("quiet"), played("quiet")
-    with open_sessions(*timed, "huge") as sessions:
+    with Sessions(*timed, "huge") as sessions:
         first = sessions.measure(PLAN)
     tools = Tools(Cache(folder / "cache"), steps, DeviceLocks(pytest.fail))
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
@@ -102,7 +102,7 @@ def test_one_that_fails_is_the_last(steps: QuietSteps, tmp_path: Path, candidate
 def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: QuietSteps, tmp_path: Path) -> None:
     """The reason stays."""
     tools = Tools(Cache(tmp_path), steps, DeviceLocks(pytest.fail))
-    with open_sessions(played("quiet"), played("quiet"), "huge") as sessions:
+    with Sessions(played("quiet"), played("quiet"), "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
     assert add_launches(CHECK, void, (played("quiet"),) * 2, LaunchCount(3), lambda _: True, tools) is void
     assert not steps.texts
@@ -113,7 +113,7 @@ def test_a_first_launch_that_was_disturbed_is_made_again_where_their_number_is_o
 ) -> None:
     """Once, in a process of its own, and a note says why."""
     tools = Tools(Cache(tmp_path), steps, DeviceLocks(pytest.fail))
-    with open_sessions(played("quiet"), played("quiet"), "huge") as sessions:
+    with Sessions(played("quiet"), played("quiet"), "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
     timed = (played("quiet"), played("quiet"))
     latency = add_launches(CHECK, void, timed, LaunchCount(auto=True), lambda _: False, tools)

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,30 +45,24 @@ def test_memory_that_is_used_is_moved_and_keeps_its_contents(small_pages: tuple[
     assert (huge_bytes(address) >= 12 * MB) is moved
 
 
-LISTING = """\
-00400000-00c00000 rw-p 00000000 00:00 0
-Size:               8192 kB
-Rss:                {rss} kB
-AnonHugePages:      {huge} kB
-"""
+MAPPED = SimpleNamespace(addr="00400000-00c00000", perms="rw-p", path="[anon]", rss=8 * MB)
+WHOLE = [(0x400000, 8 * MB)]
 
 
 @pytest.mark.parametrize(
-    ("listing", "found"),
+    ("changes", "moved"),
     [
-        (LISTING.format(rss=8192, huge=0), [(0x400000, 8 * MB)]),
-        (LISTING.format(rss=8192, huge=4096), [(0x400000, 8 * MB)]),
-        (LISTING.format(rss=8192, huge=8192), []),
-        (LISTING.format(rss=1024, huge=0), []),
-        (LISTING.format(rss=8192, huge=0).replace("rw-p", "rw-s"), []),
-        (LISTING.format(rss=8192, huge=0).replace("rw-p", "r--p"), []),
-        (LISTING.format(rss=8192, huge=0).replace("00:00 0", "08:01 77 /lib/x.so"), []),
-        (LISTING.format(rss=8192, huge=0).replace("00:00 0", "00:00 0 [heap]"), [(0x400000, 8 * MB)]),
-        (LISTING.format(rss=8192, huge=0).replace("00:00 0", "00:00 0 [stack]"), []),
-        (LISTING.format(rss=8192, huge=0).replace("00400000-00c00000", "00401000-00bff000"), [(0x600000, 4 * MB)]),
-        (LISTING.format(rss=900, huge=0).replace("00400000-00c00000", "00401000-00501000"), []),
+        ({}, WHOLE),
+        ({"rss": MB}, []),
+        ({"perms": "rw-s"}, []),
+        ({"perms": "r--p"}, []),
+        ({"path": "/lib/x.so"}, []),
+        ({"path": "[heap]"}, WHOLE),
+        ({"path": "[stack]"}, []),
+        ({"addr": "00401000-00bff000"}, [(0x600000, 4 * MB)]),
+        ({"addr": "00401000-00501000"}, []),
     ],
 )
-def test_ranges_that_are_moved(listing: str, found: list[tuple[int, int]]) -> None:
-    """Anonymous ones of this process alone, mostly touched and not there yet, cut to whole pages of 2 MB."""
-    assert list(_ranges(listing)) == found
+def test_ranges_that_are_moved(changes: dict[str, object], moved: list[tuple[int, int]]) -> None:
+    """Anonymous ones of this process alone, mostly touched, cut to whole pages of 2 MB."""
+    assert list(_ranges([SimpleNamespace(**(vars(MAPPED) | changes))])) == moved
