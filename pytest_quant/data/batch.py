@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -45,41 +45,6 @@ class Batch:
     positions: tuple[int, ...] | None = None
 
 
-@dataclass(slots=True)
-class _Group:
-    """Samples that one run can take together, copied as they arrive: an iterable may reuse its buffer."""
-
-    rows: Feeds
-    labels: list[NDArray[Any]] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
-
-    @property
-    def sample_bytes(self) -> int:
-        """Memory of one sample."""
-        return sum(rows.nbytes // len(rows) for rows in self.rows.values())
-
-    def add(self, inputs: Feeds, label: NDArray[Any] | None, position: int) -> None:
-        """Copy one sample."""
-        for name, row in inputs.items():
-            self.rows[name][len(self.positions)] = row
-        if label is not None:
-            self.labels.append(deepcopy(label) if label.dtype.kind == "O" else label.copy())
-        self.positions.append(position)
-
-    def to_batch(self, *, pad: bool) -> Batch:
-        """Return the batch; with `pad` its last sample fills it up."""
-        n = len(self.positions)
-        feeds = self.rows
-        if pad:
-            for rows in feeds.values():
-                rows[n:] = rows[n - 1]
-        else:
-            feeds = {name: rows[:n] for name, rows in feeds.items()}
-        consecutive = self.positions[-1] - self.positions[0] == n - 1
-        labels = np.stack(self.labels) if self.labels else None
-        return Batch(feeds, labels, self.positions[0], n, None if consecutive else tuple(self.positions))
-
-
 def assemble(
     samples: Iterable[Sample], batch_size: int, *, pad: bool, whole: frozenset[str] = frozenset()
 ) -> Iterator[Batch]:
@@ -95,29 +60,41 @@ def assemble(
     pad : fill up a batch that is not full by repeating its last sample.
     whole : inputs that take one value for all samples of a run; samples whose values differ are batched separately.
     """
-    waiting: dict[object, _Group] = {}
+    waiting: dict[object, list[tuple[int, Sample]]] = {}
     samples_waiting = bytes_waiting = 0
     for position, (inputs, label) in enumerate(samples):
         key = tuple([row.tobytes() if name in whole else row.shape for name, row in inputs.items()])
-        if key not in waiting:
-            rows = {name: np.empty((batch_size, *row.shape), row.dtype) for name, row in inputs.items()}
-            waiting[key] = _Group(rows)
-        waiting[key].add(inputs, label, position)
+        # Copied, because an iterable may reuse its buffer.
+        sample = {name: row.copy() for name, row in inputs.items()}, deepcopy(label)
+        group = waiting.setdefault(key, [])
+        group.append((position, sample))
         samples_waiting += 1
-        bytes_waiting += waiting[key].sample_bytes
+        bytes_waiting += _sample_bytes(inputs)
         too_much = bytes_waiting > _WAITING_BYTES or samples_waiting > _WAITING_BATCHES * batch_size
-        if len(waiting[key].positions) == batch_size:
-            ready: object = key
-        elif too_much and len(waiting) > 1:
-            ready = next(iter(waiting))
-        else:
-            continue
-        group = waiting.pop(ready)
-        samples_waiting -= len(group.positions)
-        bytes_waiting -= len(group.positions) * group.sample_bytes
-        yield group.to_batch(pad=pad)
+        if len(group) < batch_size:
+            if not too_much or len(waiting) == 1:
+                continue
+            key = next(iter(waiting))
+        group = waiting.pop(key)
+        samples_waiting -= len(group)
+        bytes_waiting -= len(group) * _sample_bytes(group[0][1][0])
+        yield _stacked(group, batch_size if pad else len(group))
     for group in waiting.values():
-        yield group.to_batch(pad=pad)
+        yield _stacked(group, batch_size if pad else len(group))
+
+
+def _sample_bytes(inputs: Feeds) -> int:
+    return sum(row.nbytes for row in inputs.values())
+
+
+def _stacked(group: list[tuple[int, Sample]], size: int) -> Batch:
+    """Return a batch of the samples of one shape, filled up to `size` with the last one."""
+    n, (first, (inputs, label)), last = len(group), group[0], group[-1]
+    rows = [sample[0] for _, sample in [*group, *[last] * (size - n)]]
+    feeds = {name: np.stack([row[name] for row in rows]) for name in inputs}
+    labels = None if label is None else np.stack([sample[1] for _, sample in group if sample[1] is not None])
+    consecutive = last[0] - first == n - 1
+    return Batch(feeds, labels, first, n, None if consecutive else tuple(position for position, _ in group))
 
 
 @cache

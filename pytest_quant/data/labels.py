@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -119,11 +119,8 @@ def _taken_apart(value: object, n: int, what: str) -> list[Any]:
 
 def _count_of(value: object) -> int | None:
     """Return how many values a sequence holds; ``None`` for one value."""
-    every: Any = value
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__getitem__"):
-        return None
     try:
-        return len(every)
+        return None if isinstance(value, (str, bytes)) or not hasattr(value, "__getitem__") else len(value)  # type: ignore[arg-type]
     except TypeError:
         # An array or a tensor without axes has the method, which raises.
         return None
@@ -140,90 +137,16 @@ LABEL_DTYPES: dict[LabelKind, type[np.int64 | np.float64 | np.object_]] = {
 """The dtype of each kind of labels in a batch."""
 
 
-class LabelScan:
-    """Kind and range of the labels of one pass.
-
-    Attributes
-    ----------
-    kind : ``none``, ``int``, ``float`` when any label is one, or ``object`` when they are not numbers of one shape.
-    range : smallest and largest number in any label, ``None`` without labels and for objects.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._shape: tuple[int, ...] | None = None
-        self._seen = 0
-        self._types: set[str] = set()
-        self.kind: LabelKind = "none"
-        self.range: tuple[float, float] | None = None
-
-    @property
-    def type_name(self) -> str:
-        """Names of the Python types of object labels, for messages; empty for other kinds."""
-        if self.kind != "object":
-            return ""
-        return " and ".join(sorted(self._types)) or "arrays of different shapes"
-
-    def see(self, labels: NDArray[Any] | None, n: int) -> None:
-        """Add the labels of the next `n` samples, ``None`` for samples without labels.
-
-        Raises
-        ------
-        DataError : only some samples have a label.
-        """
-        if self._seen and (labels is None) != (self.kind == "none"):
-            raise self._partly(self._seen)
-        if labels is not None:
-            if is_object(labels):
-                self._see_objects(labels)
-            else:
-                self._see_numbers(labels)
-        self._seen += n
-
-    def _see_objects(self, labels: NDArray[Any]) -> None:
-        for index, label in enumerate(labels):
-            if label is None:
-                raise self._partly(self._seen + index)
-            self._types.add(type(label).__name__)
-        self.kind, self.range = "object", None
-
-    def _see_numbers(self, labels: NDArray[Any]) -> None:
-        if self.kind == "object" or self._shape not in (None, labels.shape[1:]):
-            self.kind, self.range = "object", None
-            return
-        self._shape = labels.shape[1:]
-        if self.kind != "float":
-            self.kind = "float" if labels.dtype.kind == "f" else "int"
-        numbers = [labels.min().item(), labels.max().item(), *(self.range or ())] if labels.size else self.range
-        self.range = (min(numbers), max(numbers)) if numbers else None
-
-    def _partly(self, sample: int) -> DataError:
-        return DataError(
-            f"{self._what}: some samples have a label and some have none",
-            value=f"sample {sample} is the first that is different",
-            allowed="a label for every sample, or for none",
-            fix="label them all, or give inputs only",
-        )
-
-
 _ALLOWED = "text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts of these"
 _MAX_SHOWN = 80
+_PLAIN = (bool, int, float, str, bytes, type(None))
 _KINDS = "biufcMm"
 _PADDED = "gG"
 """Numbers of 80 bits lie in 16 bytes, the rest of which holds anything."""
 
-_EXACT: tuple[tuple[type, Callable[[Any], object]], ...] = (
-    (int, int),
-    (float, float),
-    (str, str.__str__),
-    (bytes, bytes),
-    (bytearray, bytes),
-)
-"""Conversions to the very type, since a subclass may print as it likes."""
-
 
 def canonical_bytes(value: object, where: str) -> bytes:
-    """Return bytes that are equal for equal labels only; 1, 1.0, True and "1" differ, and so do a list and a tuple.
+    """Return bytes that are equal for equal labels only; 1, 1.0, True and "1" differ, a list equals a tuple.
 
     A numpy scalar is encoded as the Python value it holds, a torch tensor as an array. Arrays differ by dtype and
     shape, arrays of text by shape alone; 0.0 differs from -0.0.
@@ -239,29 +162,22 @@ def _canonical(value: object, where: str) -> object:
     """Return a value of Python's own types whose text is that of equal contents only: dicts are sorted lists in it."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufUS" and value.dtype.char not in _PADDED:
         value = value.item()
-    if isinstance(value, (list, tuple)):
-        items = [_canonical(item, where) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    if isinstance(value, Mapping):
-        pairs = [(repr(_canonical(name, where)), _canonical(item, where)) for name, item in value.items()]
-        return {"names": sorted(pairs, key=lambda pair: pair[0])}
-    if value is None or isinstance(value, bool):
+    # The very types, since a subclass may print as it likes.
+    if type(value) in _PLAIN:
         return value
-    exact = next((convert for kind, convert in _EXACT if isinstance(value, kind)), None)
-    return _canonical_array(value, where) if exact is None else exact(value)
-
-
-def _canonical_array(value: object, where: str) -> object:
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item, where) for item in value]
+    if isinstance(value, Mapping):
+        texts = ((repr(_canonical(name, where)), repr(_canonical(item, where))) for name, item in value.items())
+        return {"names": sorted(texts)}
     try:
-        array = np.asarray(value) if isinstance(value, np.generic) else without_torch(value)
+        array = np.asarray(without_torch(value))
     except (TypeError, ValueError, RuntimeError) as error:
         raise _refused(value, where, str(error)) from error
-    if not isinstance(array, np.ndarray):
-        raise _refused(value, where)
-    if array.dtype.kind in "OUS":
+    if array.dtype.kind in "OUS" and (array.ndim or array.dtype.kind != "O" or isinstance(value, np.ndarray)):
         return {"objects": (array.shape, [_canonical(item, where) for item in array.flat])}
     if array.dtype.kind not in _KINDS or array.dtype.char in _PADDED:
-        raise _refused(value, where, f"dtype {array.dtype}")
+        raise _refused(value, where, "" if array.dtype.kind == "O" else f"dtype {array.dtype}")
     dtype = array.dtype.newbyteorder("<")
     return {"array": (dtype.str, array.shape, np.ascontiguousarray(array, dtype).tobytes())}
 

@@ -42,11 +42,6 @@ class Layout:
         """Inputs without a batch axis, which take one value for all samples of a run."""
         return frozenset(name for name, axis in self.axes.items() if axis is None)
 
-    @property
-    def leads(self) -> bool:
-        """Whether axis 0 is the batch axis of all inputs, so that the data needs no rearrangement."""
-        return not self.stepped and all(axis == 0 for axis in self.axes.values())
-
     def arranged(self, feeds: Feeds) -> Feeds:
         """Return one batch as the model takes it: samples on the model's batch axis, steps on axis 0.
 
@@ -110,17 +105,23 @@ def find_layout(
         for tensor in inputs
         if states and tensor.name not in states and _leads_with_steps(tensor, axes, ranks)
     )
-    return Layout(axes, _fixed_size(inputs, axes, where), stepped)
+    return Layout(axes, _only_size(inputs, axes, where), stepped)
 
 
 def fixed_batch_size(signature: Signature, axes: Mapping[str, int | None]) -> int | None:
     """Return the batch size that the graph fixes, ``None`` where it is free; `axes` are batch axes by input name."""
-    sizes = (
-        tensor.shape[axis]
-        for tensor in signature.inputs
-        if tensor.shape and (axis := axes.get(tensor.name)) is not None and axis < len(tensor.shape)
-    )
-    return next((size for size in sizes if size is not None), None)
+    return next(iter(_fixed_sizes(signature.inputs, axes).values()), None)
+
+
+def _fixed_sizes(inputs: Sequence[TensorInfo], axes: Mapping[str, int | None]) -> dict[str, int]:
+    """Return the sizes of the batch axes that the graph fixes, by input name."""
+    sizes: dict[str, int] = {}
+    for tensor in inputs:
+        axis = axes.get(tensor.name)
+        size = tensor.shape[axis] if tensor.shape and axis is not None and axis < len(tensor.shape) else None
+        if size is not None:
+            sizes[tensor.name] = size
+    return sizes
 
 
 def _first_size(inputs: list[TensorInfo], named: Mapping[str, int | None]) -> int | None:
@@ -178,13 +179,8 @@ def _leads_with_steps(tensor: TensorInfo, axes: Mapping[str, int | None], ranks:
     return ranks[tensor.name] == len(tensor.shape) + (1 if axes[tensor.name] is not None else 2)
 
 
-def _fixed_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where: str) -> int | None:
-    sizes: dict[str, int] = {}
-    for tensor in inputs:
-        axis = axes[tensor.name]
-        size = tensor.shape[axis] if tensor.shape and axis is not None else None
-        if size is not None:
-            sizes[tensor.name] = size
+def _only_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where: str) -> int | None:
+    sizes = _fixed_sizes(inputs, axes)
     if len(set(sizes.values())) > 1:
         raise DataError(
             f"{where}: the inputs of the model differ in the number of samples that they fix",
@@ -212,50 +208,27 @@ class SampleShapes:
     largest: Shape
 
 
-class ShapeScan:
-    """Counts samples by kind: the combination of the shapes of all inputs.
+SampleKind = tuple[tuple[str, Shape], ...]
+"""The shapes of all inputs of one sample, by name."""
+
+
+def find_shapes(kinds: Counter[SampleKind]) -> dict[str, SampleShapes]:
+    """Return the shapes by input name, without inputs whose samples differ in rank, from the number of each kind.
 
     Inputs are counted together, because the commonest shapes of each input alone may belong to different samples, and
-    a network whose inputs share an axis cannot run on such a mixture.
-
-    Attributes
-    ----------
-    most_bytes : of all inputs of one sample.
+    a network whose inputs share an axis cannot run on such a mixture. Of several equally common kinds the one with the
+    median number of elements is the commonest.
     """
-
-    def __init__(self) -> None:
-        self.most_bytes = 0
-        self._kinds: Counter[tuple[tuple[str, Shape], ...]] = Counter()
-
-    def see(self, feeds: Feeds, n: int) -> None:
-        """Count `n` samples of one kind, given as arrays (n, ...) by input name."""
-        self.most_bytes = max(self.most_bytes, sum(rows.nbytes for rows in feeds.values()) // max(n, 1))
-        self._kinds[tuple((name, rows.shape[1:]) for name, rows in feeds.items())] += n
-
-    def add(self, other: ShapeScan) -> None:
-        """Add the counts of `other`."""
-        self.most_bytes = max(self.most_bytes, other.most_bytes)
-        self._kinds.update(other._kinds)
-
-    def shapes(self) -> dict[str, SampleShapes]:
-        """Return the shapes by input name, without inputs whose samples differ in rank.
-
-        Of several equally common kinds the one with the median number of elements is the commonest.
-        """
-        most = max(self._kinds.values(), default=0)
-        common = sorted((dict(kind) for kind, n in self._kinds.items() if n == most), key=_elements)
-        by_name: dict[str, list[Shape]] = {}
-        for kind in self._kinds:
-            for name, shape in kind:
-                by_name.setdefault(name, []).append(shape)
-        ranges: dict[str, SampleShapes] = {}
-        for name, commonest in common[len(common) // 2].items() if common else ():
-            shapes = by_name[name]
-            if len(set(map(len, shapes))) == 1:
-                columns = list(zip(*shapes, strict=True))
-                ranges[name] = SampleShapes(tuple(map(min, columns)), commonest, tuple(map(max, columns)))
-        return ranges
+    most = max(kinds.values(), default=0)
+    common = sorted((kind for kind, n in kinds.items() if n == most), key=_elements)
+    ranges: dict[str, SampleShapes] = {}
+    for name, commonest in common[len(common) // 2] if common else ():
+        shapes = [shape for kind in kinds for other, shape in kind if other == name]
+        if len(set(map(len, shapes))) == 1:
+            columns = list(zip(*shapes, strict=True))
+            ranges[name] = SampleShapes(tuple(map(min, columns)), commonest, tuple(map(max, columns)))
+    return ranges
 
 
-def _elements(kind: Mapping[str, Shape]) -> int:
-    return sum(math.prod(shape) for shape in kind.values())
+def _elements(kind: SampleKind) -> int:
+    return sum(math.prod(shape) for _, shape in kind)

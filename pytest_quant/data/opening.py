@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pytest_quant.data.batch import Batch, Feeds
-from pytest_quant.data.labels import LABEL_DTYPES, LabelKind
-from pytest_quant.data.layout import Layout, SampleShapes
-from pytest_quant.data.scan import Part, digest_of, evenly_spaced, scan_source
-from pytest_quant.data.source import DataContract, open_source
+from pytest_quant.data.labels import LabelKind
+from pytest_quant.data.layout import Layout, SampleShapes, find_shapes
+from pytest_quant.data.scan import SampleSet, digest_of, evenly_spaced, scan_samples
+from pytest_quant.data.source import DataContract
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import Dataset, Model, Signature
 
@@ -35,7 +35,6 @@ class Data:
     label_range : smallest and largest number in any label, ``None`` without labels and for objects.
     shapes : of the samples of both sets, by input name.
     sample_bytes : of all inputs of the largest sample.
-    overlap : number of calibration samples whose inputs equal those of an evaluation sample.
     notes : remarks for the user, each a sentence.
     calibration_indices : indices of the samples taken out of the evaluation set for calibration; empty when there is
         no calibration set, or one given as data of its own.
@@ -53,11 +52,10 @@ class Data:
     label_type: str
     label_range: tuple[float, float] | None
     shapes: Mapping[str, SampleShapes]
-    overlap: int
     notes: tuple[str, ...]
     calibration_indices: tuple[int, ...] = field(repr=False)
-    evaluation_part: Part = field(repr=False)
-    calibration_part: Part | None = field(repr=False)
+    evaluation_part: SampleSet = field(repr=False)
+    calibration_part: SampleSet | None = field(repr=False)
     layout: Layout
     sample_bytes: int = 0
     output_axes: Mapping[str, int | None] = field(default_factory=dict)
@@ -150,41 +148,53 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         states=frozenset(() if model is None else dict(model.state).values()),
     )
     _check_axes(contract, what)
-    source = open_source(dataset.kind, dataset.inputs, dataset.labels, contract, what, labelled=True)
     calibrating = dataset.calibration
-    scan = scan_source(source, contract, keep_input_hashes=calibrating is not None)
-    evaluation = Part(source, scan.layout, scan.hashes, None, LABEL_DTYPES[scan.labels])
-    calibration: Part | None = None
+    evaluation, scan = scan_samples(
+        dataset.kind,
+        dataset.inputs,
+        dataset.labels,
+        contract,
+        what,
+        labelled=True,
+        keep_input_hashes=calibrating is not None,
+    )
+    n, kinds, most_bytes = len(scan.hashes), scan.kinds, scan.most_bytes
+    calibration: SampleSet | None = None
     taken: list[int] = []
     evaluated, calibrated = scan.input_hashes, array("Q")
     if isinstance(calibrating, (int, float)):
-        taken = evenly_spaced(scan.n, calibration_count(calibrating, scan.n, what))
-        calibration, evaluation = _split(evaluation, taken)
+        taken = evenly_spaced(n, calibration_count(calibrating, n, what))
+        chosen = np.zeros(n, bool)
+        chosen[taken] = True
+        evaluation, calibration = replace(evaluation, chosen=~chosen), replace(evaluation, chosen=chosen)
         evaluated, calibrated = evaluation.pick(scan.input_hashes), calibration.pick(scan.input_hashes)
     elif calibrating is not None:
-        own = open_source(dataset.kind, calibrating, None, contract, f"{what}, calibration", labelled=False)
-        of_calibration = scan_source(own, contract, keep_input_hashes=False)
-        scan.shapes.add(of_calibration.shapes)
-        calibrated = of_calibration.hashes
-        calibration = Part(own, of_calibration.layout, calibrated, None)
-    overlap = count_overlap(calibrated, evaluated)
+        calibration, own = scan_samples(
+            dataset.kind,
+            calibrating,
+            None,
+            contract,
+            f"{what}, calibration",
+            labelled=False,
+            keep_input_hashes=False,
+        )
+        kinds, most_bytes, calibrated = kinds + own.kinds, max(most_bytes, own.most_bytes), own.hashes
     return Data(
         name=what,
-        n=scan.n - len(taken),
+        n=n - len(taken),
         n_calibration=len(calibrated),
         digest=digest_of(evaluation.pick(scan.hashes)),
         calibration_digest=digest_of(calibrated) if calibration else "",
         labels=scan.labels,
         label_type=scan.label_type,
         label_range=scan.label_range,
-        shapes=scan.shapes.shapes(),
-        sample_bytes=scan.shapes.most_bytes,
-        overlap=overlap,
-        notes=overlap_note(overlap, len(calibrated), what),
+        shapes=find_shapes(kinds),
+        sample_bytes=most_bytes,
+        notes=note_overlap(calibrated, evaluated, what),
         calibration_indices=tuple(taken),
         evaluation_part=evaluation,
         calibration_part=calibration,
-        layout=scan.layout,
+        layout=evaluation.layout,
         output_axes=contract.of_outputs,
     )
 
@@ -199,13 +209,6 @@ def _check_axes(contract: DataContract, what: str) -> None:
                 value=repr(name),
                 allowed=nearest(name, names),
             )
-
-
-def _split(whole: Part, taken: list[int]) -> tuple[Part, Part]:
-    """Return the samples at the indices `taken`, and all others."""
-    chosen = np.zeros(len(whole.hashes), bool)
-    chosen[taken] = True
-    return replace(whole, chosen=chosen), replace(whole, chosen=~chosen)
 
 
 _MAX_OVERLAP = 0.1
@@ -236,33 +239,28 @@ def calibration_count(calibration: float, n: int, what: str) -> int:
     return k
 
 
-def count_overlap(calibration: array[int], evaluation: array[int]) -> int:
-    """Count the calibration samples whose input hash is that of an evaluation sample."""
-    calibrating = set(calibration)
-    shared = {value for value in evaluation if value in calibrating}
-    return sum(value in shared for value in calibration)
-
-
-def overlap_note(overlap: int, n_calibration: int, what: str) -> tuple[str, ...]:
+def note_overlap(calibrated: array[int], evaluated: array[int], what: str) -> tuple[str, ...]:
     """Return a note about the calibration samples that are evaluated too; empty when there are none.
 
     Parameters
     ----------
-    overlap : calibration samples with the contents of an evaluation sample.
-    n_calibration : calibration samples.
+    calibrated, evaluated : hashes of the inputs of both sets.
     what : name of the data in messages.
 
     Raises
     ------
     DataError : they are more than 10 % of the calibration samples.
     """
+    calibrating = set(calibrated)
+    shared = {value for value in evaluated if value in calibrating}
+    overlap = sum(value in shared for value in calibrated)
     if not overlap:
         return ()
     text = (
-        f"{overlap} of {n_calibration} calibration samples have the contents of evaluation samples "
-        f"({100 * overlap / n_calibration:.1f} %)"
+        f"{overlap} of {len(calibrated)} calibration samples have the contents of evaluation samples "
+        f"({100 * overlap / len(calibrated):.1f} %)"
     )
-    if overlap > _MAX_OVERLAP * n_calibration:
+    if overlap > _MAX_OVERLAP * len(calibrated):
         raise DataError(
             f"{what}: {text}: the accuracy would be measured on what was calibrated with",
             allowed="at most 10 % of the calibration samples",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.data.batch import Batch, Feeds, Sample, assemble, dtype_name
-from pytest_quant.data.labels import LabelKind, LabelScan, canonical_bytes, is_object
-from pytest_quant.data.layout import Layout, ShapeScan
-from pytest_quant.data.source import DataContract, SampleBlock, Source, check_fit
+from pytest_quant.data.labels import LABEL_DTYPES, LabelKind, canonical_bytes, is_object
+from pytest_quant.data.layout import Layout, SampleKind
+from pytest_quant.data.source import DataContract, Pass, SampleBlock, check_fit, open_source
 from pytest_quant.errors import DataError
+from pytest_quant.spec.dataset import DatasetKind
 
 _HASH_BYTES = 8
 
@@ -87,69 +89,123 @@ def digest_of(hashes: array[int]) -> str:
 _FLOATS = ("float", "bfloat", "complex")
 
 
-@dataclass(frozen=True, slots=True)
 class Scan:
-    """Facts about a source from one pass over it.
+    """Facts about samples, gathered block by block in the first pass.
 
     Attributes
     ----------
-    n : number of samples.
     hashes : 64-bit hash of inputs and label of each sample.
-    input_hashes : of the inputs alone; the same object when there are no labels, and empty when not asked for.
-    labels, label_type, label_range : kind, type names, and smallest and largest number; see `LabelScan`.
-    shapes : of the samples.
-    layout : the batch axis of each input of the model.
+    input_hashes : of the inputs alone; empty when not asked for.
+    labels : ``none``, ``int``, ``float`` when any label is one, or ``object`` when they are not numbers of one shape.
+    label_range : smallest and largest number in any label, ``None`` without labels and for objects.
+    kinds : number of samples of each combination of the shapes of all inputs.
+    most_bytes : of all inputs of one sample.
     """
 
-    n: int
-    hashes: array[int]
-    input_hashes: array[int]
-    labels: LabelKind
-    label_type: str
-    label_range: tuple[float, float] | None
-    shapes: ShapeScan
-    layout: Layout
+    def __init__(self, what: str, *, keep_input_hashes: bool) -> None:
+        self._what = what
+        self._keep_input_hashes = keep_input_hashes
+        self._label_shape: tuple[int, ...] | None = None
+        self._label_types: set[str] = set()
+        self.hashes = array("Q")
+        self.input_hashes = array("Q")
+        self.labels: LabelKind = "none"
+        self.label_range: tuple[float, float] | None = None
+        self.kinds: Counter[SampleKind] = Counter()
+        self.most_bytes = 0
+
+    @property
+    def label_type(self) -> str:
+        """Names of the Python types of object labels, for messages; empty for other kinds."""
+        if self.labels != "object":
+            return ""
+        return " and ".join(sorted(self._label_types)) or "arrays of different shapes"
+
+    def see(self, block: SampleBlock) -> None:
+        """Add the next samples.
+
+        Raises
+        ------
+        DataError : an input contains NaN or infinity, or only some samples have a label.
+        """
+        _check_finite(block, self._what, len(self.hashes))
+        self._see_labels(block.labels)
+        self.kinds[tuple((name, rows.shape[1:]) for name, rows in block.feeds.items())] += block.n
+        self.most_bytes = max(self.most_bytes, sum(rows.nbytes for rows in block.feeds.values()) // max(block.n, 1))
+        of_inputs, of_all = hash_rows(block, self._what, len(self.hashes))
+        self.hashes.extend(of_all)
+        if self._keep_input_hashes:
+            self.input_hashes.extend(of_inputs)
+
+    def _see_labels(self, labels: NDArray[Any] | None) -> None:
+        if self.hashes and (labels is None) != (self.labels == "none"):
+            raise self._partly_labelled(len(self.hashes))
+        if labels is None:
+            return
+        if is_object(labels):
+            for index, label in enumerate(labels):
+                if label is None:
+                    raise self._partly_labelled(len(self.hashes) + index)
+                self._label_types.add(type(label).__name__)
+        elif self.labels != "object" and self._label_shape in (None, labels.shape[1:]):
+            self._label_shape = labels.shape[1:]
+            if self.labels != "float":
+                self.labels = "float" if labels.dtype.kind == "f" else "int"
+            if labels.size:
+                numbers = labels.min().item(), labels.max().item(), *(self.label_range or ())
+                self.label_range = min(numbers), max(numbers)
+            return
+        self.labels, self.label_range = "object", None
+
+    def _partly_labelled(self, sample: int) -> DataError:
+        return DataError(
+            f"{self._what}: some samples have a label and some have none",
+            value=f"sample {sample} is the first that is different",
+            allowed="a label for every sample, or for none",
+            fix="label them all, or give inputs only",
+        )
 
 
-def scan_source(source: Source, contract: DataContract, *, keep_input_hashes: bool) -> Scan:
-    """Read a source once from end to end.
+def scan_samples(
+    kind: DatasetKind,
+    inputs: object,
+    labels: object | None,
+    contract: DataContract,
+    what: str,
+    *,
+    labelled: bool,
+    keep_input_hashes: bool,
+) -> tuple[SampleSet, Scan]:
+    """Read data once from end to end, and return the samples with the facts about them.
 
     Parameters
     ----------
-    source : the data.
-    contract : requirements of the model that every sample must meet.
-    keep_input_hashes : return hashes of the inputs alone too, eight bytes for each sample.
+    kind, inputs, labels, contract, what, labelled : see `open_source`.
+    keep_input_hashes : keep hashes of the inputs alone too, eight bytes for each sample.
 
     Raises
     ------
-    DataError : the source is empty, does not fit the model, contains NaN or infinity, or is labelled in part.
+    DataError : the data is empty, does not fit the model, contains NaN or infinity, or is labelled in part.
     """
-    hashes, input_hashes = array("Q"), array("Q")
-    labels, shapes = LabelScan(source.what), ShapeScan()
+    blocks, arrays, all_labels = open_source(kind, inputs, labels, contract, what, labelled=labelled)
+    scan = Scan(what, keep_input_hashes=keep_input_hashes)
     layout = Layout({})
-    for block in source.blocks():
-        where = source.what if source.arrays is not None else f"{source.what}, sample {len(hashes)}"
-        if not hashes:
-            layout = contract.layout({name: array.ndim for name, array in block.feeds.items()}, source.what)
+    for block in blocks():
+        where = what if arrays is not None else f"{what}, sample {len(scan.hashes)}"
+        if not scan.hashes:
+            layout = contract.layout({name: array.ndim for name, array in block.feeds.items()}, what)
         check_fit(block.feeds, contract.signature, layout, where)
-        _check_finite(block, source.what, len(hashes))
-        labels.see(block.labels, block.n)
-        shapes.see(block.feeds, block.n)
-        of_inputs, of_all = hash_rows(block, source.what, len(hashes))
-        hashes.extend(of_all)
-        if keep_input_hashes and labels.kind != "none":
-            input_hashes.extend(of_inputs)
-    if not hashes:
-        raise DataError(f"{source.what} holds no sample", allowed="at least one", fix="look at how it is loaded")
-    if keep_input_hashes and labels.kind == "none":
-        input_hashes = hashes
-    return Scan(len(hashes), hashes, input_hashes, labels.kind, labels.type_name, labels.range, shapes, layout)
+        scan.see(block)
+    if not scan.hashes:
+        raise DataError(f"{what} holds no sample", allowed="at least one", fix="look at how it is loaded")
+    dtype = LABEL_DTYPES[scan.labels]
+    return SampleSet(what, blocks, arrays, all_labels, layout, scan.hashes, label_dtype=dtype), scan
 
 
 def _check_finite(block: SampleBlock, what: str, first: int) -> None:
     for name, values in block.feeds.items():
         if dtype_name(values.dtype).startswith(_FLOATS) and not np.isfinite(values).all():
-            row = int(np.flatnonzero(~_finite_rows(values))[0])
+            row = int(np.argwhere(~np.isfinite(values))[0, 0])
             numbers = np.ravel(values[row])
             raise DataError(
                 f"{what}, input '{name}': sample {first + row} holds NaN or infinity",
@@ -157,12 +213,6 @@ def _check_finite(block: SampleBlock, what: str, first: int) -> None:
                 allowed="finite numbers",
                 fix="remove the sample or repair how it is made",
             )
-
-
-def _finite_rows(values: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the samples without NaN and infinity."""
-    finite: NDArray[np.bool_] = np.isfinite(values).reshape(values.shape[0], -1).all(axis=1)
-    return finite
 
 
 def evenly_spaced(n: int, k: int) -> list[int]:
@@ -174,21 +224,27 @@ def evenly_spaced(n: int, k: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The samples of `source` that the mask `chosen` selects, in order.
+class SampleSet:
+    """Samples that can be read repeatedly, in order; each later pass is compared with the first.
 
     Attributes
     ----------
+    what : name of the data in messages.
+    blocks : starts a pass from the first sample.
+    arrays, labels : all samples, when they are in memory; then a later pass cannot differ from the first.
     layout : the batch axis of each input of the model.
-    hashes : 64-bit hash of every sample of the source in the first pass, chosen or not.
-    chosen : mask (samples of the source,); ``None`` for all of them.
+    hashes : 64-bit hash of every sample of the data in the first pass, chosen or not.
+    chosen : mask (samples of the data,) of those that are in this set; ``None`` for all of them.
     label_dtype : int64 or float64; object where labels are kept as given.
     """
 
-    source: Source
+    what: str
+    blocks: Pass = field(repr=False)
+    arrays: Feeds | None = field(repr=False)
+    labels: NDArray[Any] | None = field(repr=False)
     layout: Layout
     hashes: array[int] = field(repr=False)
-    chosen: NDArray[np.bool_] | None
+    chosen: NDArray[np.bool_] | None = None
     label_dtype: type[np.int64 | np.float64 | np.object_] = np.int64
 
     def batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
@@ -200,34 +256,24 @@ class Part:
         ------
         DataError : a sample differs from the first pass.
         """
-        batches = self._batches(batch_size, pad=pad)
-        return batches if self.layout.leads else self._arranged(batches)
-
-    def _arranged(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Move the samples to the model's batch axes."""
         layout, whole = self.layout, self.layout.whole
-        for batch in batches:
+        for batch in self._batches(batch_size, pad=pad):
             feeds = {name: rows[0, ...] if name in whole else rows for name, rows in batch.feeds.items()}
             yield replace(batch, feeds=layout.arranged(feeds))
 
     def _batches(self, batch_size: int, *, pad: bool) -> Iterator[Batch]:
         """Yield batches with the samples on axis 0."""
-        arrays = self.source.arrays
-        if arrays is None or self._by_sample:
+        arrays = self.arrays
+        # A value that all samples of a run share may be given for each sample: then they are batched by it.
+        if arrays is None or any(arrays[name].strides[0] for name in self.layout.whole if name in arrays):
             return assemble(self._samples(), batch_size, pad=pad, whole=self.layout.whole)
         return self._cuts(arrays, batch_size, pad=pad)
-
-    @property
-    def _by_sample(self) -> bool:
-        """Whether a value that all samples of a run share is given for each sample, so that they are batched by it."""
-        arrays = self.source.arrays or {}
-        return any(arrays[name].strides[0] for name in self.layout.whole if name in arrays)
 
     def pick(self, hashes: array[int]) -> array[int]:
         """Return the chosen ones of `hashes`, which has one for each sample of the source."""
         return hashes if self.chosen is None else array("Q", np.asarray(hashes)[self.chosen].tobytes())
 
-    def spaced(self, k: int) -> Part:
+    def spaced(self, k: int) -> SampleSet:
         """Return at most `k` of the chosen samples, evenly spaced."""
         chosen = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen
         indices = np.flatnonzero(chosen)
@@ -237,15 +283,15 @@ class Part:
         fewer[indices[evenly_spaced(len(indices), k)]] = True
         return replace(self, chosen=fewer)
 
-    def in_memory(self) -> Part:
+    def in_memory(self) -> SampleSet:
         """Return the same samples held in memory, so that no later pass reads a stream again."""
-        if self.source.arrays is not None:
+        if self.arrays is not None:
             return self
         blocks = [SampleBlock(batch.feeds, batch.labels, batch.n) for batch in self._batches(1, pad=False)]
-        what, hashes = self.source.what, array("Q")
+        hashes = array("Q")
         for index, block in enumerate(blocks):
-            hashes.extend(hash_rows(block, what, index)[1])
-        return replace(self, source=Source(what, lambda: iter(blocks)), hashes=hashes, chosen=None)
+            hashes.extend(hash_rows(block, self.what, index)[1])
+        return replace(self, blocks=lambda: iter(blocks), hashes=hashes, chosen=None)
 
     def _cuts(self, arrays: Feeds, batch_size: int, *, pad: bool) -> Iterator[Batch]:
         """Yield batches of samples in memory, without a copy where all are chosen and memory is contiguous."""
@@ -255,21 +301,23 @@ class Part:
             n = min(batch_size, total - start)
             cut = slice(start, start + n)
             rows = cut if indices is None else indices[cut]
-            feeds = {name: _taken(values, rows, n) for name, values in arrays.items()}
+            # A view where all samples share one value (stride 0).
+            feeds = {
+                name: values[:n] if values.strides[0] == 0 else np.ascontiguousarray(values[rows])
+                for name, values in arrays.items()
+            }
             if pad and n < batch_size:
-                feeds = _padded(feeds, batch_size)
-            yield Batch(feeds, self._labels(rows), start, n)
-
-    def _labels(self, rows: slice | NDArray[np.intp]) -> NDArray[Any] | None:
-        labels = self.source.labels
-        return None if labels is None else labels[rows].astype(self.label_dtype, copy=False)
+                last = np.minimum(np.arange(batch_size), n - 1)
+                feeds = {name: values[last] for name, values in feeds.items()}
+            labels = None if self.labels is None else self.labels[rows].astype(self.label_dtype, copy=False)
+            yield Batch(feeds, labels, start, n)
 
     def _samples(self) -> Iterator[Sample]:
         """Yield the chosen samples of a new pass; every sample of a stream is compared with the first pass."""
         position = 0
-        for block in self.source.blocks():
-            if self.source.arrays is None:
-                now = hash_rows(block, self.source.what, position)[1]
+        for block in self.blocks():
+            if self.arrays is None:
+                now = hash_rows(block, self.what, position)[1]
                 if now != self.hashes[position : position + block.n]:
                     self._refuse(now, position)
             for inputs, label in block.rows(label_objects=self.label_dtype is np.object_):
@@ -288,20 +336,7 @@ class Part:
 
     def _unstable(self, what: str) -> DataError:
         return DataError(
-            f"{self.source.what}: {what}",
+            f"{self.what}: {what}",
             allowed="the same samples in the same order each time, or pairs and caches would lie",
             fix="switch shuffling and random augmentation off: DataLoader(..., shuffle=False)",
         )
-
-
-def _taken(values: NDArray[Any], rows: slice | NDArray[np.intp], n: int) -> NDArray[Any]:
-    """Return `n` rows as a contiguous array, or a view where all samples share one value (stride 0)."""
-    return values[:n] if values.strides[0] == 0 else np.ascontiguousarray(values[rows])
-
-
-def _padded(feeds: Feeds, batch_size: int) -> Feeds:
-    """Repeat the last row until there are `batch_size`."""
-    return {
-        name: np.concatenate([rows, np.repeat(rows[-1:], batch_size - len(rows), axis=0)])
-        for name, rows in feeds.items()
-    }

@@ -86,13 +86,10 @@ def check_fit(feeds: Feeds, signature: Signature, layout: Layout, where: str) ->
     ------
     DataError : an array has another dtype, rank or size than its input takes.
     """
-    fed = [tensor for tensor in signature.inputs if tensor.name in feeds]
-    ranks = {tensor.name: None if tensor.shape is None else 1 + len(tensor.shape) for tensor in fed}
-    filled = {name: None for name, rank in ranks.items() if feeds[name].ndim == rank}
-    whole = {name: None for name in filled if layout.axes[name] is not None}
-    for tensor in fed:
-        _check_dtype(feeds[tensor.name], tensor, f"{where}, input '{tensor.name}'")
-        _check_shape(feeds[tensor.name].shape[1:], tensor, layout, f"{where}, input '{tensor.name}'", whole)
+    for tensor in signature.inputs:
+        if tensor.name in feeds:
+            _check_dtype(feeds[tensor.name], tensor, f"{where}, input '{tensor.name}'")
+            _check_shape(feeds[tensor.name].shape[1:], tensor, layout, f"{where}, input '{tensor.name}'")
 
 
 def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> None:
@@ -107,10 +104,8 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
     )
 
 
-def _check_shape(
-    shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, where: str, whole: Mapping[str, None]
-) -> None:
-    """Check `shape`, that of one sample without the batch axis; in `whole` are inputs that one sample fills."""
+def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, where: str) -> None:
+    """Check `shape`, that of one sample without the batch axis."""
     axis = layout.axes[tensor.name]
     if tensor.shape is None:
         if axis is not None and axis + (tensor.name in layout.stepped) > len(shape):
@@ -129,8 +124,8 @@ def _check_shape(
             f"{where}: a sample has {len(shape)} dimensions and the model takes {len(wanted)}",
             value=f"a sample of shape {_text(shape)}",
             allowed=_text(wanted),
-            fix="reshape the samples; a sample has no batch axis"
-            + (f", or say which inputs have none: batch_axes={whole}" if tensor.name in whole else ""),
+            fix="reshape the samples; a sample has no batch axis, and where the input has none either, say so: "
+            f"batch_axes={{'{tensor.name}': None}}",
         )
     if any(size not in (None, given) for size, given in zip(wanted, shape, strict=True)):
         raise DataError(
@@ -175,21 +170,8 @@ class SampleBlock:
             yield inputs, None if labels is None else labels[i, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Data that can be read repeatedly.
-
-    Attributes
-    ----------
-    what : name of the data in messages.
-    blocks : starts a pass from the first sample.
-    arrays, labels : all samples, when they are in memory; then a later pass cannot differ from the first.
-    """
-
-    what: str
-    blocks: Callable[[], Iterator[SampleBlock]]
-    arrays: Feeds | None = None
-    labels: NDArray[Any] | None = None
+Pass = Callable[[], Iterator[SampleBlock]]
+"""Starts a pass over the data from the first sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +205,8 @@ class DataContract:
 
 def open_source(
     kind: DatasetKind, inputs: object, labels: object | None, contract: DataContract, what: str, *, labelled: bool
-) -> Source:
-    """Return data of any form as a source of blocks.
+) -> tuple[Pass, Feeds | None, NDArray[Any] | None]:
+    """Return what starts a pass over data of any form; and all its inputs and labels where they are in memory.
 
     Parameters
     ----------
@@ -244,11 +226,13 @@ def open_source(
         return _from_arrays(inputs, labels, contract, what)
     samples = _require_reiterable(inputs, what)
     if kind == "loader":
-        return Source(what, lambda: _loader_blocks(samples, contract, what, labelled=labelled))
-    return Source(what, lambda: _iterable_blocks(samples, contract, what, labelled=labelled))
+        return lambda: _loader_blocks(samples, contract, what, labelled=labelled), None, None
+    return lambda: _iterable_blocks(samples, contract, what, labelled=labelled), None, None
 
 
-def _from_arrays(inputs: object, labels: object | None, contract: DataContract, what: str) -> Source:
+def _from_arrays(
+    inputs: object, labels: object | None, contract: DataContract, what: str
+) -> tuple[Pass, Feeds, NDArray[Any] | None]:
     feeds = name_inputs(inputs, contract.signature, what, contract.states)
     layout = contract.layout({name: array.ndim for name, array in feeds.items()}, what)
     feeds, shared = _samples_first(feeds, contract, layout)
@@ -276,7 +260,7 @@ def _from_arrays(inputs: object, labels: object | None, contract: DataContract, 
             numbers = None if every_label is None else widened(every_label[cut], f"{what}, labels")
             yield SampleBlock(part, numbers, cut.stop - first)
 
-    return Source(what, blocks, feeds, every_label)
+    return blocks, feeds, every_label
 
 
 def _samples_first(feeds: Feeds, contract: DataContract, layout: Layout) -> tuple[Feeds, Feeds]:

@@ -41,7 +41,6 @@ def test_a_count_takes_its_samples_out_of_the_evaluation(n: int, k: int, stream:
     assert (data.n, data.n_calibration, data.calibration_indices) == (n - k, k, tuple(indices))
     np.testing.assert_array_equal(np.concatenate([feeds["x"] for feeds in data.calibration(4)]), numbers(n)[indices])
     np.testing.assert_array_equal(all_inputs(data, 4), numbers(n)[rest])
-    assert data.overlap == 0
 
 
 def test_labels_follow_their_samples() -> None:
@@ -68,7 +67,7 @@ def test_something_must_be_left_to_evaluate(calibration: float, n: int) -> None:
 def test_without_calibration_there_is_none() -> None:
     """The digest is empty, and asking for batches is an error that says what to write."""
     data = opened(numbers(5))
-    assert (data.n_calibration, data.calibration_digest, data.overlap) == (0, "", 0)
+    assert (data.n_calibration, data.calibration_digest, data.notes) == (0, "", ())
     with pytest.raises(DataError, match="no calibration samples") as raised:
         data.calibration(1)
     assert raised.value.fix is not None
@@ -127,7 +126,6 @@ def test_few_common_samples_are_a_note() -> None:
     """One of ten is 10 %, not above it: counted and told."""
     own = np.concatenate([numbers(9, seed=1), numbers(5)[:1]])
     data = opened(numbers(5), None, own)
-    assert data.overlap == 1
     assert "1 of 10 calibration samples" in data.notes[0]
     assert "(10.0 %)" in data.notes[0]
 
