@@ -56,7 +56,7 @@ def test_every_link_leads_somewhere(document: Document) -> None:
 
 @pytest.mark.parametrize("document", guides(), ids=_name)
 def test_a_guide_links_only_to_what_is_packaged_with_it(document: Document) -> None:
-    """It is read from an installed package and on the pages that Sphinx builds, too."""
+    """It is read from an installed package too."""
     local = [urlsplit(link).path for link in document.links() if not urlsplit(link).scheme]
     assert [path for path in local if not (document.file.parent / path).resolve().is_relative_to(GUIDES)] == []
 

@@ -1,1 +1,1 @@
-"""What installs packages, draws at random, kills, proves the tools of the tests, or takes minutes."""
+"""What installs packages, draws at random, kills, or takes minutes."""

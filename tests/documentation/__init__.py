@@ -1,1 +1,0 @@
-"""The pages that Sphinx builds from the guides and the docstrings."""
