@@ -25,8 +25,17 @@ from unittest.mock import patch
 from hypothesis.errors import DidNotReproduce
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
+from tests.fuzz import on_commands, on_data, on_files, on_marks, on_models
 from tests.fuzz.hunt import Finding, Tally, Target, hunt, repeat
-from tests.fuzz.targets import TARGETS
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        *(on_marks.READ, on_marks.COLLECT, on_data.DATA, on_models.READ, on_models.MEASURE),
+        *(on_files.RUNS, on_files.BASELINES, on_files.MANIFESTS, on_commands.NAMES, on_commands.COMMANDS),
+    )
+}
+"""All targets by name."""
 
 _BLOCK = 25
 """Inputs between two looks at the clock; hypothesis begins each block with a seed of its own."""

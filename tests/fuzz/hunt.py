@@ -32,7 +32,7 @@ class Target:
     name : as ``--target`` spells it.
     cases : draws hostile inputs.
     meet : hands one over; what it raises, `QuantError` apart, is a finding.
-    examples : inputs of the test in tier ``all``.
+    examples : inputs of the test in the tier ``nightly``.
     """
 
     name: str
@@ -103,7 +103,7 @@ def only_our_errors() -> Iterator[None]:
         raise
 
 
-def hunt(target: Target, seed: int, examples: int, tally: Tally, *, shrink: bool = True) -> None:
+def hunt(target: Target, seed: int, examples: int, tally: Tally) -> None:
     """Try `examples` inputs on `target` and add to `tally`; places that are in it already count no more.
 
     Parameters
@@ -112,11 +112,9 @@ def hunt(target: Target, seed: int, examples: int, tally: Tally, *, shrink: bool
     seed : of hypothesis; the same draws the same inputs.
     examples : inputs at the most; fewer where there are no more different ones.
     tally : what was found before.
-    shrink : look for the smallest input.
     """
     counts = hypothesis.seed(seed)(_property(target, tally))
-    phases = (Phase.explicit, Phase.generate, Phase.shrink) if shrink else (Phase.explicit, Phase.generate)
-    settings = _settings(max_examples=examples, phases=phases)
+    settings = _settings(max_examples=examples, phases=(Phase.generate, Phase.shrink))
     try:
         with _quietly():
             settings(counts)()

@@ -27,10 +27,9 @@ from pytest_quant.environment.revision import (
 from pytest_quant.history.baselines.file import NAME
 from pytest_quant.history.git_branch import GitBranch
 from tests.fuzz import odd
-from tests.fuzz.command import VARIABLES, run_command
 from tests.fuzz.hunt import Target
 from tests.fuzz.models import CORPUS
-from tests.fuzz.on_files import empty_folder
+from tests.fuzz.on_files import VARIABLES, empty_folder, run_command
 from tests.recorded_history import RECORDED, import_history
 from tests.support.commands import all_commands
 from tests.support.forge_server import serving

@@ -1,28 +1,70 @@
-"""Files that others wrote: runs to import, accepted baselines, entries of a cache."""
+"""Files that others wrote, and the commands that read them: runs to import, accepted baselines, entries of a cache."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 
 from pytest_quant.cache import Cache, JsonScalar
 from pytest_quant.cache.entry import MANIFEST, SCHEMA, canonical_json
+from pytest_quant.cli import main
 from pytest_quant.history.baselines.file import NAME, baseline_text, parse_baselines, read_baselines
 from tests.fuzz import odd
-from tests.fuzz.command import run_command
-from tests.fuzz.hunt import Target
+from tests.fuzz.hunt import Target, check_message
 from tests.recorded_history import RECORDED, recorded_documents
 
 _CHECKS = 3
+_CODES = (0, 1, 2, 3, 4)
+VARIABLES = {
+    "GIT_CEILING_DIRECTORIES": "/",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_SSH_COMMAND": "false",
+    "GIT_ALLOW_PROTOCOL": "file",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Nobody but this machine is asked, and no setting of its user counts."""
+
+
+def run_command(words: Sequence[str], folder: Path) -> tuple[int, str]:
+    """Run ``pytest-quant`` in `folder` and return its exit code and all that it printed.
+
+    Raises
+    ------
+    AssertionError : it ended with a code that it does not have, or printed what a terminal acts upon.
+    Exception : what came out of it.
+    """
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with (
+        chdir(folder),
+        patch.dict(os.environ, VARIABLES),
+        patch.object(sys, "argv", ["pytest-quant", *words]),
+        redirect_stdout(out),
+        redirect_stderr(out),
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+    out.seek(0)
+    text = out.read()
+    if code not in _CODES:
+        raise AssertionError(f"pytest-quant ended with {code!r}: {text}")
+    check_message(text)
+    return int(code), text
 
 
 @contextmanager

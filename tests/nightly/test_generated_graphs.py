@@ -1,4 +1,7 @@
-"""Graphs that hypothesis draws: our figures equal independent ones, or the message is ours. Never a wrong figure."""
+"""Graphs that hypothesis draws: our figures equal independent ones, or the message is ours. Never a wrong figure.
+
+Other graphs are drawn each night. A finding is written down as its plan, which goes into the examples below.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,7 @@ import hypothesis
 import pytest
 from hypothesis import example, given
 
-from tests.generated_graphs.asked import Independent
-from tests.generated_graphs.checked import Outcome, check_graph
+from tests.generated_graphs.checked import Independent, Outcome, check_graph
 from tests.generated_graphs.drawn import Plan, build, plans
 
 
@@ -35,7 +37,7 @@ def test_figures_equal_independent_ones_or_the_message_is_ours(independent: Inde
     """
     outcomes: list[Outcome] = []
 
-    @hypothesis.settings(max_examples=30, derandomize=True)
+    @hypothesis.settings(max_examples=60, database=None)
     @given(plan=plans())
     @example(Plan("static", "time-major", ("MatMul",)))
     @example(Plan("static", "time-major", ("LSTM", "MatMul"), head=False, extra="classes"))
@@ -58,5 +60,4 @@ def test_figures_equal_independent_ones_or_the_message_is_ours(independent: Inde
 def test_an_output_that_a_fixed_batch_shares_is_compared_whole(independent: Independent) -> None:
     """Four samples share one table of anchors, which the user says: each has all of it, and the figures are right."""
     outcome = outcome_of(Plan("static", "vector", ("Gemm",), batch=4, extra="table"), independent)
-    assert (outcome.wrong, outcome.refusal) == ("", "")
-    assert outcome.sizes
+    assert outcome == Outcome()
