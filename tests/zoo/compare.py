@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +18,11 @@ from tests.zoo.entry import Entry
 from tests.zoo.project import Combination, Run
 
 SCRIPT = Path(__file__).with_name("independent.py")
-FILES = {"ort": "model.onnx", "openvino": "model.xml", "torch": "program.pt2", "trt-rtx": "model.onnx"}
-RUNTIMES = {"ort": "ort", "openvino": "openvino", "torch": "torch", "trt-rtx": "rounded"}
+FILES = {"ort": "model.onnx", "openvino": "model.xml", "trt-rtx": "model.onnx"}
+RUNTIMES = {"ort": "ort", "openvino": "openvino", "trt-rtx": "rounded"}
 SCORES = ("reference", "candidate", "agreement_pct")
 ERROR = "max_abs_error"
 TIME_LIMIT_S = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What the independent script must be told about a model.
-
-    Attributes
-    ----------
-    path : the float model; ``None`` for a module of PyTorch, whose exported file is in the cache.
-    score : kind, output and settings; see `tests.zoo.entry.Score`.
-    """
-
-    name: str
-    path: Path | None = None
-    axes: Mapping[str, int | None] = field(default_factory=dict)
-    output_axes: Mapping[str, int | None] = field(default_factory=dict)
-    state: Mapping[str, str] = field(default_factory=dict)
-    score: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(cls, entry: Entry, folder: Path) -> Subject:
-        """Return what is known of a model of a package."""
-        derived = folder / f"{entry.name}.onnx"
-        score = None
-        if entry.score is not None:
-            score = {"kind": entry.score.kind, "output": entry.score.output, "settings": entry.score_settings()}
-        path = derived if derived.is_file() else entry.path()
-        return cls(entry.name, path, entry.batch_axes, entry.output_axes, entry.state, score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,43 +52,25 @@ class Figure:
         return distance if self.name in SCORES else distance / max(1.0, abs(self.independent), self.scale or 0.0)
 
 
-def _engine_file(folder: Path, key: str, backend: str) -> Path:
-    """Return the file of an engine in the cache; one that runs the model in place names it by its digest."""
-    cache = folder / ".quant" / "cache"
-    path = cache / "engine" / key / "files" / FILES[backend]
-    if path.is_file():
-        return path
-    wanted = (path.parent / "in_place.txt").read_text().split()[0]
-    found = [one for one in cache.glob("export/*/files/model.onnx") if _digest(one) == wanted]
-    return found[0]
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def task_of(subject: Subject, check: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _task_of(entry: Entry, check: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return what the independent script needs to repeat a check that built an engine."""
-    with np.load(folder / f"{subject.name}.evaluation.npz") as archive:
+    with np.load(folder / f"{entry.name}.evaluation.npz") as archive:
         keys = [key.partition("|") for key in archive.files]
-    labels = folder / f"{subject.name}.labels.json"
-    backend, digests = check["backend"], check["digests"]
-    float_model = subject.path or _engine_file(folder, digests["reference_engine"], backend)
+    backend, derived = check["backend"], folder / f"{entry.name}.onnx"
+    engine = folder / ".quant" / "cache" / "engine" / check["digests"]["engine"] / "files" / FILES[backend]
     return {
-        "reference": str(float_model),
-        "reference_runtime": RUNTIMES[backend],
-        "candidate": str(_engine_file(folder, digests["engine"], backend)),
-        "candidate_runtime": RUNTIMES[backend],
-        "samples": str(folder / f"{subject.name}.evaluation.npz"),
+        "reference": str(derived if derived.is_file() else entry.path()),
+        "candidate": str(engine),
+        "runtime": RUNTIMES[backend],
+        "samples": str(folder / f"{entry.name}.evaluation.npz"),
         "n": int(keys[-1][0]) + 1,
         "outputs": list(check["accuracy"]["by_output"]),
         "inputs": [name for index, _, name in keys if index == "0"],
-        "axes": dict(subject.axes),
-        "output_axes": dict(subject.output_axes),
-        "state": dict(subject.state),
-        "score": None if subject.score is None else dict(subject.score),
-        "output": None if subject.score is None else subject.score["output"],
-        "labels": json.loads(labels.read_text()) if labels.is_file() else None,
+        "axes": dict(entry.batch_axes),
+        "output_axes": dict(entry.output_axes),
+        "state": dict(entry.state),
+        "score": None if entry.score is None else asdict(entry.score),
+        "labels": json.loads((folder / f"{entry.name}.labels.json").read_text()),
     }
 
 
@@ -138,13 +91,15 @@ def repeat(tasks: Sequence[Mapping[str, Any]], folder: Path) -> list[dict[str, A
     return found
 
 
-def compare(subjects: Sequence[Subject], combinations: Sequence[Combination], run: Run) -> dict[str, list[Figure]]:
+def compare(entries: Sequence[Entry], combinations: Sequence[Combination], run: Run) -> dict[str, list[Figure]]:
     """Return the figures of every check that compared outputs, by the identity of its combination."""
-    by_name = {subject.name: subject for subject in subjects}
+    by_name = {entry.name: entry for entry in entries}
     judged = [combination for combination in combinations if run.checks.get(combination.identity, {}).get("accuracy")]
-    tasks = [task_of(by_name[one.model], run.checks[one.identity], run.folder) for one in judged]
-    found = repeat(tasks, run.folder) if tasks else []
-    return {one.identity: figures(run.checks[one.identity], result) for one, result in zip(judged, found, strict=True)}
+    tasks = [_task_of(by_name[one.model], run.checks[one.identity], run.folder) for one in judged]
+    answers = repeat(tasks, run.folder)
+    return {
+        one.identity: figures(run.checks[one.identity], answer) for one, answer in zip(judged, answers, strict=True)
+    }
 
 
 def figures(check: Mapping[str, Any], result: Mapping[str, Any]) -> list[Figure]:
@@ -162,3 +117,12 @@ def figures(check: Mapping[str, Any], result: Mapping[str, Any]) -> list[Figure]
         pairs += [Figure(f"{key} of {name}", ours.get(key), independent[key]) for key in ("sqnr_db", "cosine")]
         pairs.append(Figure(f"{ERROR} of {name}", ours.get(ERROR), independent[ERROR], largest))
     return pairs
+
+
+def differing(figures: Sequence[Figure], tolerance: float = 1e-6) -> list[str]:
+    """Return a line for every figure that is not the independent one: scores exactly, others within `tolerance`."""
+    return [
+        f"{figure.name} {figure.ours} and not {figure.independent}"
+        for figure in figures
+        if not figure.difference <= (0.0 if figure.name in SCORES else tolerance)
+    ]

@@ -54,8 +54,7 @@ class Entry:
     output_axes : the same of outputs, by the knowledge of the one who wrote this, for the independent script.
     state : outputs that are fed back over the leading axis of a sample, by the name of the input.
     derive : writes another model made from the package's; ``None`` takes that as it is.
-    skipped : combinations left out, ``"ort dynamic"``, and why.
-    small : part of the test command.
+    checks : backend, precision and scheme of each check: the cheapest that still show every kind of model.
     """
 
     name: str
@@ -70,8 +69,7 @@ class Entry:
     output_axes: Mapping[str, int | None] = field(default_factory=dict)
     state: Mapping[str, str] = field(default_factory=dict)
     derive: Callable[[Path, Path], None] | None = None
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    small: bool = True
+    checks: tuple[tuple[str, str, str], ...] = (("ort", "int8", "static"),)
 
     @property
     def requirement(self) -> str:
@@ -88,16 +86,6 @@ class Entry:
     def path(self) -> Path:
         """Return the file of the package, which is never imported."""
         return Path(str(distribution(self.package).locate_file(self.file)))
-
-    def score_settings(self) -> dict[str, Any]:
-        """Settings of the score; an alphabet in a file of the package is read: blank, its lines, a space."""
-        assert self.score is not None
-        settings = dict(self.score.settings)
-        if "alphabet_file" in settings:
-            path = distribution(self.package).locate_file(settings.pop("alphabet_file"))
-            letters = Path(str(path)).read_text("utf-8").rstrip("\n").split("\n")
-            settings["alphabet"] = ["", *letters, " "]
-        return settings
 
     def write(self, folder: Path) -> Path:
         """Return the model to test: the package's own file, or the one derived from it, written to `folder`."""

@@ -1,4 +1,4 @@
-"""The figures of the zoo without pytest-quant: ONNX Runtime (OpenVINO, PyTorch for their engines) and numpy.
+"""The figures of the zoo without pytest-quant: ONNX Runtime (OpenVINO for its engines) and numpy.
 
 Run in a process of its own. It reads a list of tasks from standard input and writes a list of results to standard
 output. A task names the float model, the engine file that a check built, the samples, and where these lie in inputs
@@ -64,26 +64,9 @@ def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
     return run, shapes
 
 
-def torch(path: str, known: list[str]) -> tuple[Run, Shapes]:
-    """Open in PyTorch, not compiled: Q/DQ pairs round and products run in float. Inputs by position, and outputs."""
-    import torch as runtime
-    import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401 - it registers the operators of Q/DQ pairs
-
-    program = runtime.export.load(path).module(check_guards=False)
-
-    def run(feeds: Feeds) -> dict[str, Array]:
-        with runtime.no_grad():
-            found = program(*(runtime.from_numpy(array) for array in feeds.values()))
-        several = found if isinstance(found, (tuple, list)) else (found,)
-        return {name: one.numpy() for name, one in zip(known, several, strict=True)}
-
-    return run, {}
-
-
 RUNTIMES: dict[str, Callable[[str, list[str]], tuple[Run, Shapes]]] = {
     "ort": onnx_runtime,
     "openvino": openvino,
-    "torch": torch,
     "rounded": lambda path, known: onnx_runtime(path, known, rounded=True),
 }
 
@@ -194,7 +177,7 @@ def figures(task: dict[str, Any]) -> dict[str, Any]:
     archive = np.load(task["samples"])
     sides = []
     for side in ("reference", "candidate"):
-        run, shapes = RUNTIMES[task[f"{side}_runtime"]](task[side], task["outputs"])
+        run, shapes = RUNTIMES[task["runtime"]](task[side], task["outputs"])
         found = []
         for index in range(task["n"]):
             sample = {name: archive[f"{index}|{name}"] for name in task["inputs"]}
@@ -213,7 +196,7 @@ def figures(task: dict[str, Any]) -> dict[str, Any]:
         "size_mb": size_mb(Path(task["candidate"])),
         "outputs": {name: distance(*pair) for name, pair in pairs.items()},
     }
-    first = task["output"] or names[0]
+    first = task["score"]["output"] if task["score"] else names[0]
     ones = pairs.get(first) if task["score"] is None or task["score"]["kind"] == "top1" else None
     if ones is not None and all(one.ndim == 1 and one.size > 1 for one in ones[0]) and ones[0][0].dtype.kind == "f":
         same = [int(np.argmax(a)) == int(np.argmax(b)) for a, b in zip(*ones, strict=True)]
