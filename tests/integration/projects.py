@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.example import WITHOUT_PLUGINS
+from tests.support import models
+from tests.support.example import ROOT, WITHOUT_PLUGINS, environment
 from tests.support.in_process import run_here
 
 CONFTEST = """
@@ -64,6 +66,30 @@ def run_project(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult
 def run_project_apart(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
     """Run the project in a process of its own: for what changes the process, or is about processes."""
     return _run(pytester, pytester.runpytest_subprocess, *WITHOUT_PLUGINS, *args)
+
+
+def run_elsewhere(
+    python: Path, folder: Path, mark: str, *args: str
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """Run a project with one good check by another interpreter, without timing; return the end and its checks."""
+    models.select_first(folder / "model.onnx")
+    (folder / "conftest.py").write_text(CONFTEST.format(model="model.onnx", data=DATA))
+    (folder / "test_model.py").write_text(TEST.format(mark=mark, body="pass"))
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    document = folder / "run.json"
+    document.unlink(missing_ok=True)
+    options = ("-p", "no:cacheprovider", "--quant-no-latency", f"--quant-json={document}", *args)
+    result = subprocess.run(
+        (python, "-m", "pytest", *options),
+        cwd=folder,
+        env=environment() | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return result, read_checks(document)
 
 
 def _run(

@@ -1,28 +1,34 @@
-"""A run that is killed at any moment takes nothing with it."""
+"""A run that is killed at any moment takes nothing with it; ``python -m tests.kills`` kills a hundred in each phase."""
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
 
-from tests.kills import PHASES, kill_all
-from tests.support.kill_example import kill_and_recover
+import pytest
 
-TIMES = 5
-SLOW = ("test_magika.py::test_dynamic",)
-"""It spends half of a run in one long evaluation; ``python -m tests.support.kill_example`` leaves it in."""
+from tests.kills import PHASES, Count, kill_in, lengths, write_project
+from tests.support.example import run_example
 
 
-def test_runs_killed_at_random_moments_leave_nothing_wrong(tmp_path: Path) -> None:
-    """After each of five, the next run is right and complete, and the one after it builds nothing."""
-    seed = time.time_ns() % 2**32
-    kills = list(kill_and_recover(tmp_path, TIMES, seed, without=SLOW))
-    assert len(kills) == TIMES
-    assert not all(kill.ended for kill in kills), f"no run was killed, seed {seed}"
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float]]:
+    """A project whose runs are killed, and the seconds that each phase takes in a run that is not."""
+    folder = tmp_path_factory.mktemp("killed")
+    write_project(folder)
+    return folder, lengths(folder)
 
 
-def test_every_check_that_had_finished_is_stored_once(tmp_path: Path) -> None:
-    """One kill in each phase; ``python -m tests.kills`` does a hundred."""
-    counts = kill_all(tmp_path, 1, time.time_ns() % 2**32)
-    assert {phase: count.kills for phase, count in counts.items()} == dict.fromkeys(PHASES, 1)
-    assert counts["append"].finished
+@pytest.mark.parametrize("phase", PHASES)
+def test_what_a_killed_run_leaves_is_whole(killed: tuple[Path, dict[str, float]], phase: str) -> None:
+    """Every finished check is stored once, the next run is right and complete, and the one after it builds nothing."""
+    project, longest = killed
+    seed, count = time.time_ns() % 2**32, Count()
+    kill_in(phase, project, random.Random(seed), longest[phase], count)  # noqa: S311 - not for secrets
+    assert count.finished or phase != "append", f"seed {seed}"
+    again, third = (run_example(project, "--quant-no-latency", locks=project / "locks") for _ in range(2))
+    assert (again.returncode, third.returncode) == (0, 0), f"seed {seed}: {again.output}"
+    assert {check["cache"]["engine"] for check in third.checks.values()} == {"hit"}
+    figures = [{name: check["accuracy"] for name, check in run.checks.items()} for run in (again, third)]
+    assert figures[0] == figures[1]

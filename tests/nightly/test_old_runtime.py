@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tomllib
@@ -11,13 +10,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.integration.projects import CONFTEST, DATA, TEST
-from tests.support import models
-from tests.support.example import environment
+from tests.integration.projects import run_elsewhere
+from tests.support.example import ROOT
 
-pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 (FLOOR,) = (
     part.version for one in map(Requirement, EXTRAS["ort"]) if one.name == "onnxruntime" for part in one.specifier
@@ -49,33 +44,10 @@ def old_runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 @pytest.mark.parametrize(("arguments", "outcome"), [((), "1 skipped"), (("--quant-require=ort",), "1 failed")])
 def test_too_old_is_unavailable(old_runtime: Path, tmp_path: Path, arguments: tuple[str, ...], outcome: str) -> None:
     """The check is UNAVAILABLE, and a failure only where the backend is required; no traceback in either case."""
-    models.select_first(tmp_path / "model.onnx")
-    (tmp_path / "conftest.py").write_text(CONFTEST.format(model="model.onnx", data=DATA))
-    (tmp_path / "test_model.py").write_text(TEST.format(mark="max_drop=5.0", body="pass"))
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [
-        str(old_runtime),
-        "-m",
-        "pytest",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        "--quant-no-latency",
-        "--quant-json=run.json",
-    ]
-    ran = subprocess.run(
-        [*command, *arguments],
-        cwd=tmp_path,
-        env=environment() | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    said = ran.stdout + ran.stderr
+    result, (check,) = run_elsewhere(old_runtime, tmp_path, "max_drop=5.0", "-rs", *arguments)
+    said = result.stdout
     assert outcome in said
     assert "Traceback" not in said
     assert f"is too old: onnxruntime>={FLOOR} runs" in said
     assert 'pip install "pytest-quant[ort]"' in said
-    (check,) = json.loads((tmp_path / "run.json").read_text())["checks"]
     assert check["status"] == "UNAVAILABLE"

@@ -94,13 +94,3 @@ def test_tensorrt_without_a_gpu_is_simulated_only_when_asked(pytester: pytest.Py
     assert check["status"] == "INCONCLUSIVE"
     assert {verdict["limit"]: verdict["status"] for verdict in check["verdicts"]}["max_latency_ms"] == "INCONCLUSIVE"
     result.stdout.fnmatch_lines(["*SIMULATED: 1 check*"])
-
-
-def test_a_limit_on_the_speed_of_a_simulation_is_refused(pytester: pytest.Pytester) -> None:
-    """When tests are collected, before anything is built."""
-    pytester.makeconftest(CONFTEST)
-    mark = "backend='torch', options={'compiled': False}, min_speedup=1"
-    pytester.makepyfile(f"import pytest\n@pytest.mark.quant({mark})\ndef test_network(): pass\n")
-    result = run_here(pytester)
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["*not compiled is a float simulation*"])

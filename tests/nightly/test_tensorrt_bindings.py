@@ -1,9 +1,11 @@
-"""What an option of `trt` asks of the builder, looked up in the real bindings of TensorRT 10 and 11."""
+"""The real bindings of TensorRT 10 and 11 have our calls, and what each option asks of the builder."""
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,14 +14,16 @@ from typing import Any
 
 import pytest
 
+from pytest_quant.backends import trt
+from pytest_quant.backends.ort.libraries import loading_trouble
 from pytest_quant.backends.trt.build import request_for
 from pytest_quant.backends.trt.options import TrtOptions
 from pytest_quant.readers import keys_of
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 from tests.support import tensorrt_bindings
-
-pytestmark = pytest.mark.slow
+from tests.support.example import ROOT
+from tests.support.tensorrt_bindings import Bindings
 
 ASKED: dict[str, object] = {
     "workspace_mb": 64,
@@ -69,10 +73,10 @@ print(json.dumps(told))
 
 
 @pytest.fixture(scope="module", params=tensorrt_bindings.MAJORS)
-def tensorrt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, str]]:
-    """A major version, and variables for a process that loads its real bindings."""
-    folder = tmp_path_factory.mktemp(f"options{request.param}")
-    return request.param, tensorrt_bindings.install(folder, request.param).environment()
+def tensorrt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Bindings]:
+    """A major version, and its real bindings."""
+    folder = tmp_path_factory.mktemp(f"bindings{request.param}")
+    return request.param, tensorrt_bindings.install(folder, request.param)
 
 
 def asked(environment: dict[str, str], folder: Path, options: dict[str, object]) -> list[str]:
@@ -89,9 +93,9 @@ def asked(environment: dict[str, str], folder: Path, options: dict[str, object])
     return list(told)
 
 
-def test_each_option_is_something_that_the_binding_has(tensorrt: tuple[int, dict[str, str]], tmp_path: Path) -> None:
+def test_each_option_is_something_that_the_binding_has(tensorrt: tuple[int, Bindings], tmp_path: Path) -> None:
     """Flags, levels, pools and attributes are looked up in the binding itself, and each option changes something."""
-    major, environment = tensorrt
+    major, environment = tensorrt[0], tensorrt[1].environment()
     before = asked(environment, tmp_path, {})
     assert any("TF32" in line and line.startswith("clear_flag") for line in before)
     for name, value in ASKED.items():
@@ -104,3 +108,45 @@ def test_each_option_is_something_that_the_binding_has(tensorrt: tuple[int, dict
 def test_every_option_is_asked_for_or_decides_something_else() -> None:
     """A new one is looked up too, or is known to be no business of the builder."""
     assert set(keys_of(TrtOptions)) == set(ASKED) | ELSEWHERE
+
+
+def test_every_call_exists_with_those_arguments(tensorrt: tuple[int, Bindings], tmp_path: Path) -> None:
+    """In the modules that build, calibrate, run and inspect, by mypy on stubs that are made from the bindings.
+
+    Version 11 has no calibrators, and lacks nothing else.
+    """
+    major, bindings = tensorrt
+    tensorrt_bindings.write_stubs(bindings, tmp_path)
+    (tmp_path / "mypy.ini").write_text("[mypy]\n")
+    ended = subprocess.run(
+        (
+            sys.executable, "-m", "mypy", "--strict", "--no-warn-unused-ignores", "--config-file", "mypy.ini",
+            "--ignore-missing-imports", "--follow-imports", "silent", "--no-error-summary",
+            str(Path(trt.__file__).parent),
+        ),
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "MYPYPATH": "."},
+    )  # fmt: skip
+    # The stubs' own faults are none of ours.
+    wrong = [line for line in ended.stdout.splitlines() if ": error:" in line and "tensorrt/__init__.pyi" not in line]
+    missed = {name for line in wrong for name in re.findall(r'has no attribute "(\w+)"', line)}
+    assert missed == (set() if major == 10 else {"int8_calibrator", "set_calibration_profile"}), wrong
+    assert len(wrong) == len(missed), wrong
+
+
+@pytest.mark.parametrize("with_libraries", [False, True])
+def test_the_doctor_tells_what_is_missing(tensorrt: tuple[int, Bindings], with_libraries: bool) -> None:
+    """Without TensorRT's libraries the bindings do not load, and the line that helps is told; with them a GPU lacks."""
+    if not loading_trouble("libcuda.so.1"):
+        pytest.skip("there is an NVIDIA driver here")
+    major, bindings = tensorrt
+    environ = bindings.environment(with_libraries=with_libraries)
+    environ["PYTHONPATH"] = os.pathsep.join((str(ROOT), environ["PYTHONPATH"]))
+    command = (sys.executable, "-c", "from pytest_quant.cli import main; main()", "doctor", "--json")
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600, check=True)
+    (state,) = [one for one in json.loads(ended.stdout)["backends"] if one["name"] == "trt"]
+    if with_libraries:
+        assert (state["state"], f"TensorRT {major}." in state["reason"]) == ("missing", True)
+        assert "there is no NVIDIA GPU here" in state["reason"]
+    else:
+        assert (state["state"], f".so.{major}" in state["reason"]) == ("broken", True)
+        assert state["fix"] == f'pip install --force-reinstall "tensorrt>={major},<{major + 1}"'
