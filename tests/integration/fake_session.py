@@ -22,10 +22,10 @@ from pytest_quant.record import Encoded, build_record
 from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, Status, Verdict
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec
+from tests.support.example import ROOT
 from tests.support.in_process import run_here
 
 PLUGIN = "tests.integration.fake_session"
-REPOSITORY = Path(__file__).parents[2]
 
 
 class FakeEngine:
@@ -134,26 +134,21 @@ def quant_data():
 """
 
 
-def run_fake(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *args: str, conftest: str = CONFTEST
-) -> pytest.RunResult:
+def run_fake(pytester: pytest.Pytester, source: str, *args: str, conftest: str = CONFTEST) -> pytest.RunResult:
     """Run `source` as ``test_it.py`` with the fake session, in this process."""
-    write_fake(pytester, monkeypatch, source, conftest)
+    write_fake(pytester.path, source, conftest)
     return run_here(pytester, "-p", "no:cacheprovider", *args, plugins=[sys.modules[__name__]])
 
 
-def run_fake_apart(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *args: str, conftest: str = CONFTEST
-) -> pytest.RunResult:
+def run_fake_apart(pytester: pytest.Pytester, source: str, *args: str, conftest: str = CONFTEST) -> pytest.RunResult:
     """Do the same in processes of their own: for workers, for Ctrl-C, and for what is written past pytest."""
-    write_fake(pytester, monkeypatch, source, conftest)
-    return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", *args)
+    write_fake(pytester.path, source, conftest)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", *args)
 
 
-def write_fake(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, conftest: str = CONFTEST
-) -> None:
+def write_fake(folder: Path, source: str, conftest: str = CONFTEST) -> None:
     """Write `source` as ``test_it.py``, for a process that has this module as a plugin."""
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)
-    pytester.makeconftest(conftest)
-    pytester.makepyfile(test_it="import pytest\nfrom pytest import mark\n" + source)
+    (folder / "conftest.py").write_text(conftest)
+    (folder / "test_it.py").write_text("import pytest\nfrom pytest import mark\n" + source)

@@ -53,7 +53,7 @@ class Project:
         written = () if source == UNMARKED else ("--quant-json=run.json",)
         source = source or SOURCE.format(backend=backend)
         options = ("--quant-no-history", *written, *args)
-        result = run_fake_apart(self._pytester, self._monkeypatch, source, *options, conftest=conftest)
+        result = run_fake_apart(self._pytester, source, *options, conftest=conftest)
         if outcomes:
             result.assert_outcomes(**outcomes)
         return result

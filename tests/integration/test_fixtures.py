@@ -12,14 +12,14 @@ from tests.support import models
 _BARE = "import pytest\n"
 
 
-def test_missing_fixtures_say_how_to_write_them(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fixtures_say_how_to_write_them(pytester: pytest.Pytester) -> None:
     """The error shows code to copy."""
     source = "@mark.quant()\ndef test_it(): pass\n"
-    result = run_fake(pytester, monkeypatch, source, conftest=_BARE)
+    result = run_fake(pytester, source, conftest=_BARE)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*quant_model is not written*", "*@pytest.fixture*", "*def quant_model():*"])
     with_model = CONFTEST.split("@pytest.fixture\ndef quant_data")[0]
-    result = run_fake(pytester, monkeypatch, source, conftest=with_model)
+    result = run_fake(pytester, source, conftest=with_model)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*quant_data is not written*", "*Dataset.from_arrays(inputs, labels*"])
 
@@ -61,15 +61,13 @@ def test_no_model(): pass
 """
 
 
-def test_models_and_data_by_fixture_by_the_test_and_by_the_root(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_and_data_by_fixture_by_the_test_and_by_the_root(pytester: pytest.Pytester) -> None:
     """A name is a fixture's, else a file beside the test, else one under the root."""
     folder = pytester.mkdir("tests")
     pytester.mkdir("models")
     for file in (folder / "beside.onnx", pytester.path / "models" / "root.onnx", pytester.path / "beside.onnx"):
         file.touch()
-    run_fake(pytester, monkeypatch, MODELS)
+    run_fake(pytester, MODELS)
     (pytester.path / "test_it.py").rename(folder / "test_it.py")
     result = pytester.runpytest_subprocess("-p", "tests.integration.fake_session", "--rootdir=.", "tests")
     result.assert_outcomes(passed=4, errors=3)
@@ -82,9 +80,7 @@ def test_models_and_data_by_fixture_by_the_test_and_by_the_root(
     )
 
 
-def test_engines_are_open_in_the_body_and_closed_after_it(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_engines_are_open_in_the_body_and_closed_after_it(pytester: pytest.Pytester) -> None:
     """`quant`, `quant_engine` and `quant_reference` are of one measurement."""
     source = """
 @mark.quant()
@@ -93,19 +89,17 @@ def test_open(quant, quant_engine, quant_reference):
     assert quant_reference is quant.reference and not quant_reference.closed
     assert quant.accuracy.n == 10
 """
-    run_fake(pytester, monkeypatch, source).assert_outcomes(passed=1)
+    run_fake(pytester, source).assert_outcomes(passed=1)
     assert (pytester.path / "closed").exists()
 
 
-def test_a_measurement_that_cannot_be_kept_is_closed(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_measurement_that_cannot_be_kept_is_closed(pytester: pytest.Pytester) -> None:
     """No engine stays open behind an error."""
-    run_fake(pytester, monkeypatch, "@mark.quant(output='unkept')\ndef test_it(): pass\n").assert_outcomes(errors=1)
+    run_fake(pytester, "@mark.quant(output='unkept')\ndef test_it(): pass\n").assert_outcomes(errors=1)
     assert (pytester.path / "closed").exists()
 
 
-def test_build_engine_takes_the_marks_keys(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_engine_takes_the_marks_keys(pytester: pytest.Pytester) -> None:
     """It needs no mark, leaves no record, and closes what it built."""
     source = """
 import pytest_quant
@@ -130,14 +124,12 @@ def test_wrong(build_engine):
 """
     for name in ("a.onnx", "model.onnx"):
         models.select_first(pytester.path / name)
-    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json")
+    result = run_fake(pytester, source, "--quant-json=run.json")
     result.assert_outcomes(passed=3)
     assert json.loads((pytester.path / "run.json").read_text())["checks"] == []
 
 
-def test_build_engine_reads_named_data_for_its_shapes(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_build_engine_reads_named_data_for_its_shapes(pytester: pytest.Pytester) -> None:
     """Where the backend builds for shapes; a float engine is given no other data than what the call names."""
     source = """
 def test_build(build_engine):
@@ -146,4 +138,4 @@ def test_build(build_engine):
     assert build_engine("ort", "fp32", data="quant_data").dataset is None
 """
     models.select_first(pytester.path / "model.onnx")
-    run_fake(pytester, monkeypatch, source).assert_outcomes(passed=1)
+    run_fake(pytester, source).assert_outcomes(passed=1)

@@ -67,12 +67,10 @@ def test_six_processes_write_every_record_once(history_url: str) -> None:
     assert stored == own | shared
 
 
-def test_eight_workers_of_one_run_write_every_record_once(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, history_url: str
-) -> None:
+def test_eight_workers_of_one_run_write_every_record_once(pytester: pytest.Pytester, history_url: str) -> None:
     """In the order of the tests, whichever worker ran one."""
     source = '@mark.quant(output="PASS")\n@mark.parametrize("n", range(24))\ndef test_it(n): pass\n'
-    result = run_fake_apart(pytester, monkeypatch, source, "-n", "8", f"--quant-history={history_url}")
+    result = run_fake_apart(pytester, source, "-n", "8", f"--quant-history={history_url}")
     result.assert_outcomes(passed=24)
     ((_, records),) = open_store(history_url).each_run()
     assert [record.nodeid for record in records] == [f"test_it.py::test_it[{n}]" for n in range(24)]
@@ -87,7 +85,7 @@ def test_kills_at_random_moments_leave_a_whole_history(tmp_path: Path, own_serve
 
 
 def test_a_server_that_goes_away_in_mid_run_costs_no_record(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, own_server: PostgresServer
+    pytester: pytest.Pytester, own_server: PostgresServer
 ) -> None:
     """The test is judged, its records stay in a file, and the printed command adds them, twice without harm."""
     place = own_server.new_database()
@@ -96,7 +94,7 @@ def test_a_server_that_goes_away_in_mid_run_costs_no_record(
     server = int(pidfile.read_text().splitlines()[0])
     body = f"    import os\n    os.kill({server}, {int(signal.SIGINT)})\n"
     source = f'@mark.quant(output="PASS")\ndef test_it():\n{body}'
-    result = run_fake(pytester, monkeypatch, source, f"--quant-history={place}")
+    result = run_fake(pytester, source, f"--quant-history={place}")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
     (line,) = [line for line in result.outlines if "pytest-quant history import" in line]

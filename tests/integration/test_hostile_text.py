@@ -120,15 +120,13 @@ OPTIONS = {
 
 @pytest.mark.parametrize("way", ["command line", "ini"])
 @pytest.mark.parametrize(("option", "value"), OPTIONS.values(), ids=OPTIONS)
-def test_options_of_pytest(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, value: str, way: str
-) -> None:
+def test_options_of_pytest(pytester: pytest.Pytester, option: str, value: str, way: str) -> None:
     """Wherever it is refused: before collection, in a test, or at the end of the run."""
     (pytester.path / "file").touch()
     (pytester.path / "::error::\x1b[2J").mkdir()
     name = option.removeprefix("--").replace("-", "_")
     given = (f"{option}={value}",) if way == "command line" else ("-o", f"{name}={value}")
-    result = run_fake(pytester, monkeypatch, '@mark.quant(output="PASS")\ndef test_it(): pass\n', *given)
+    result = run_fake(pytester, '@mark.quant(output="PASS")\ndef test_it(): pass\n', *given)
     assert acts(output(result)) == []
 
 
@@ -138,7 +136,7 @@ def test_branches_that_a_ci_service_names(pytester: pytest.Pytester, monkeypatch
     monkeypatch.setenv("GITHUB_BASE_REF", f"x; touch owned #{NASTY}")
     make_repository(pytester.path).commit("first")
     source = '@mark.quant(output="PASS")\ndef test_it(): pass\n'
-    result = run_fake(pytester, monkeypatch, source, "--quant-compare")
+    result = run_fake(pytester, source, "--quant-compare")
     assert acts(output(result)) == []
     assert "git fetch origin 'x; touch owned #" in output(result)
 

@@ -38,11 +38,9 @@ def test_under_way():
 
 
 @contextmanager
-def _under_way(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *args: str
-) -> Iterator[subprocess.Popen[str]]:
+def _under_way(pytester: pytest.Pytester, *args: str) -> Iterator[subprocess.Popen[str]]:
     """Run two checks to their end and a third one up to its body, in a process group of its own."""
-    write_fake(pytester, monkeypatch, THREE)
+    write_fake(pytester.path, THREE)
     command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "--quant-json=run.json", *args]
     with subprocess.Popen(
         command,
@@ -84,9 +82,9 @@ def test_what_a_killed_run_had_finished_is_added_by_the_next(
         os.killpg(process.pid, signal.SIGKILL)
     assert not (pytester.path / ".quant/history.db").exists()
     one = "@mark.quant(output='PASS')\ndef test_next(): pass\n"
-    result = run_fake_apart(pytester, monkeypatch, one, "-n", workers)
+    result = run_fake_apart(pytester, one, "-n", workers)
     result.stdout.fnmatch_lines(["2 checks of 1 run that did not end well added to the history"])
-    assert "did not end well" not in run_fake_apart(pytester, monkeypatch, one).stdout.str()
+    assert "did not end well" not in run_fake_apart(pytester, one).stdout.str()
     # Two workers finish in any order, and runs that began within one second have none.
     stored = sorted(sorted(run) for run in _stored(pytester.path))
     assert stored == [["test_it.py::test_next"], ["test_it.py::test_next"], FINISHED]
@@ -108,12 +106,10 @@ def test_a_run_beside_it_leaves_the_checks_of_a_live_one_alone(
     assert sorted(_stored(pytester.path)) == [["beside/test_beside.py::test_beside"], [*FINISHED, UNDER_WAY]]
 
 
-def test_a_disk_that_takes_no_journal_is_told_and_loses_nothing(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_takes_no_journal_is_told_and_loses_nothing(pytester: pytest.Pytester) -> None:
     """The checks are in the history at the end, as long as nobody kills the run."""
     full = "import os\nos.fdatasync = lambda _: os.write(-1, b'')\n"
-    result = run_fake_apart(pytester, monkeypatch, full + "@mark.quant(output='PASS')\ndef test_one(): pass\n")
+    result = run_fake_apart(pytester, full + "@mark.quant(output='PASS')\ndef test_one(): pass\n")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["finished checks could not be kept on the disk while other tests ran: Bad file*"])

@@ -37,10 +37,10 @@ SERIES = ["test_ladder"] * 3 + ["test_batches"] * 2 + ["TestBoth::test_it[a]", "
 
 
 @pytest.mark.parametrize("args", [(), ("-n", "2"), ("-n", "2", "--dist", "loadgroup")])
-def test_ids_and_series(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]) -> None:
+def test_ids_and_series(pytester: pytest.Pytester, args: tuple[str, ...]) -> None:
     """The ids name the engines; the series leave out what our lists and xdist's groups add."""
     source = SOURCE.replace("def test_single", "@mark.xdist_group('g')\ndef test_single")
-    result = run_fake_apart(pytester, monkeypatch, source, "--quant-json=run.json", *args)
+    result = run_fake_apart(pytester, source, "--quant-json=run.json", *args)
     result.assert_outcomes(passed=len(IDS))
     checks = json.loads((pytester.path / "run.json").read_text())["checks"]
     assert [check["nodeid"] for check in checks] == [f"test_it.py::{name}" for name in IDS]
@@ -48,9 +48,7 @@ def test_ids_and_series(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
     assert [check["batch_size"] for check in checks[3:5]] == [1, 8]
 
 
-def test_a_fixture_with_parameters_may_give_the_model(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fixture_with_parameters_may_give_the_model(pytester: pytest.Pytester) -> None:
     """A parametrized fixture, pytest's own way to write several models works beside our lists."""
     conftest = CONFTEST.replace(
         '@pytest.fixture\ndef quant_model():\n    return "model.onnx"',
@@ -64,7 +62,7 @@ def test_default(): pass
 @mark.quant(model="nets")
 def test_named(): pass
 """
-    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json", conftest=conftest)
+    result = run_fake(pytester, source, "--quant-json=run.json", conftest=conftest)
     result.assert_outcomes(passed=6)
     checks = json.loads((pytester.path / "run.json").read_text())["checks"]
     assert sorted(check["model"] for check in checks) == ["a", "a", "b", "b", "c", "d"]

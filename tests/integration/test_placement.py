@@ -37,11 +37,9 @@ def _statuses(pytester: pytest.Pytester) -> dict[str, str]:
     return {check["nodeid"].partition("::")[2]: check["status"] for check in checks}
 
 
-def test_marks_on_functions_classes_modules_and_parameters(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_marks_on_functions_classes_modules_and_parameters(pytester: pytest.Pytester) -> None:
     """The closest mark wins, and a derived class is closer than its base."""
-    run_fake(pytester, monkeypatch, EVERYWHERE, "--quant-json=run.json", "-W", "ignore")
+    run_fake(pytester, EVERYWHERE, "--quant-json=run.json", "-W", "ignore")
     assert _statuses(pytester) == {
         "test_module": "PASS",
         "test_function": "FAIL",
@@ -79,9 +77,7 @@ def other(): return "other.onnx"
     assert _statuses(pytester) == {"test_parameter[2]": "PASS", "test_fixture[2]": "PASS"}
 
 
-def test_a_marked_parameter_may_have_a_parametrized_model(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_marked_parameter_may_have_a_parametrized_model(pytester: pytest.Pytester) -> None:
     """By a fixture with parameters, or by the test's own; with a mark on the function too, or on the parameter only."""
     conftest = CONFTEST.split("@pytest.fixture")[0] + "@pytest.fixture\ndef quant_data(): return ([1.0], [0])\n"
     source = """
@@ -102,7 +98,7 @@ class TestIndirect:
     @mark.parametrize("quant_model", ["c.onnx", pytest.param("d.onnx", marks=mark.quant())], indirect=True)
     def test_own(self): pass
 """
-    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json", conftest=conftest)
+    result = run_fake(pytester, source, "--quant-json=run.json", conftest=conftest)
     result.assert_outcomes(passed=8, failed=2)
     models = {"test_only_here[a-2]": "a", "test_only_here[b-2]": "b"}
     models |= {f"test_here_too[{model}-{x}]": model for model in "ab" for x in "12"}
@@ -111,9 +107,7 @@ class TestIndirect:
     assert {check["nodeid"].partition("::")[2]: check["model"] for check in checks} == models
 
 
-def test_a_mark_added_after_collection_is_checked_too(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mark_added_after_collection_is_checked_too(pytester: pytest.Pytester) -> None:
     """Whoever adds the mark gets the check, or the error."""
     conftest = (
         CONFTEST
@@ -125,15 +119,13 @@ def pytest_collection_modifyitems(items):
 """
     )
     source = "def test_right(): pass\ndef test_wrong(): pass\ndef test_list(): pass\n"
-    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json", conftest=conftest)
+    result = run_fake(pytester, source, "--quant-json=run.json", conftest=conftest)
     result.assert_outcomes(passed=1, errors=2)
     assert _statuses(pytester) == {"test_right": "PASS"}
     result.stdout.fnmatch_lines(["*did you mean 'max_drop'?*", "*precision: the list cannot parametrize this test*"])
 
 
-def test_items_that_cannot_run_their_check_are_refused(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_items_that_cannot_run_their_check_are_refused(pytester: pytest.Pytester) -> None:
     """TestCase, doctests, shadowed fixtures and coroutines: none of them passes."""
     conftest = (
         CONFTEST
@@ -171,17 +163,15 @@ def documented():
     1
     '''
 """
-    result = run_fake(pytester, monkeypatch, source, "--doctest-modules", conftest=conftest)
+    result = run_fake(pytester, source, "--doctest-modules", conftest=conftest)
     result.assert_outcomes(errors=3, failed=2)
     result.stdout.fnmatch_lines(["*a unittest.TestCase is marked with quant*", "*a DoctestItem is marked with quant*"])
     result.stdout.fnmatch_lines(["this marked test would run without its check*", "*async def functions are not*"])
 
 
-def test_the_fixture_in_an_unmarked_test_is_a_usage_error(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fixture_in_an_unmarked_test_is_a_usage_error(pytester: pytest.Pytester) -> None:
     """The message says where the mark belongs, without a traceback."""
-    result = run_fake(pytester, monkeypatch, "def test_plain(quant): pass\n")
+    result = run_fake(pytester, "def test_plain(quant): pass\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["the fixture 'quant' is the check of a marked test*", "  next: write @pytest.mark.*"])
     assert "checking.py" not in result.stdout.str()
@@ -193,6 +183,6 @@ def test_the_authors_function_is_left_as_it_was(pytester: pytest.Pytester, monke
     pytester.makepyfile(shared="def test_shared(request): assert hasattr(test_shared, 'pytestmark') is False\n")
     pytester.makepyfile(test_plain="from shared import test_shared\n")
     source = "from shared import test_shared\npytestmark = mark.quant()\n"
-    result = run_fake(pytester, monkeypatch, source, "--quant-json=run.json", f"--rootdir={pytester.path}")
+    result = run_fake(pytester, source, "--quant-json=run.json", f"--rootdir={pytester.path}")
     result.assert_outcomes(passed=2)
     assert _statuses(pytester) == {"test_shared": "PASS"}

@@ -123,7 +123,7 @@ class Project:
     def fake_run(self, name: str, *arguments: str) -> None:
         """Run two tests that measure nothing."""
         source = '@mark.quant(output="PASS")\ndef test_a(): pass\n\n@mark.quant(output="broken")\ndef test_b(): pass\n'
-        result = run_fake(self.pytester, self.monkeypatch, source, *FILES, *arguments)
+        result = run_fake(self.pytester, source, *FILES, *arguments)
         self.seen.printed[name] = result.stdout.str() + result.stderr.str()
 
 

@@ -11,11 +11,9 @@ SLOW = "@mark.quant(output='slow')\ndef test_slow():\n    print('captured')\n\nd
 
 
 @pytest.mark.parametrize("args", [(), ("-v",), ("--capture=sys",), ("-s",), ("-n", "2")])
-def test_a_long_step_is_shown_on_a_line_of_its_own(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]
-) -> None:
+def test_a_long_step_is_shown_on_a_line_of_its_own(pytester: pytest.Pytester, args: tuple[str, ...]) -> None:
     """Before the outcome of its test, whatever captures; what the test prints stays captured."""
-    result = run_fake_apart(pytester, monkeypatch, SLOW, *args)
+    result = run_fake_apart(pytester, SLOW, *args)
     result.assert_outcomes(passed=2)
     printed = result.errlines if "-n" in args else result.outlines
     shown = [line for line in printed if "quant: building slowly" in line]
@@ -24,11 +22,9 @@ def test_a_long_step_is_shown_on_a_line_of_its_own(
     assert ("captured" in result.stdout.str()) is ("-s" in args)
 
 
-def test_verbose_names_the_test_again_after_the_lines(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verbose_names_the_test_again_after_the_lines(pytester: pytest.Pytester) -> None:
     """The outcome stays readable."""
-    result = run_fake_apart(pytester, monkeypatch, SLOW, "-v")
+    result = run_fake_apart(pytester, SLOW, "-v")
     result.stdout.fnmatch_lines(["quant: building slowly: done*", "test_it.py::test_slow PASSED*"])
 
 

@@ -45,11 +45,9 @@ def commands(result: pytest.RunResult) -> list[str]:
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_run_is_a_file_of_markdown(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
-) -> None:
+def test_the_run_is_a_file_of_markdown(pytester: pytest.Pytester, workers: str) -> None:
     """The marker, the verdict, the row of the broken check; under xdist, too, and in a folder that is made for it."""
-    result = run_fake_apart(pytester, monkeypatch, TWO, MARKDOWN, "-n", workers)
+    result = run_fake_apart(pytester, TWO, MARKDOWN, "-n", workers)
     lines = written(pytester)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert lines[:2] == ["<!-- pytest-quant comment -->", "**FAIL: 2 checks: 1 PASS, 1 FAIL**"]
@@ -89,30 +87,28 @@ OUTCOMES = {
 
 @pytest.mark.parametrize(("source", "args", "code", "verdict"), OUTCOMES.values(), ids=OUTCOMES)
 def test_the_verdict_agrees_with_the_exit_code(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, args: tuple[str, ...], code: int,
+    pytester: pytest.Pytester, source: str, args: tuple[str, ...], code: int,
     verdict: str,
 ) -> None:  # fmt: skip
     """Whatever decides it: FAIL wherever it is not 0, and nowhere else."""
-    result = run_fake(pytester, monkeypatch, source, MARKDOWN, *args)
+    result = run_fake(pytester, source, MARKDOWN, *args)
     assert (result.ret, written(pytester)[1]) == (code, verdict)
 
 
-def test_a_file_that_cannot_be_written_makes_the_run_fail(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytester) -> None:
     """A job would post the report of another run."""
     (pytester.path / "out").touch()
-    result = run_fake(pytester, monkeypatch, FINE, MARKDOWN)
+    result = run_fake(pytester, FINE, MARKDOWN)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         ["--quant-markdown: *quant.md cannot be written*next: name a file in a writable folder"]
     )
 
 
-def test_what_fails_a_run_beside_its_checks_is_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_a_run_beside_its_checks_is_told(pytester: pytest.Pytester) -> None:
     """As in the red lines of the terminal."""
     (pytester.path / "file").touch()
-    run_fake(pytester, monkeypatch, FINE, MARKDOWN, "--quant-json=file/run.json")
+    run_fake(pytester, FINE, MARKDOWN, "--quant-json=file/run.json")
     lines = written(pytester)
     assert lines[1] == "**FAIL: 1 check: 1 PASS**"
     assert any(line.startswith("- --quant-json: ") and "cannot be written" in line for line in lines)
@@ -123,17 +119,17 @@ def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch
     without_ci(monkeypatch)
     repository = make_repository(pytester.path)
     repository.commit("1")
-    run_fake(pytester, monkeypatch, TWO.replace('"FAIL"', '"PASS"'))
+    run_fake(pytester, TWO.replace('"FAIL"', '"PASS"'))
     repository.git("checkout", "-b", "topic")
     repository.commit("2")
-    result = run_fake(pytester, monkeypatch, TWO, "--quant-compare", MARKDOWN)
+    result = run_fake(pytester, TWO, "--quant-compare", MARKDOWN)
     lines = written(pytester)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert lines[1].startswith("**FAIL: 2 checks: 1 PASS, 1 FAIL; REGRESSION: 1 regression")
     assert f"base {repository.git('rev-parse', 'main')[:12]}: merge base with main" in lines
     assert any(line.startswith("| **regression** | test_it.py::test_fail") for line in lines)
     assert "rows regressed" not in "\n".join(lines)
-    run_fake(pytester, monkeypatch, FINE, "--quant-compare", MARKDOWN)
+    run_fake(pytester, FINE, "--quant-compare", MARKDOWN)
     assert any("1 tests of the base are gone; pytest-quant accept" in line for line in written(pytester))
 
 
@@ -141,13 +137,13 @@ def test_the_summary_of_a_step_gets_the_same(pytester: pytest.Pytester, monkeypa
     """Behind what others have written there; without an option, and in no other CI."""
     summary = on_github(pytester, monkeypatch)
     summary.write_text("# Others\n")
-    run_fake(pytester, monkeypatch, TWO, MARKDOWN)
+    run_fake(pytester, TWO, MARKDOWN)
     assert summary.read_text().startswith("# Others\n<!-- pytest-quant comment -->\n**FAIL: 2 checks")
     assert (pytester.path / "out/quant.md").read_text() in summary.read_text()
     summary.unlink()
     for args, actions in ((("--quant-no-github",), "true"), ((), "false")):
         monkeypatch.setenv("GITHUB_ACTIONS", actions)
-        result = run_fake(pytester, monkeypatch, TWO, *args)
+        result = run_fake(pytester, TWO, *args)
         assert not summary.exists()
         assert commands(result) == []
 
@@ -157,7 +153,7 @@ def test_a_run_without_a_check_leaves_the_summary_alone(
 ) -> None:
     """Though the plugin is installed."""
     summary = on_github(pytester, monkeypatch)
-    result = run_fake(pytester, monkeypatch, PLAIN)
+    result = run_fake(pytester, PLAIN)
     assert not summary.exists()
     assert commands(result) == []
 
@@ -168,10 +164,10 @@ def test_a_summary_that_is_full_or_cannot_be_written_is_a_warning(
     """GitHub shows nothing of one that is too large; the run is what it was."""
     summary = on_github(pytester, monkeypatch)
     summary.write_bytes(b"x" * 1024 * 1024)
-    result = run_fake(pytester, monkeypatch, FINE)
+    result = run_fake(pytester, FINE)
     assert (result.ret, summary.stat().st_size) == (0, 1024 * 1024)
     assert "GITHUB_STEP_SUMMARY is full" in output(result)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "none" / "summary"))
-    result = run_fake(pytester, monkeypatch, FINE)
+    result = run_fake(pytester, FINE)
     assert result.ret == 0
     assert "to do without: --quant-no-github" in output(result)

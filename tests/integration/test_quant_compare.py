@@ -49,31 +49,25 @@ def scratch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, recorded
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_nothing_changed(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository, workers: str
-) -> None:
+def test_nothing_changed(pytester: pytest.Pytester, scratch: ScratchRepository, workers: str) -> None:
     """The section stands below ours, names the base, and the run passes; under xdist, too."""
-    result = run_fake_apart(pytester, monkeypatch, TWO, "--quant-compare", "-n", workers)
+    result = run_fake_apart(pytester, TWO, "--quant-compare", "-n", workers)
     assert result.ret == pytest.ExitCode.OK, output(result)
     fork = scratch.git("rev-parse", "main")
     result.stdout.fnmatch_lines(["*= quant =*", "*- quant compare -*", f"base {fork[:12]}: merge base with main"])
 
 
-def test_a_removed_test_fails_the_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository
-) -> None:
+def test_a_removed_test_fails_the_run(pytester: pytest.Pytester, scratch: ScratchRepository) -> None:
     """Every test that is there passes, and still the exit code is 1."""
-    result = run_fake(pytester, monkeypatch, ONE, "--quant-compare")
+    result = run_fake(pytester, ONE, "--quant-compare")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "--quant-compare: 1 tests of the base are gone" in output(result)
 
 
-def test_a_run_that_stopped_early_removed_nothing(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, scratch: ScratchRepository
-) -> None:
+def test_a_run_that_stopped_early_removed_nothing(pytester: pytest.Pytester, scratch: ScratchRepository) -> None:
     """Under -x the tests after the first failure did not run."""
     source = TWO.replace('output="PASS")\ndef test_stays', 'output="FAIL")\ndef test_stays')
-    result = run_fake(pytester, monkeypatch, source, "--quant-compare", "-x")
+    result = run_fake(pytester, source, "--quant-compare", "-x")
     assert "not every test ran" in output(result)
     assert "are gone" not in output(result)

@@ -56,11 +56,9 @@ def seen(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_each_check_is_told_once_when_all_is_written(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
-) -> None:
+def test_each_check_is_told_once_when_all_is_written(pytester: pytest.Pytester, workers: str) -> None:
     """In the controlling process, in the order of the tests, with the checks that could not be measured."""
-    result = run_fake_apart(pytester, monkeypatch, SUITE, "-n", workers, "--quant-json=run.json", conftest=NOTING)
+    result = run_fake_apart(pytester, SUITE, "-n", workers, "--quant-json=run.json", conftest=NOTING)
     result.assert_outcomes(passed=1, failed=1, skipped=1, errors=1)
     assert [(one["test"], one["status"]) for one in seen(pytester.path)] == TESTS
     assert {one["worker"] for one in seen(pytester.path)} == {False}
@@ -74,21 +72,19 @@ def test_an_implementation_takes_what_it_names(pytester: pytest.Pytester, monkey
     plugin = "def pytest_quant_record(run, record): print('\\nplugin', record.status)\n"
     pytester.makepyfile(sender=plugin)
     monkeypatch.syspath_prepend(pytester.path)
-    result = run_fake(pytester, monkeypatch, SUITE, "-p", "sender", "-k", "test_pass", conftest=conftest)
+    result = run_fake(pytester, SUITE, "-p", "sender", "-k", "test_pass", conftest=conftest)
     assert {"conftest PASS", "plugin PASS"} <= set(result.outlines)
 
 
 @pytest.mark.parametrize(
     "arguments", [("--collect-only",), ("-k", "nothing"), ("--quant-leave=left", "--quant-no-history")], ids=str
 )
-def test_it_is_not_called_without_a_check_of_this_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
-) -> None:
+def test_it_is_not_called_without_a_check_of_this_run(pytester: pytest.Pytester, arguments: tuple[str, ...]) -> None:
     """Nothing ran, or the process measures another commit for the one that compares."""
     (pytester.path / "left").mkdir()
     called = CONFTEST + "\ndef pytest_quant_record(record): print('\\ncalled')\n"
-    assert "called" not in run_fake(pytester, monkeypatch, SUITE, *arguments, conftest=called).outlines
-    assert "called" in run_fake(pytester, monkeypatch, SUITE, "--quant-no-history", conftest=called).outlines
+    assert "called" not in run_fake(pytester, SUITE, *arguments, conftest=called).outlines
+    assert "called" in run_fake(pytester, SUITE, "--quant-no-history", conftest=called).outlines
 
 
 FAILING = (
@@ -112,13 +108,11 @@ STATEMENTS = {
 
 
 @pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
-def test_what_it_raises_is_a_warning_and_changes_nothing(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, statement: str
-) -> None:
+def test_what_it_raises_is_a_warning_and_changes_nothing(pytester: pytest.Pytester, statement: str) -> None:
     """Red, with the first test's name and the place; outcomes, exit code, history and table are those without it."""
-    without = run_fake(pytester, monkeypatch, SUITE)
+    without = run_fake(pytester, SUITE)
     conftest = FAILING.format(statement=statement)
-    result = run_fake(pytester, monkeypatch, SUITE, "--color=yes", conftest=conftest)
+    result = run_fake(pytester, SUITE, "--color=yes", conftest=conftest)
     assert result.ret == without.ret
     assert result.parseoutcomes() == without.parseoutcomes()
     (line,) = [line for line in result.outlines if "pytest_quant_record" in line]
@@ -132,10 +126,10 @@ def test_what_it_raises_is_a_warning_and_changes_nothing(
     assert kept == [[f"test_it.py::{name}" for name, _ in TESTS]] * 2
 
 
-def test_two_ways_to_fail_are_two_warnings(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_ways_to_fail_are_two_warnings(pytester: pytest.Pytester) -> None:
     """Each with the tests that it befell; what a server says cannot act upon the terminal."""
     statement = "raise ValueError('\\x1b[2J' if 'pass' in record.nodeid else '::error::')"
-    result = run_fake(pytester, monkeypatch, SUITE, conftest=FAILING.format(statement=statement))
+    result = run_fake(pytester, SUITE, conftest=FAILING.format(statement=statement))
     lines = [line for line in result.outlines if "pytest_quant_record" in line]
     assert [line.split(": ")[0].removeprefix("pytest_quant_record failed for test_it.py::") for line in lines] == [
         "test_pass",
@@ -144,10 +138,10 @@ def test_two_ways_to_fail_are_two_warnings(pytester: pytest.Pytester, monkeypatc
     assert "\x1b[2J" not in result.stdout.str()
 
 
-def test_ctrl_c_in_it_ends_the_run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_it_ends_the_run(pytester: pytest.Pytester) -> None:
     """As at any other time, and the records are written before."""
     conftest = FAILING.format(statement="raise KeyboardInterrupt")
-    result = run_fake_apart(pytester, monkeypatch, SUITE, conftest=conftest)
+    result = run_fake_apart(pytester, SUITE, conftest=conftest)
     assert result.ret
     (stored,) = open_store(pytester.path / ".quant" / "history.db").runs()
     assert sum(stored.counts.values()) == len(TESTS)

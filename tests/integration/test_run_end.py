@@ -33,31 +33,27 @@ def _nodeids(place: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_every_record_is_added_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str) -> None:
+def test_every_record_is_added_once(pytester: pytest.Pytester, workers: str) -> None:
     """One run, every check once, in the order of the tests, by default under the root."""
-    run_fake_apart(pytester, monkeypatch, TWO, "-n", workers)
-    result = run_fake_apart(pytester, monkeypatch, TWO, "-n", workers)
+    run_fake_apart(pytester, TWO, "-n", workers)
+    result = run_fake_apart(pytester, TWO, "-n", workers)
     assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass", "test_it.py::test_fail"]] * 2
     text = result.stdout.str()
     assert text.count("= quant =") == 1
 
 
 @pytest.mark.parametrize("args", [("--quant-no-history",), ("-o", "quant_no_history=true")])
-def test_no_history_adds_nothing(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...]
-) -> None:
+def test_no_history_adds_nothing(pytester: pytest.Pytester, args: tuple[str, ...]) -> None:
     """Neither a file nor a folder is made."""
-    run_fake(pytester, monkeypatch, TWO, *args)
+    run_fake(pytester, TWO, *args)
     assert not (pytester.path / ".quant" / "history.db").exists()
 
 
-def test_a_history_that_cannot_be_written_leaves_the_outcomes(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_history_that_cannot_be_written_leaves_the_outcomes(pytester: pytest.Pytester) -> None:
     """The records stay beside it, and the line names the command that adds them."""
     (pytester.path / "history.db").mkdir()
     source = TWO.split('@mark.quant(output="FAIL")')[0]
-    result = run_fake(pytester, monkeypatch, source, "--quant-history=history.db", "--color=yes")
+    result = run_fake(pytester, source, "--quant-history=history.db", "--color=yes")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
     (line,) = [line for line in result.outlines if "pytest-quant history import" in line]
@@ -66,35 +62,31 @@ def test_a_history_that_cannot_be_written_leaves_the_outcomes(
     assert [record.nodeid for _, records in read_runs(aside) for record in records] == ["test_it.py::test_pass"]
 
 
-def test_git_that_does_not_answer_is_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_that_does_not_answer_is_told(pytester: pytest.Pytester) -> None:
     """Otherwise records without a commit would show only when they are to be compared."""
     folder = pytester.path / ".git"
     folder.mkdir()
     (folder / "HEAD").write_text("junk\n")
-    result = run_fake(pytester, monkeypatch, TWO)
+    result = run_fake(pytester, TWO)
     result.stdout.fnmatch_lines(["*git does not tell the commit of *not a git repository*next: *"])
     folder.rename(pytester.path / "elsewhere")
-    assert "git does not tell" not in run_fake(pytester, monkeypatch, TWO).stdout.str()
+    assert "git does not tell" not in run_fake(pytester, TWO).stdout.str()
 
 
-def test_the_document_is_written_whatever_the_outcome(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_document_is_written_whatever_the_outcome(pytester: pytest.Pytester) -> None:
     """Its folder is made; a run without a check writes an empty list."""
-    run_fake(pytester, monkeypatch, TWO, "--quant-json=out/run.json")
+    run_fake(pytester, TWO, "--quant-json=out/run.json")
     statuses = [check["status"] for check in json.loads((pytester.path / "out/run.json").read_text())["checks"]]
     assert statuses == ["PASS", "FAIL"]
-    run_fake(pytester, monkeypatch, PLAIN, "--quant-json=out/run.json")
+    run_fake(pytester, PLAIN, "--quant-json=out/run.json")
     assert json.loads((pytester.path / "out/run.json").read_text())["checks"] == []
 
 
-def test_a_document_that_cannot_be_written_makes_the_run_fail(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytester) -> None:
     """Whoever reads it must not find an old one and think it new; the history is written all the same."""
     (pytester.path / "file").touch()
     source = TWO.split('@mark.quant(output="FAIL")')[0]
-    result = run_fake(pytester, monkeypatch, source, "--quant-json=file/run.json")
+    result = run_fake(pytester, source, "--quant-json=file/run.json")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["--quant-json: *run.json cannot be written*next: name a file in a writable folder"])
@@ -102,18 +94,16 @@ def test_a_document_that_cannot_be_written_makes_the_run_fail(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
-def test_a_full_disk_is_no_matter_of_rights(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_no_matter_of_rights(pytester: pytest.Pytester) -> None:
     """The next step is to make room."""
-    result = run_fake(pytester, monkeypatch, TWO, "--quant-json=/dev/full")
+    result = run_fake(pytester, TWO, "--quant-json=/dev/full")
     result.stdout.fnmatch_lines(["--quant-json: /dev/full cannot be written: No space left*next: make room on *"])
     with pytest.raises(HistoryError, match="No space left on device") as caught:
         write_baselines(Path("/dev/full"), [])
     assert "make room" in (caught.value.fix or "")
 
 
-def test_a_document_goes_through_a_pipe_or_a_link_and_not_over_a_read_only_file(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_goes_through_a_pipe_or_a_link_and_not_over_a_read_only_file(pytester: pytest.Pytester) -> None:
     """The pipe's reader has it, the link still is one, and the file is as it was, with a fault that says why."""
     pipe, link, kept = (pytester.path / name for name in ("pipe", "link", "kept.json"))
     os.mkfifo(pipe)
@@ -121,22 +111,20 @@ def test_a_document_goes_through_a_pipe_or_a_link_and_not_over_a_read_only_file(
     kept.write_text("{}")
     kept.chmod(0o400)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:  # noqa: S607
-        run_fake(pytester, monkeypatch, TWO, "--quant-json=pipe")
+        run_fake(pytester, TWO, "--quant-json=pipe")
         if not stat.S_ISFIFO(pipe.stat().st_mode):
             reader.kill()
         assert len(json.loads(reader.communicate()[0])["checks"]) == 2
-    run_fake(pytester, monkeypatch, TWO, "--quant-json=link")
+    run_fake(pytester, TWO, "--quant-json=link")
     assert link.is_symlink()
     assert len(json.loads((pytester.path / "target.json").read_text())["checks"]) == 2
-    result = run_fake(pytester, monkeypatch, PLAIN, "--quant-json=kept.json")
+    result = run_fake(pytester, PLAIN, "--quant-json=kept.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["--quant-json: *kept.json cannot be written: it is read-only, mode 0400*"])
     assert kept.read_text() == "{}"
 
 
-def test_a_required_backend_that_no_test_used_makes_the_run_fail(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_required_backend_that_no_test_used_makes_the_run_fail(pytester: pytest.Pytester) -> None:
     """A suite that lost its checks is not green; a part of it may have none, and an unknown name is never right."""
     for args, ret in (
         (("--quant-require=ort",), 1),
@@ -149,13 +137,13 @@ def test_a_required_backend_that_no_test_used_makes_the_run_fail(
         (("--quant-require=ort", "-m", "not slow"), 0),
     ):
         run = run_fake_apart if "-n" in args else run_fake
-        result = run(pytester, monkeypatch, PLAIN, *args)
+        result = run(pytester, PLAIN, *args)
         assert result.ret == ret
         assert ("--quant-require: no test used 'ort'" in result.stdout.str()) is bool(ret)
-    used = run_fake(pytester, monkeypatch, TWO.split('@mark.quant(output="FAIL")')[0], "--quant-require=ort")
+    used = run_fake(pytester, TWO.split('@mark.quant(output="FAIL")')[0], "--quant-require=ort")
     assert used.ret == 0
     for part in ("", "plain"):
-        misspelt = run_fake(pytester, monkeypatch, PLAIN, "-o", "quant_require=otr", "-k", part)
+        misspelt = run_fake(pytester, PLAIN, "-o", "quant_require=otr", "-k", part)
         assert misspelt.ret == 1
         misspelt.stdout.fnmatch_lines(["--quant-require: unknown backend 'otr'; did you mean 'ort'?*"])
 
@@ -167,22 +155,18 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_shard_without_checks_is_no_suite_without_checks(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
-) -> None:
+def test_a_shard_without_checks_is_no_suite_without_checks(pytester: pytest.Pytester, workers: str) -> None:
     """A plugin that takes tests out may say so to nobody; what it leaves need not use a required backend."""
     source = PLAIN + TWO
-    result = run_fake_apart(
-        pytester, monkeypatch, source, "--quant-require=ort", "-n", workers, conftest=CONFTEST + SHARD
-    )
+    result = run_fake_apart(pytester, source, "--quant-require=ort", "-n", workers, conftest=CONFTEST + SHARD)
     result.assert_outcomes(passed=1)
     assert result.ret == 0
 
 
-def test_ctrl_c_keeps_what_was_measured(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_what_was_measured(pytester: pytest.Pytester) -> None:
     """The records so far are written, and the run says that it was interrupted."""
     source = TWO + "\ndef test_stop(): raise KeyboardInterrupt\n"
-    result = run_fake_apart(pytester, monkeypatch, source, "--quant-json=run.json")
+    result = run_fake_apart(pytester, source, "--quant-json=run.json")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 2
     assert len(_nodeids(pytester.path / ".quant" / "history.db")[0]) == 2

@@ -43,40 +43,36 @@ def _plans(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_plan_has_the_noise_of_the_history(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
-) -> None:
+def test_the_plan_has_the_noise_of_the_history(pytester: pytest.Pytester, workers: str) -> None:
     """As the history tells it before the run, for every check, and under xdist too."""
     place = _history(pytester.path)
     expected = session_noise(place, fingerprint().identity, "cpu").sessions.sd
     assert expected > 5 * UNMEASURED.sd
-    result = run_fake_apart(pytester, monkeypatch, ONE, "-n", workers)
+    result = run_fake_apart(pytester, ONE, "-n", workers)
     result.assert_outcomes(passed=2)
     assert _plans(pytester.path) == [repr(expected)] * 2
 
 
-def test_without_a_history_the_plan_has_the_default(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_history_the_plan_has_the_default(pytester: pytest.Pytester) -> None:
     """Nothing is read where it is turned off, and nothing is said."""
     _history(pytester.path)
-    result = run_fake(pytester, monkeypatch, ONE, "--quant-no-history")
+    result = run_fake(pytester, ONE, "--quant-no-history")
     assert _plans(pytester.path) == [repr(UNMEASURED.sd)] * 2
     assert "noise of this runner" not in output(result)
 
 
-def test_a_run_without_latency_reads_nothing(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_latency_reads_nothing(pytester: pytest.Pytester) -> None:
     """It has no plan."""
     (pytester.path / "history.db").write_text("no database")
-    result = run_fake(pytester, monkeypatch, ONE, "--quant-no-latency", "--quant-history=history.db")
+    result = run_fake(pytester, ONE, "--quant-no-latency", "--quant-history=history.db")
     assert _plans(pytester.path) == ["None"] * 2
     assert "noise of this runner" not in output(result)
 
 
-def test_a_history_that_cannot_be_read_changes_nothing_but_a_note(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_history_that_cannot_be_read_changes_nothing_but_a_note(pytester: pytest.Pytester) -> None:
     """Once for the process: the tests keep their outcomes."""
     (pytester.path / "history.db").write_text("no database")
-    result = run_fake_apart(pytester, monkeypatch, ONE, "--quant-history=history.db")
+    result = run_fake_apart(pytester, ONE, "--quant-history=history.db")
     result.assert_outcomes(passed=2)
     assert _plans(pytester.path) == [repr(UNMEASURED.sd)] * 2
     notes = [line for line in result.outlines if "noise of this runner" in line]
