@@ -143,6 +143,11 @@ def run_fake(pytester: pytest.Pytester, source: str, *args: str, conftest: str =
 def run_fake_apart(pytester: pytest.Pytester, source: str, *args: str, conftest: str = CONFTEST) -> pytest.RunResult:
     """Do the same in processes of their own: for workers, for Ctrl-C, and for what is written past pytest."""
     write_fake(pytester.path, source, conftest)
+    return run_apart(pytester, *args)
+
+
+def run_apart(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """Run what is there with the fake session, in processes of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", *args)

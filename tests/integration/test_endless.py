@@ -1,4 +1,4 @@
-"""What would never end has an end, and a message that names it."""
+"""A long step is shown, and what would never end has an end, with a message that names it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
+from pytest_quant.plugin.console import open_console
+from tests.integration.fake_session import run_fake_apart
 from tests.integration.projects import output, run_project_apart, write_project
 from tests.integration.test_interruptions import install_backend
 from tests.support import models
@@ -109,4 +111,29 @@ def test_a_build_that_never_ends_ends_the_process(pytester: pytest.Pytester, mon
     assert "did not end within 5 s" in output(result)
     assert checks == []
     result, _ = run_project_apart(pytester, "-k", "ort-int8")
-    assert "1 finished check of 1 run that was killed has been added to the history" in output(result)
+    assert "1 check of 1 run that did not end well added to the history" in output(result)
+
+
+SLOW = "@mark.quant(output='slow')\ndef test_slow():\n    print('captured')\n\ndef test_next(): pass\n"
+
+
+@pytest.mark.parametrize("args", [(), ("-v",), ("--capture=sys",), ("-s",), ("-n", "2")])
+def test_a_long_step_is_shown_on_a_line_of_its_own(pytester: pytest.Pytester, args: tuple[str, ...]) -> None:
+    """Before the outcome of its test, whatever captures and whoever works; what the test prints stays captured."""
+    result = run_fake_apart(pytester, SLOW, *args)
+    result.assert_outcomes(passed=2)
+    printed = result.errlines if "-n" in args else result.outlines
+    shown = [line for line in printed if "quant: building slowly" in line]
+    assert shown[0] == "quant: building slowly ..."
+    assert shown[1].startswith("quant: building slowly: done after ")
+    assert ("captured" in result.stdout.str()) is ("-s" in args)
+    if "-v" in args:
+        result.stdout.fnmatch_lines(["quant: building slowly: done*", "test_it.py::test_slow PASSED*"])
+
+
+def test_without_a_terminal_nothing_is_shown(pytester: pytest.Pytester, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whoever turns pytest's output off gets none of ours."""
+    open_console(pytester.parseconfigure("-p", "no:terminal"))("hidden")
+    assert "hidden" not in "".join(capfd.readouterr())
+    open_console(pytester.parseconfigure())("shown")
+    assert "shown" in "".join(capfd.readouterr())

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.integration.fake_session import CONFTEST, run_fake
+from tests.integration.fake_session import CONFTEST, run_apart, run_fake, write_fake
 from tests.support import models
 
 _BARE = "import pytest\n"
@@ -67,9 +67,9 @@ def test_models_and_data_by_fixture_by_the_test_and_by_the_root(pytester: pytest
     pytester.mkdir("models")
     for file in (folder / "beside.onnx", pytester.path / "models" / "root.onnx", pytester.path / "beside.onnx"):
         file.touch()
-    run_fake(pytester, MODELS)
+    write_fake(pytester.path, MODELS)
     (pytester.path / "test_it.py").rename(folder / "test_it.py")
-    result = pytester.runpytest_subprocess("-p", "tests.integration.fake_session", "--rootdir=.", "tests")
+    result = run_apart(pytester, "--rootdir=.", "tests")
     result.assert_outcomes(passed=4, errors=3)
     result.stdout.fnmatch_lines(
         [

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.history import open_store
-from tests.integration.fake_session import PLUGIN, run_fake_apart, write_fake
+from tests.integration.fake_session import PLUGIN, run_apart, run_fake_apart, write_fake
+from tests.support.example import ROOT
 
 GIVE_UP_S = 300.0
 FINISHED = ["test_it.py::test_one", "test_it.py::test_two"]
@@ -45,6 +46,7 @@ def _under_way(pytester: pytest.Pytester, *args: str) -> Iterator[subprocess.Pop
     with subprocess.Popen(
         command,
         cwd=pytester.path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -74,11 +76,9 @@ def _stored(folder: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_what_a_killed_run_had_finished_is_added_by_the_next(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
-) -> None:
+def test_what_a_killed_run_had_finished_is_added_by_the_next(pytester: pytest.Pytester, workers: str) -> None:
     """Once, as a run of its own, and the next run says so; a third one finds nothing."""
-    with _under_way(pytester, monkeypatch, "-n", workers) as process:
+    with _under_way(pytester, "-n", workers) as process:
         os.killpg(process.pid, signal.SIGKILL)
     assert not (pytester.path / ".quant/history.db").exists()
     one = "@mark.quant(output='PASS')\ndef test_next(): pass\n"
@@ -90,16 +90,14 @@ def test_what_a_killed_run_had_finished_is_added_by_the_next(
     assert stored == [["test_it.py::test_next"], ["test_it.py::test_next"], FINISHED]
 
 
-def test_a_run_beside_it_leaves_the_checks_of_a_live_one_alone(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_beside_it_leaves_the_checks_of_a_live_one_alone(pytester: pytest.Pytester) -> None:
     """Both runs have their own in the end."""
-    with _under_way(pytester, monkeypatch) as process:
+    with _under_way(pytester) as process:
         (pytester.path / "beside").mkdir()
         (pytester.path / "beside" / "test_beside.py").write_text(
             "from pytest import mark\n@mark.quant(output='PASS')\ndef test_beside(): pass\n"
         )
-        beside = pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", "beside")
+        beside = run_apart(pytester, "beside")
         beside.assert_outcomes(passed=1)
         (pytester.path / "go").touch()
         process.communicate(timeout=600)

@@ -52,7 +52,7 @@ def test_marks_on_functions_classes_modules_and_parameters(pytester: pytest.Pyte
     }
 
 
-def test_a_mark_on_one_parameter_checks_that_one(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_on_one_parameter_checks_that_one(pytester: pytest.Pytester) -> None:
     """The other cases are plain tests; a parametrized fixture may carry the mark too."""
     source = """
 @mark.parametrize("x", [1, pytest.param(2, marks=mark.quant(model="other"))])
@@ -68,7 +68,6 @@ def other(): return "other.onnx"
 """
     result = run_fake(
         pytester,
-        monkeypatch,
         source,
         "--quant-json=run.json",
         conftest=CONFTEST.split("@pytest.fixture")[0] + "@pytest.fixture\ndef quant_data(): return ([1.0], [0])\n",
@@ -186,3 +185,23 @@ def test_the_authors_function_is_left_as_it_was(pytester: pytest.Pytester, monke
     result = run_fake(pytester, source, "--quant-json=run.json", f"--rootdir={pytester.path}")
     result.assert_outcomes(passed=2)
     assert _statuses(pytester) == {"test_shared": "PASS"}
+
+
+def test_a_fixture_with_parameters_may_give_the_model(pytester: pytest.Pytester) -> None:
+    """A parametrized fixture, pytest's own way to write several models works beside our lists."""
+    conftest = CONFTEST.replace(
+        '@pytest.fixture\ndef quant_model():\n    return "model.onnx"',
+        "@pytest.fixture(params=['a.onnx', 'b.onnx'])\ndef quant_model(request):\n    return request.param\n\n"
+        "@pytest.fixture(params=['c.onnx', 'd.onnx'])\ndef nets(request):\n    return request.param",
+    )
+    source = """
+@mark.quant(scheme=["static", "dynamic"])
+def test_default(): pass
+
+@mark.quant(model="nets")
+def test_named(): pass
+"""
+    result = run_fake(pytester, source, "--quant-json=run.json", conftest=conftest)
+    result.assert_outcomes(passed=6)
+    checks = json.loads((pytester.path / "run.json").read_text())["checks"]
+    assert sorted(check["model"] for check in checks) == ["a", "a", "b", "b", "c", "d"]

@@ -44,17 +44,6 @@ def commands(result: pytest.RunResult) -> list[str]:
     return [line for line in output(result).splitlines() if re.match(r"\s*::|.*##\w*\[", line)]
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_run_is_a_file_of_markdown(pytester: pytest.Pytester, workers: str) -> None:
-    """The marker, the verdict, the row of the broken check; under xdist, too, and in a folder that is made for it."""
-    result = run_fake_apart(pytester, TWO, MARKDOWN, "-n", workers)
-    lines = written(pytester)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert lines[:2] == ["<!-- pytest-quant comment -->", "**FAIL: 2 checks: 1 PASS, 1 FAIL**"]
-    (row,) = [line for line in lines if line.startswith("| **")]
-    assert row.startswith("| **FAIL** | test_it.py::test_fail model ort-int8-static | max_drop | 1.0 | 2 |")
-
-
 OUTCOMES = {
     "fine": (FINE, (), 0, "**PASS: 1 check: 1 PASS**"),
     "no mark": (PLAIN, (), 0, "**PASS: no checks**"),
@@ -115,22 +104,29 @@ def test_what_fails_a_run_beside_its_checks_is_told(pytester: pytest.Pytester) -
 
 
 def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its base, its headline and its rows."""
+    """Its base, its headline and its rows, as on the terminal; after ``-x`` no test of the base is called gone."""
     without_ci(monkeypatch)
     repository = make_repository(pytester.path)
     repository.commit("1")
     run_fake(pytester, TWO.replace('"FAIL"', '"PASS"'))
     repository.git("checkout", "-b", "topic")
     repository.commit("2")
-    result = run_fake(pytester, TWO, "--quant-compare", MARKDOWN)
+    result = run_fake_apart(pytester, TWO, "--quant-compare", MARKDOWN, "-n", "2")
+    fork = repository.git("rev-parse", "main")
+    result.stdout.fnmatch_lines(["*= quant =*", "*- quant compare -*", f"base {fork[:12]}: merge base with main"])
     lines = written(pytester)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert lines[1].startswith("**FAIL: 2 checks: 1 PASS, 1 FAIL; REGRESSION: 1 regression")
-    assert f"base {repository.git('rev-parse', 'main')[:12]}: merge base with main" in lines
+    assert f"base {fork[:12]}: merge base with main" in lines
     assert any(line.startswith("| **regression** | test_it.py::test_fail") for line in lines)
     assert "rows regressed" not in "\n".join(lines)
-    run_fake(pytester, FINE, "--quant-compare", MARKDOWN)
+    result = run_fake(pytester, FINE, "--quant-compare", MARKDOWN)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "--quant-compare: 1 tests of the base are gone" in output(result)
     assert any("1 tests of the base are gone; pytest-quant accept" in line for line in written(pytester))
+    stopped = run_fake(pytester, TWO.replace('"PASS"', '"FAIL"'), "--quant-compare", "-x")
+    assert "not every test ran" in output(stopped)
+    assert "are gone" not in output(stopped)
 
 
 def test_the_summary_of_a_step_gets_the_same(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,9 @@
-"""The hook ``pytest_quant_record``: once for each check, when all is written, and never in the way. A fake session."""
+"""The hook ``pytest_quant_record`` is never in the way. The session is a fake."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from pytest_quant import Record
 from pytest_quant.history import open_store
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 
@@ -25,45 +21,6 @@ def test_unavailable(): pass
 def test_broken(): pass
 """
 TESTS = [("test_pass", "PASS"), ("test_fail", "FAIL"), ("test_unavailable", "UNAVAILABLE"), ("test_broken", "ERROR")]
-
-NOTING = (
-    CONFTEST
-    + """
-import json
-from pathlib import Path
-from pytest_quant import Record
-from pytest_quant.history import open_store
-
-def pytest_quant_record(record, run, config):
-    assert type(record) is Record
-    kept = [one.run.id for one in open_store(".quant/history.db").runs()]
-    seen = {
-        "test": record.nodeid.split("::")[1],
-        "status": record.status.value,
-        "worker": hasattr(config, "workerinput"),
-        "kept": run.id in kept and Path("run.json").exists(),
-    }
-    with open("seen.jsonl", "a") as file:
-        print(json.dumps(seen), file=file)
-"""
-)
-
-
-def seen(folder: Path) -> list[dict[str, object]]:
-    """Return what the hook was called with, call by call."""
-    file = folder / "seen.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_each_check_is_told_once_when_all_is_written(pytester: pytest.Pytester, workers: str) -> None:
-    """In the controlling process, in the order of the tests, with the checks that could not be measured."""
-    result = run_fake_apart(pytester, SUITE, "-n", workers, "--quant-json=run.json", conftest=NOTING)
-    result.assert_outcomes(passed=1, failed=1, skipped=1, errors=1)
-    assert [(one["test"], one["status"]) for one in seen(pytester.path)] == TESTS
-    assert {one["worker"] for one in seen(pytester.path)} == {False}
-    assert {one["kept"] for one in seen(pytester.path)} == {True}
-    assert "pytest_quant_record" not in result.stdout.str()
 
 
 def test_an_implementation_takes_what_it_names(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +102,3 @@ def test_ctrl_c_in_it_ends_the_run(pytester: pytest.Pytester) -> None:
     assert result.ret
     (stored,) = open_store(pytester.path / ".quant" / "history.db").runs()
     assert sum(stored.counts.values()) == len(TESTS)
-
-
-def test_the_record_is_public() -> None:
-    """It is imported from the package, as the documentation says."""
-    assert Record.__module__ == "pytest_quant.record.record"

@@ -1,4 +1,4 @@
-"""What a run leaves: one history, one document, one section, and nothing without a mark. The session is a fake."""
+"""What a run leaves when something is in its way: history, document, page and exit code. The session is a fake."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import write_baselines
 from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
+from tests.integration.projects import run_project, write_project
+from tests.support import models
+from tests.support.pages import figures_of, numbers_of, words_of
 
 TWO = """
 @mark.quant(output="PASS")
@@ -30,23 +33,6 @@ def _nodeids(place: Path) -> list[list[str]]:
     """Return the node ids of each run in the history, the newest run first."""
     store = open_store(place)
     return [[record.nodeid for record in store.records(stored.run.id)] for stored in store.runs()]
-
-
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_every_record_is_added_once(pytester: pytest.Pytester, workers: str) -> None:
-    """One run, every check once, in the order of the tests, by default under the root."""
-    run_fake_apart(pytester, TWO, "-n", workers)
-    result = run_fake_apart(pytester, TWO, "-n", workers)
-    assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass", "test_it.py::test_fail"]] * 2
-    text = result.stdout.str()
-    assert text.count("= quant =") == 1
-
-
-@pytest.mark.parametrize("args", [("--quant-no-history",), ("-o", "quant_no_history=true")])
-def test_no_history_adds_nothing(pytester: pytest.Pytester, args: tuple[str, ...]) -> None:
-    """Neither a file nor a folder is made."""
-    run_fake(pytester, TWO, *args)
-    assert not (pytester.path / ".quant" / "history.db").exists()
 
 
 def test_a_history_that_cannot_be_written_leaves_the_outcomes(pytester: pytest.Pytester) -> None:
@@ -74,12 +60,14 @@ def test_git_that_does_not_answer_is_told(pytester: pytest.Pytester) -> None:
 
 
 def test_the_document_is_written_whatever_the_outcome(pytester: pytest.Pytester) -> None:
-    """Its folder is made; a run without a check writes an empty list."""
+    """Its folder is made; a run without a check writes an empty list and a page that says so, over older ones."""
     run_fake(pytester, TWO, "--quant-json=out/run.json")
     statuses = [check["status"] for check in json.loads((pytester.path / "out/run.json").read_text())["checks"]]
     assert statuses == ["PASS", "FAIL"]
-    run_fake(pytester, PLAIN, "--quant-json=out/run.json")
+    (pytester.path / "page.html").write_text("old")
+    run_fake(pytester, PLAIN, "--quant-json=out/run.json", "--quant-html=page.html")
     assert json.loads((pytester.path / "out/run.json").read_text())["checks"] == []
+    assert "No test with a quant mark ran." in words_of((pytester.path / "page.html").read_text("utf-8"))
 
 
 def test_a_document_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytester) -> None:
@@ -170,3 +158,67 @@ def test_ctrl_c_keeps_what_was_measured(pytester: pytest.Pytester) -> None:
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 2
     assert len(_nodeids(pytester.path / ".quant" / "history.db")[0]) == 2
+
+
+@pytest.mark.parametrize("option", ["--quant-html=file/page.html", "--quant-html=/dev/full"])
+def test_a_page_that_cannot_be_written_loses_no_record(pytester: pytest.Pytester, option: str) -> None:
+    """The line is red and has the next step; JSON and history are written, the table is printed, the run fails."""
+    if not Path("/dev/full").exists() and "full" in option:
+        pytest.skip("Linux has a device that is always full")
+    (pytester.path / "file").touch()
+    source = TWO.split('@mark.quant(output="FAIL")')[0]
+    result = run_fake(pytester, source, option, "--quant-json=run.json", "--color=yes")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (line,) = [line for line in result.outlines if "--quant-html" in line]
+    assert line.startswith("\x1b[31m")
+    assert "cannot be written" in line
+    assert "next: " in line
+    assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass"]]
+    assert [check["nodeid"] for check in json.loads((pytester.path / "run.json").read_text())["checks"]] == [
+        "test_it.py::test_pass"
+    ]
+    assert "1 check: 1 PASS" in result.stdout.str()
+
+
+def test_the_history_is_on_the_page_and_its_absence_is_told(pytester: pytest.Pytester) -> None:
+    """Of the run itself too, which is in it by then; turned off or damaged, the page is written all the same."""
+    for _ in range(2):
+        run_fake(pytester, TWO, "--quant-html=page.html")
+    said = words_of((pytester.path / "page.html").read_text("utf-8"))
+    assert "4 points of 2 series" in said
+    (pytester.path / ".quant" / "history.db").unlink()
+    run_fake(pytester, TWO, "--quant-html=page.html", "--quant-no-history")
+    assert not (pytester.path / ".quant" / "history.db").exists()
+    assert "The history is turned off." in words_of((pytester.path / "page.html").read_text("utf-8"))
+    (pytester.path / ".quant" / "history.db").write_bytes(b"damaged " * 1000)
+    run_fake(pytester, TWO, "--quant-html=page.html")
+    assert "The history cannot be read" in words_of((pytester.path / "page.html").read_text("utf-8"))
+
+
+def test_the_figures_of_a_real_run_are_those_of_its_document(pytester: pytest.Pytester) -> None:
+    """Measured by an engine, written to both files, read back from both."""
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester)
+    _, checks = run_project(pytester, "--quant-html=page.html")
+    figures = figures_of((pytester.path / "page.html").read_text("utf-8"))
+    accuracy = checks[0]["accuracy"]
+    assert {figure.value for figure in figures} >= {accuracy["candidate"], accuracy["drop"]}
+    for figure in figures:
+        assert figure.value in numbers_of(checks[figure.check]), figure
+
+
+def test_a_compared_run_shows_its_comparison(pytester: pytest.Pytester) -> None:
+    """Or why there is none, in a folder without git."""
+    run_fake(pytester, TWO, "--quant-html=page.html", "--quant-compare")
+    assert "--quant-compare: " in words_of((pytester.path / "page.html").read_text("utf-8"))
+    run_fake(pytester, TWO, "--quant-html=page.html")
+    said = words_of((pytester.path / "page.html").read_text("utf-8"))
+    assert "This run was not compared with another commit." in said
+    assert "pytest --quant-compare --quant-html FILE" in said
+
+
+def test_a_run_without_the_option_loads_no_templates(pytester: pytest.Pytester) -> None:
+    """What makes pages is imported where one is made."""
+    looked = "import sys\n\ndef test_none(): assert not {'jinja2', 'pytest_quant.report.page'} & set(sys.modules)\n"
+    run_fake_apart(pytester, TWO + looked).assert_outcomes(failed=1, passed=2)
