@@ -23,7 +23,7 @@ import click
 import pytest
 
 import pytest_quant
-from pytest_quant import pull_request_comment as posting
+from pytest_quant.cli import comment as posting
 from pytest_quant.cli import main as main_command
 from pytest_quant.environment import revision
 from pytest_quant.marks.keys import KEYS

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pytest_quant.backends.readback import LayerTime, Role
 from pytest_quant.diagnose.layers import align
@@ -23,9 +24,8 @@ from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.layers import layers_text
-from pytest_quant.report.page.assemble import Sources, assemble
-from pytest_quant.report.page.render import one_file
-from pytest_quant.report.pull_request import Outcomes, comparison_comment, run_comment
+from pytest_quant.report.page.render import page_html
+from pytest_quant.report.pull_request import comparison_comment, run_comment
 from pytest_quant.report.selftest import held_line, selftest_page
 from pytest_quant.report.summary import summary, table
 from pytest_quant.result import (
@@ -129,20 +129,20 @@ def _comparison_texts() -> str:
 
 def _comments() -> str:
     broken, fine, absent = named(a_record(), a_pass(), unavailable())
-    failed = Outcomes(failed=True, broken=frozenset([broken.nodeid]))
+    failed: dict[str, Any] = {"failed": True, "broken": [broken.nodeid]}
     slow = Verdict("max_slowdown", 3, 7.5, Status.FAIL, "slowdown 7.50 % lies above 3 %")
     error = replace(absent, status=Status.ERROR)
-    in_body = Outcomes(failed=True, broken=frozenset([fine.nodeid, error.nodeid]))
+    in_body = [fine.nodeid, error.nodeid]
     found = _comparisons()
     return _chapters(
         {
-            "a failure": run_comment(RUN, [broken, fine, absent], failed, faults=["--quant-json: /x is full"]),
-            "a limit without a sentence": run_comment(RUN, [replace(broken, verdicts=(slow,))], failed),
-            "an error, and a test that fails itself": run_comment(RUN, [error, fine], in_body),
-            "a failure and a regression": run_comment(RUN, [broken, fine], failed, [found["a regression"]]),
-            "a regression alone": run_comment(RUN, [fine], Outcomes(failed=True), [found["a regression"]]),
-            "an expected failure": run_comment(RUN, [broken], Outcomes(expected=frozenset([broken.nodeid]))),
-            "no checks": run_comment(None, [], Outcomes()),
+            "a failure": run_comment(RUN, [broken, fine, absent], **failed, faults=["--quant-json: /x is full"]),
+            "a limit without a sentence": run_comment(RUN, [replace(broken, verdicts=(slow,))], **failed),
+            "an error, and a test that fails itself": run_comment(RUN, [error, fine], failed=True, broken=in_body),
+            "a failure and a regression": run_comment(RUN, [broken, fine], **failed, compared=[found["a regression"]]),
+            "a regression alone": run_comment(RUN, [fine], failed=True, compared=[found["a regression"]]),
+            "an expected failure": run_comment(RUN, [broken], expected=[broken.nodeid]),
+            "no checks": run_comment(None, []),
             **{
                 f"a comparison: {name}": comparison_comment(found[name])
                 for name in ("a regression", "no base", "nothing")
@@ -168,17 +168,20 @@ def _pages() -> str:
     records = named(with_launches(a_record()), *(failed[name] for name in _OPENED), replace(a_pass(), verdicts=()))
     # The instruction set is that of the machine that builds the records.
     checks = tuple(StoredCheck(RUN, replace(record, isa="avx2")) for record in records)
-    found = sources()
-    of_sources = tuple(replace(check, record=replace(check.record, isa="avx2")) for check in found.checks[:4])
-    empty = Sources((), runs=(RUN,), why_not_compared="not compared", why_no_history="The history is turned off.")
+    known = sources()
+    some = [replace(check, record=replace(check.record, isa="avx2")) for check in known["checks"][:4]]
     screens = {
-        "everything": replace(found, checks=of_sources),
-        "checks of all kinds": Sources(checks),
-        "nothing": replace(empty, next_step="pytest-quant compare"),
+        "everything": page_html(**known | {"checks": some}),
+        "checks of all kinds": page_html(checks),
+        "nothing": page_html(
+            [],
+            runs=(RUN,),
+            why_not_compared="not compared",
+            why_no_history="The history is turned off.",
+            next_step="pytest-quant compare",
+        ),
     }
-    return _chapters(
-        {name: "\n".join(lines_of(one_file(assemble(screen)).decode())) for name, screen in screens.items()}
-    )
+    return _chapters({name: "\n".join(lines_of(screen.decode())) for name, screen in screens.items()})
 
 
 def _layer(name: str, op: str, precision: str, ms: float | None, *nodes: str, role: Role = "compute") -> LayerTime:

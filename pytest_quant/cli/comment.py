@@ -1,31 +1,77 @@
-"""``pytest-quant comment``: post a report as the comment of a pull request, or update the one that is there."""
+"""``pytest-quant comment``: one comment of a pull request that is kept up to date, by PyGithub or by python-gitlab.
+
+It is found again by its first line. Requests that only read are repeated where a server is busy; one that writes is
+sent once, because a second one could post the comment twice.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
 from pytest_quant.cli.common import say
-from pytest_quant.errors import UsageError
-from pytest_quant.pull_request_comment import (
-    GITHUB_API,
-    GITHUB_TOKENS,
-    GITLAB_API,
-    GITLAB_TOKEN,
-    HOW_TO_WRITE_NOTES,
-    GitHub,
-    GitLab,
-    find,
-    named,
-    number_on_github,
-    post,
-)
+from pytest_quant.environment import ci_pull_request
+from pytest_quant.errors import ForgeError, UsageError
+from pytest_quant.printable import HIDDEN
 
+GITHUB_API, GITLAB_API = "https://api.github.com", "https://gitlab.com/api/v4"
+GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
+GITLAB_TOKEN = "GITLAB_TOKEN"  # nosec B105 # noqa: S105 - the name of a variable
+
+_BEGINNING = "<!-- pytest-quant "
+"""Of the first line of every comment of ours, which anybody may copy."""
+
+_MARKER = re.compile(r"<!-- pytest-quant (?P<what>[\w.-]+(?: [\w.-]+)*) -->")
+_PER_PAGE, _TIMEOUT_S, _RETRIES, _LONGEST_WAIT_S = 100, 30, 3, 120.0
 _MAX_CHARACTERS = 1_000_000
+_MOST_SHOWN = 300
+_TOO_MANY = 429
+"""The first of the statuses that may pass."""
+
+_ACCESS = (
+    "make a project access token with the role Developer and the scope api, and give it to the job as the masked "
+    "variable GITLAB_TOKEN"
+)
+_API = "is --api right, and may this runner reach it? A proxy or the page of a login may have answered in its place"
+_ADVICE: Mapping[str, Mapping[int, str]] = {
+    "github": {
+        401: "the token is wrong or has expired: give the job GITHUB_TOKEN: ${{ github.token }} under env",
+        403: "the token may not write: give the job 'permissions: pull-requests: write'. For a pull request from a "
+        "fork it may only read, whatever the job asks for: let a second workflow, on workflow_run, post the file that "
+        "this one has uploaded, or read the summary of the step",
+        404: "no such pull request, or the token does not see the repository: look at --repository and --number",
+        410: "comments are turned off there",
+    },
+    "gitlab": {
+        401: f"the token is wrong or has expired: {_ACCESS}",
+        403: f"the token may not write here; its scope must be api: {_ACCESS}. A job of a fork does not get "
+        "variables of this project: run the pipeline of its merge request here",
+        404: "no such merge request, or the token does not see the project: look at --repository and --number",
+    },
+}
+
+
+class PullRequest(NamedTuple):
+    """The comments of a request that the owner of the token has written, and what writes one.
+
+    Attributes
+    ----------
+    own : as the library has them; each has an `id` and a `body`.
+    create : posts a text and returns the address of the comment; empty on GitLab, which does not tell it.
+    edit : replaces the body of a comment, and returns the same.
+    """
+
+    own: Iterator[Any]
+    create: Callable[[str], str]
+    edit: Callable[[Any, str], str]
 
 
 @click.command()
@@ -58,16 +104,47 @@ def comment(
       pytest-quant comment --github quant.md --repository me/models --number 12 --dry-run
     """  # noqa: D301 - click reads a backspace
     text = named(_read(file), name)
-    kind = forge or _kind(os.environ)
-    of_kind = _github if kind == "github" else _gitlab
-    request = of_kind(os.environ, repository, number, api)
-    if dry_run:
-        there = find(request, text)
-        what = "a new comment would be posted" if there is None else f"comment {there.id} would be updated"
-        say(f"{request.where}: {what}, with {len(text)} characters; nothing was written")
-        return
-    done, address = post(request, text)
-    say(f"{request.where}: the comment is {done}{f': {address}' if address else ''}")
+    kind = forge or _kind_of_ci(os.environ)
+    on_github = kind == "github"
+    address, token = (_github_access if on_github else _gitlab_access)(os.environ, api)
+    where, which = _request(os.environ, repository, number, on_github=on_github)
+    said = f"{where}, {'pull' if on_github else 'merge'} request {which}"
+    with _refusals(address, token, _ADVICE[kind]):
+        request = (open_github if on_github else open_gitlab)(address, token, where, which)
+        own = find(request, text)
+        if dry_run:
+            what = "a new comment would be posted" if own is None else f"comment {own.id} would be updated"
+            say(f"{said}: {what}, with {len(text)} characters; nothing was written")
+            return
+        link = request.create(text) if own is None else request.edit(own, text)
+    say(f"{said}: the comment is {'posted' if own is None else 'updated'}{f': {link}' if link else ''}")
+
+
+def named(text: str, name: str) -> str:
+    """Return a comment whose first line has `name` too, so that several jobs each keep a comment of their own.
+
+    Parameters
+    ----------
+    text : as ``--quant-markdown`` or ``pytest-quant compare --markdown`` writes it.
+    name : letters, digits, points, dashes; empty for the comment without a name.
+
+    Raises
+    ------
+    UsageError : the text does not begin as they do, or it is no name.
+    """
+    first, _, rest = text.lstrip("\ufeff").partition("\n")
+    marker = _MARKER.fullmatch(first.strip())
+    if marker is None:
+        raise UsageError(
+            "this is no comment of pytest-quant: its first line is not the one by which it is found again",
+            value=first[:80] or "an empty file",
+            fix="write it with: pytest --quant-markdown FILE, or: pytest-quant compare --markdown",
+        )
+    if name and not re.fullmatch(r"[\w.-]+", name):
+        raise UsageError(
+            "--name is no name", value=name, allowed="letters, digits, points and dashes", fix="--name gpu"
+        )
+    return f"<!-- pytest-quant {marker['what']}{f' {name}' if name else ''} -->\n{rest}"
 
 
 def _read(file: Path) -> str:
@@ -81,15 +158,15 @@ def _read(file: Path) -> str:
     return text
 
 
-def _kind(environ: Mapping[str, str]) -> str:
-    """Return the forge whose CI this is."""
+def _kind_of_ci(environ: Mapping[str, str]) -> str:
     kinds = [kind for kind, variable in (("github", "GITHUB_ACTIONS"), ("gitlab", "GITLAB_CI")) if variable in environ]
     if len(kinds) != 1:
         raise UsageError("this is neither a job of GitHub nor of GitLab", fix="write --github or --gitlab")
     return kinds[0]
 
 
-def _github(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> GitHub:
+def _github_access(environ: Mapping[str, str], api: str | None) -> tuple[str, str]:
+    """Return the address of the API, and a token."""
     token = next((environ[name].strip() for name in GITHUB_TOKENS if environ.get(name, "").strip()), "")
     if not token:
         raise UsageError(
@@ -97,32 +174,158 @@ def _github(environ: Mapping[str, str], repository: str | None, number: int | No
             allowed=" or ".join(GITHUB_TOKENS),
             fix="env: GITHUB_TOKEN: ${{ github.token }}",
         )
-    where = repository or environ.get("GITHUB_REPOSITORY")
-    address = api or environ.get("GITHUB_API_URL") or GITHUB_API
-    return GitHub(address, token, *_of_ci(where, number or number_on_github(environ), "pull"))
+    return _checked(api or environ.get("GITHUB_API_URL") or GITHUB_API, token)
 
 
-def _gitlab(environ: Mapping[str, str], repository: str | None, number: int | None, api: str | None) -> GitLab:
+def _gitlab_access(environ: Mapping[str, str], api: str | None) -> tuple[str, str]:
+    """Return the address of the API, and a token."""
     token = environ.get(GITLAB_TOKEN, "").strip()
     if not token:
         raise UsageError(
             "there is no token of GitLab",
             allowed=f"{GITLAB_TOKEN}; CI_JOB_TOKEN may neither read nor write comments",
-            fix=HOW_TO_WRITE_NOTES,
+            fix=_ACCESS,
         )
-    of_ci = environ.get("CI_MERGE_REQUEST_IID", "")
-    which = number or (int(of_ci) if of_ci.isdecimal() else None)
-    where = repository or environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID")
-    address = api or environ.get("CI_API_V4_URL") or GITLAB_API
-    return GitLab(address, token, *_of_ci(where, which, "merge"))
+    return _checked(api or environ.get("CI_API_V4_URL") or GITLAB_API, token)
 
 
-def _of_ci(repository: str | None, number: int | None, kind: str) -> tuple[str, int]:
-    if not repository:
+def _checked(api: str, token: str) -> tuple[str, str]:
+    # An address with a password, or a token with a line break, would come back in messages of the libraries.
+    if not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", api):
+        raise UsageError("--api is no address of an API", allowed="https://..., without a name or a password in it")
+    if not re.fullmatch(r"[\x21-\x7e]+", token):
+        raise UsageError("the token has characters that no token has", fix="set the variable anew, without blanks")
+    return api.rstrip("/"), token
+
+
+def _request(
+    environ: Mapping[str, str], repository: str | None, number: int | None, *, on_github: bool
+) -> tuple[str, int]:
+    """Return the repository and the number of the request, those of options or else those that CI tells."""
+    if on_github:
+        where = repository or environ.get("GITHUB_REPOSITORY")
+        which = number or number_on_github(environ)
+    else:
+        where = repository or environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID")
+        of_ci = environ.get("CI_MERGE_REQUEST_IID", "")
+        which = number or (int(of_ci) if of_ci.isdecimal() else None)
+    if not where:
         raise UsageError("CI does not tell the repository", fix="write --repository owner/name")
-    if number is None:
+    if on_github and not re.fullmatch(r"[\w-]+/(?!\.{1,2}$)[\w.-]+", where, re.ASCII):
+        raise UsageError("this is no repository of GitHub", value=where, allowed="owner/name")
+    if which is None:
+        kind = "pull" if on_github else "merge"
         raise UsageError(
             f"CI does not say that this is for a {kind} request",
             fix=f"run it in the pipeline of a {kind} request, or write --number N",
         )
-    return repository, number
+    return where, which
+
+
+def number_on_github(environ: Mapping[str, str]) -> int | None:
+    """Return the pull request that a job of GitHub Actions is about, from its ref or from what started it."""
+    of_ref = ci_pull_request({"GITHUB_REF": environ.get("GITHUB_REF", "")})
+    if of_ref is not None:
+        return int(of_ref)
+    try:
+        event = json.loads(Path(environ.get("GITHUB_EVENT_PATH", "")).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    of_run = event.get("workflow_run", {}).get("pull_requests") or []
+    numbers = (part.get("number") for part in (event.get("pull_request", {}), event.get("issue", {}), event, *of_run))
+    return next((number for number in numbers if isinstance(number, int)), None)
+
+
+def find(request: PullRequest, text: str) -> Any | None:
+    """Return the first own comment with the first line of `text`."""
+    first_line = text.partition("\n")[0]
+    return next((comment for comment in request.own if comment.body.splitlines()[:1] == [first_line]), None)
+
+
+def open_github(api: str, token: str, repository: str, number: int) -> PullRequest:
+    """Return a pull request on GitHub, whose comments are those of the issue with its number."""
+    import github
+
+    client = github.Github(
+        base_url=api,
+        auth=github.Auth.Token(token),
+        timeout=_TIMEOUT_S,
+        user_agent="pytest-quant",
+        per_page=_PER_PAGE,
+        retry=github.GithubRetry(total=_RETRIES, allowed_methods={"GET"}, max_rate_limit_wait=_LONGEST_WAIT_S),
+        lazy=True,
+    )
+    issue = client.get_repo(repository).get_issue(number)
+
+    def is_own(user: Any) -> bool:
+        try:
+            login = client.get_user().login
+        except github.GithubException as error:
+            # The token of an app, as a job of Actions has it, may not ask who it is.
+            if error.status != 403:
+                raise
+            return bool(user) and user.type == "Bot"
+        return bool(user) and user.login == login
+
+    def edit(comment: Any, text: str) -> str:
+        comment.edit(text)
+        return str(comment.html_url)
+
+    listed = (comment for comment in issue.get_comments() if (comment.body or "").startswith(_BEGINNING))
+    own = (comment for comment in listed if is_own(comment.user))
+    return PullRequest(own, lambda text: str(issue.create_comment(text).html_url), edit)
+
+
+def open_gitlab(api: str, token: str, project: str, number: int) -> PullRequest:
+    """Return a merge request on GitLab, whose comments are its notes."""
+    import gitlab
+
+    client = gitlab.Gitlab(
+        api.removesuffix("/api/v4"),
+        private_token=token,
+        timeout=_TIMEOUT_S,
+        user_agent="pytest-quant",
+        per_page=_PER_PAGE,
+        keep_base_url=True,
+    )
+    notes = client.projects.get(project, lazy=True).mergerequests.get(number, lazy=True).notes
+
+    def is_own(note: Any) -> bool:
+        me: Any = client.http_get("/user")
+        return not note.system and (note.author or {}).get("id") == me["id"]
+
+    def create(text: str) -> str:
+        notes.create({"body": text})
+        return ""
+
+    def edit(note: Any, text: str) -> str:
+        note.body = text
+        note.save()
+        return ""
+
+    listed = notes.list(
+        iterator=True, order_by="created_at", sort="asc", retry_transient_errors=True, max_retries=_RETRIES
+    )
+    own = (note for note in listed if (note.body or "").startswith(_BEGINNING) and is_own(note))
+    return PullRequest(own, create, edit)
+
+
+@contextmanager
+def _refusals(api: str, token: str, advice: Mapping[int, str]) -> Iterator[None]:
+    """Raise `ForgeError`, with what to do, for what a library raises while the block runs."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed", fix='pip install "pytest-quant[comment]"') from error
+    except Exception as error:
+        status = getattr(error, "status", None) or getattr(error, "response_code", None)
+        shown = " ".join(str(error).replace(token, HIDDEN).split())[:_MOST_SHOWN]
+        if not isinstance(status, int):
+            # No answer, or that of a server of another kind, which the libraries do not expect.
+            raise ForgeError(f"{api} does not answer as its API does", value=shown, fix=_API) from None
+        fix = advice.get(status, _API)
+        if "<" in shown:  # a page of what stands before the forge, which no token moves
+            fix = _API
+        elif status >= _TOO_MANY or "rate limit" in shown.lower():
+            fix = "run it again later"
+        raise ForgeError(f"{api} answers {status}", value=shown, fix=fix) from None

@@ -77,12 +77,6 @@ def compare(
     """  # noqa: D301 - click reads a backspace
     if as_json and as_markdown:
         raise UsageError("--json and --markdown are two outputs", fix="write one of them")
-    if base is not None and ".." in base:
-        earlier, later = re.split(r"\.{2,3}", base, maxsplit=1)
-        words = [earlier or "HEAD", *([later] if later else [])]
-        raise UsageError(
-            "BASE and HEAD are two words here", value=base, fix=f"write: pytest-quant compare {' '.join(words)}"
-        )
     root = project_root()
     store = open_store(existing_history(place))
     before, now = find_sides(store, base, head, root)

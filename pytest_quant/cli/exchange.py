@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,87 +54,53 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
       pytest-quant history export | gzip > history.jsonl.gz
       pytest-quant history export checks.csv                 for pandas, R and spreadsheets
     """  # noqa: D301 - click reads a backspace
+    where = existing_history(place)
     unreadable: list[str] = []
-    counted = _Counted(_chosen_runs(which, place, unreadable))
+    written: list[int] = []
+    runs = _counted(_chosen_runs(which, where, unreadable), written)
     is_csv = form == "csv" if form else file is not None and file.suffix.lower() == ".csv"
-    pieces = (line.encode() for line in csv_lines(counted)) if is_csv else lines_of(counted)
-    if file is None or str(file) == "-":
-        _write_out(pieces)
-    else:
-        _write_whole(pieces, file)
-        checks = f"{count(counted.checks, 'check')} of " if is_csv else ""
+    pieces = (line.encode() for line in csv_lines(runs)) if is_csv else lines_of(runs)
+    try:
+        if file is None or str(file) == "-":
+            sys.stdout.buffer.writelines(pieces)
+            sys.stdout.buffer.flush()
+        else:
+            with whole_file(file) as stream:
+                stream.writelines(pieces)
+    except BrokenPipeError:
+        # The reader, such as head, has closed the pipe; click ends without a message.
+        raise
+    except OSError as error:
+        raise HistoryError(
+            f"{file or 'the output'} cannot be written",
+            value=error.strerror or str(error),
+            fix="name a file in a folder with room",
+        ) from error
+    if file is not None and str(file) != "-":
         rest = f"; left out as damaged: {len(unreadable)}" if unreadable else ""
         # What reads the records from a device must not find this line among them.
-        through = not file.is_file() or file.parts[1:2] in (("dev",), ("proc",))
-        say(f"{checks}{count(counted.number, 'run')} written to {file}{rest}", err=through)
+        say(f"{count(sum(written), 'check')} of {count(len(written), 'run')} written to {file}{rest}", err=True)
     for reason in unreadable:
         say(f"left out: {reason}", color="red", err=True)
     sys.exit(1 if unreadable else 0)
 
 
-@dataclass
-class _Counted:
-    """Runs that are counted while they are given out."""
-
-    runs: Iterable[RunWithRecords]
-    number: int = 0
-    checks: int = 0
-
-    def __iter__(self) -> Iterator[RunWithRecords]:
-        for run, records in self.runs:
-            self.number += 1
-            self.checks += len(records)
-            yield run, records
+def _counted(runs: Iterable[RunWithRecords], written: list[int]) -> Iterator[RunWithRecords]:
+    """Yield the runs, and add the number of checks of each to `written`."""
+    for run, records in runs:
+        written.append(len(records))
+        yield run, records
 
 
-def _chosen_runs(which: str, place: str | None, unreadable: list[str]) -> Iterable[RunWithRecords]:
-    """Return the wanted runs of the history at `place`; `unreadable` gets a sentence for each damage."""
-    where = existing_history(place)
+def _chosen_runs(which: str, where: str, unreadable: list[str]) -> Iterable[RunWithRecords]:
+    """Return the wanted runs of a history; `unreadable` gets a sentence for each damage."""
     store = open_store(where)
     if which == "all":
         return store.each_run(unreadable=unreadable)
-    if which == "last":
-        newest = store.runs(limit=1)
-        if not newest:
-            raise UsageError(
-                "there is no run in the history", value=_shown(where), fix="run tests with a quant mark first"
-            )
-        chosen = newest[0].run
-    else:
-        chosen = store.run(which).run
-    return store.each_run(chosen.id, unreadable)
-
-
-def _write_out(pieces: Iterable[bytes]) -> None:
-    try:
-        sys.stdout.buffer.writelines(pieces)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        # The reader, such as head, has closed the pipe; click ends without a message.
-        raise
-    except OSError as error:
-        raise _not_written("the output", error) from error
-
-
-def _not_written(what: str, error: OSError) -> HistoryError:
-    return HistoryError(
-        f"{what} cannot be written", value=error.strerror or str(error), fix="name a file in a folder with room"
-    )
-
-
-def _write_whole(pieces: Iterable[bytes], file: Path) -> None:
-    try:
-        with whole_file(file) as stream:
-            stream.writelines(pieces)
-    except OSError as error:
-        raise _not_written(str(file), error) from error
-
-
-def _shown(place: str) -> str:
-    # Here, because it loads the database, which help does without.
-    from pytest_quant.history.connect import shown_place
-
-    return shown_place(place)
+    newest = store.runs(limit=1) if which == "last" else [store.run(which)]
+    if not newest:
+        raise UsageError("there is no run in the history", value=where, fix="run tests with a quant mark first")
+    return store.each_run(newest[0].run.id, unreadable)
 
 
 @click.command("import", short_help="Add records of files to the history.")
@@ -157,7 +122,7 @@ def import_records(files: tuple[Path, ...], place: str | None) -> None:
     where = history_place(place)
     added, repeated = open_store(where).append_many(_runs(files))
     rest = f", {repeated} already there" if repeated else ""
-    say(f"{added} of {added + repeated} runs added to {_shown(where)}{rest}")
+    say(f"{added} of {added + repeated} runs added to {where}{rest}")
 
 
 def _runs(files: tuple[Path, ...]) -> Iterator[RunWithRecords]:
@@ -182,7 +147,7 @@ def pull(remote: str, branch: str, place: str | None) -> None:
     """  # noqa: D301 - click reads a backspace
     where = history_place(place)
     added, known, refused = pull_runs(open_store(where), GitBranch(Path.cwd(), remote, branch))
-    say(f"{added} runs added to {_shown(where)}, {known} already there")
+    say(f"{added} runs added to {where}, {known} already there")
     for reason in refused:
         say(reason, color="red", err=True)
     sys.exit(1 if refused else 0)

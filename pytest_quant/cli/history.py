@@ -102,31 +102,23 @@ def list_records(
       pytest-quant history --json > records.jsonl     pytest-quant history import reads it
     """  # noqa: D301 - click reads a backspace
     store = open_store(existing_history(place))
-    name = " ".join(words) or None
+    name = " ".join(words)
     first_day = _day(since)
-    series: list[SeriesSummary] | None = None
-    runs: list[StoredRun] = []
-    if list_series:
-        series = find_series(store, name)
-    elif name is None:
-        runs = store.runs(last or _RUNS, branch=branch, since=first_day)
-    else:
-        series = _matching(store.series(), name) or None
-        runs = [_run(store, name)] if series is None else []
-    if series is not None and len(series) == 1 and not list_series:
+    series = _matching(store.series(), name) if name or list_series else []
+    if len(series) == 1 and not list_series:
         most = last or (None if as_json or as_csv else _POINTS)
         points = store.points(series[0].key, branch=branch, since=first_day, limit=most)
         _print_series(series[0], points, as_json=as_json, as_csv=as_csv)
     elif as_csv:
         raise UsageError("--csv prints one series", fix=f"name a SERIES; {_LIST_SERIES} lists them")
-    elif series is not None:
-        _print_series_list(series, as_json)
-    elif as_json:
-        for stored in runs:
-            show_json(run_to_json(stored.run, store.records(stored.run.id)))
-    elif runs:
-        show("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, runs)])))
-        if name is not None:
+    elif list_series and name and not series:
+        raise _unknown(store, name)
+    elif series or list_series:
+        _print_series_list(series, as_json=as_json)
+    else:
+        runs = [_run(store, name)] if name else store.runs(last or _RUNS, branch=branch, since=first_day)
+        _print_runs(store, runs, as_json=as_json)
+        if name and not as_json:
             show(table(store.records(runs[0].run.id), width(), color=True))
 
 
@@ -166,7 +158,10 @@ def changes(
     from pytest_quant.history.trends import find_changes
 
     store = open_store(existing_history(place))
-    searched = find_series(store, " ".join(words) or None)
+    name = " ".join(words)
+    searched = _matching(store.series(), name)
+    if name and not searched:
+        raise _unknown(store, name)
     branch = branch or main_branch(Path.cwd())
     level_changes = [
         change
@@ -189,26 +184,16 @@ def _day(since: datetime | None) -> str | None:
     return None if since is None else f"{since:%Y-%m-%dT%H:%M:%S}"
 
 
-def find_series(store: Store, name: str | None) -> list[SeriesSummary]:
-    """Return the series with the key `name` or with its words in their names; all of them for ``None``.
+def _matching(series: Iterable[SeriesSummary], name: str) -> list[SeriesSummary]:
+    """Return the one series with the key `name`, else all whose test, model, engine and metric have its words."""
+    words = name.lower().split()
+    listed = list(series)
+    exact = [summary for summary in listed if name == summary.key]
+    return exact or [summary for summary in listed if all(word in series_name(summary).lower() for word in words)]
 
-    Every word must occur in the series' node id, model, engine or metric.
 
-    Raises
-    ------
-    UsageError : there is none.
-    """
-    series = list(store.series())
-    matching = series if name is None else _matching(series, name)
-    if name is None or matching:
-        return matching
-    try:
-        store.run(name)
-    except UsageError:
-        raise UsageError(
-            f"there is no series '{name}'", allowed=_nearest(series, name) or None, fix=f"see: {_LIST_SERIES}"
-        ) from None
-    raise UsageError(f"'{name}' is a run, no series", fix=f"see: {_LIST_SERIES}")
+def _unknown(store: Store, name: str) -> UsageError:
+    return UsageError(f"there is no series '{name}'", allowed=_nearest(store, name), fix=f"see: {_LIST_SERIES}")
 
 
 def _run(store: Store, name: str) -> StoredRun:
@@ -216,39 +201,29 @@ def _run(store: Store, name: str) -> StoredRun:
     try:
         return store.run(name)
     except UsageError as error:
-        raise UsageError(
-            error.what,
-            value=error.value,
-            allowed="; ".join(part for part in (error.allowed, _nearest(store.series(), name)) if part) or None,
-            fix=error.fix or f"see: {_LIST_SERIES}",
-        ) from error
+        allowed = "; ".join(filter(None, (error.allowed, _nearest(store, name))))
+        fix = error.fix or f"see: {_LIST_SERIES}"
+        raise UsageError(error.what, value=error.value, allowed=allowed or None, fix=fix) from error
 
 
-def _matching(series: Iterable[SeriesSummary], name: str) -> list[SeriesSummary]:
-    """Return the one series with the key `name`, else all series whose names contain its words."""
-    words = name.lower().split()
-    listed = list(series)
-    exact = [summary for summary in listed if name == summary.key]
-    return exact or [summary for summary in listed if all(word in _words(summary).lower() for word in words)]
-
-
-def _words(summary: SeriesSummary) -> str:
-    parts = (summary.nodeid, summary.model, summary.engine_id, summary.metric)
-    return " ".join(part for part in parts if part)
-
-
-def _nearest(series: Iterable[SeriesSummary], name: str) -> str:
-    texts = [_words(summary) for summary in series]
+def _nearest(store: Store, name: str) -> str | None:
+    texts = [series_name(summary) for summary in store.series()]
     close = difflib.get_close_matches(name, texts, n=3, cutoff=0.2) or texts[:3]
-    return f"nearest series: {'; '.join(clean(text) for text in close)}" if close else ""
+    return f"nearest series: {'; '.join(close)}" if close else None
 
 
-def _print_series_list(summaries: Sequence[SeriesSummary], as_json: bool) -> None:
-    if as_json:
-        for summary in summaries:
-            show_json(asdict(summary))
-    elif listed := series_list(summaries):
-        show(listed)
+def _print_series_list(series: Sequence[SeriesSummary], *, as_json: bool) -> None:
+    for summary in series if as_json else ():
+        show_json(asdict(summary))
+    if series and not as_json:
+        show(series_list(series))
+
+
+def _print_runs(store: Store, runs: Sequence[StoredRun], *, as_json: bool) -> None:
+    for stored in runs if as_json else ():
+        show_json(run_to_json(stored.run, store.records(stored.run.id)))
+    if runs and not as_json:
+        show("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, runs)])))
 
 
 def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_json: bool, as_csv: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,13 @@ import click
 from pytest_quant.cli.common import existing_history, history_option, project_root, say
 from pytest_quant.cli.compare import NamedRecords, compare_sides, find_side, find_sides, of_run
 from pytest_quant.errors import UsageError
-from pytest_quant.files import next_step
-from pytest_quant.history import StoredCheck, open_store
+from pytest_quant.files import next_step, write_whole
+from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.compare import rule
 from pytest_quant.history.series_history import series_histories
 from pytest_quant.report.comparison import ComparedRuns
-from pytest_quant.report.page.assemble import Sources, assemble
-from pytest_quant.report.page.render import write_page
+from pytest_quant.report.page.render import page_html
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -50,19 +48,8 @@ def report(commits: str | None, output: Path, place: str | None) -> None:
       pytest-quant report main..topic -o report.html
       pytest-quant report 20260102T0304 -o report.html
     """  # noqa: D301 - click reads a backspace
-    page = assemble(_sources(open_store(existing_history(place)), commits))
-    try:
-        write_page(page, output)
-    except OSError as error:
-        step = next_step(error, "name a place in a writable folder")
-        raise UsageError(
-            "the page cannot be written", value=f"{output}: {error.strerror or error}", fix=step
-        ) from error
-    say(f"written: {output}")
-
-
-def _sources(store: Store, commits: str | None) -> Sources:
     root = project_root()
+    store = open_store(existing_history(place))
     base, name = _named(commits)
     head, now = _head(store, name, root)
     compared, why_not = None, ""
@@ -76,16 +63,25 @@ def _sources(store: Store, commits: str | None) -> Sources:
         comparison = compare_sides(store, before, now, root)
         compared = ComparedRuns(comparison, rule(comparison, full_suite=True), (before.description, now.description))
     say(now.description if now.description.startswith("head") else f"head {now.description}")
-    checks = _last_of_each(now.checks)
-    history = series_histories(store, [check.record.series for check in checks], read_baselines(root / NAME))
-    return Sources(
-        checks=tuple(checks),
+    # The last record of each test, in the order of the first.
+    checks = list({(check.record.nodeid, check.record.series): check for check in now.checks}.values())
+    page = page_html(
+        checks,
         compared=compared,
         why_not_compared=why_not,
         next_step="pytest-quant report BASE..HEAD -o FILE" if why_not else "",
-        history=history,
+        history=series_histories(store, [check.record.series for check in checks], read_baselines(root / NAME)),
         why_no_history="The history has no series of these records.",
     )
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(output, page)
+    except OSError as error:
+        step = next_step(error, "name a place in a writable folder")
+        raise UsageError(
+            "the page cannot be written", value=f"{output}: {error.strerror or error}", fix=step
+        ) from error
+    say(f"written: {output}")
 
 
 def _named(commits: str | None) -> tuple[str | None, str | None]:
@@ -112,11 +108,3 @@ def _head(store: Store, name: str | None, root: Path) -> tuple[str, NamedRecords
         if name is not None or not last:
             raise
         return last[0].run.id, of_run(store, last[0].run.id)
-
-
-def _last_of_each(checks: Sequence[StoredCheck]) -> list[StoredCheck]:
-    """Return the last record of each test, in the order of the first."""
-    last: dict[tuple[str, str], StoredCheck] = {}
-    for check in checks:
-        last[check.record.nodeid, check.record.series] = check
-    return list(last.values())

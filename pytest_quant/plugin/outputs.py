@@ -111,16 +111,15 @@ def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
     # Here, because only a run with a page should import what makes one.
     from pytest_quant.history import StoredCheck
     from pytest_quant.report.comparison import ComparedRuns
-    from pytest_quant.report.page.assemble import Sources, assemble
-    from pytest_quant.report.page.render import one_file
+    from pytest_quant.report.page.render import page_html
 
     settings = settings_of(config)
     history, why_no_history = _history(config, [record.series for record in end.records])
     # Of two, the one that was timed beside this run, which has less noise.
     shown = [ComparedRuns(each.comparison, each.ruling, (each.base,)) for each in end.comparisons][-1:]
     why_not = f"--quant-against: {end.not_compared}" if end.not_compared else end.regression
-    sources = Sources(
-        checks=tuple(StoredCheck(run, record) for record in end.records),
+    return page_html(
+        [StoredCheck(run, record) for record in end.records],
         runs=(run,),
         expected=end.expected,
         compared=shown[0] if shown else None,
@@ -129,7 +128,6 @@ def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
         history=history,
         why_no_history=why_no_history,
     )
-    return one_file(assemble(sources))
 
 
 def _history(config: pytest.Config, keys: Sequence[str]) -> tuple[list[SeriesHistory], str]:
@@ -167,7 +165,7 @@ def write_markdown(config: pytest.Config, end: RunEnd) -> None:
 def _markdown(end: RunEnd) -> str:
     # Here, because only a run that writes Markdown should import it, and the comparisons with it.
     from pytest_quant.report.comparison import ComparedRuns
-    from pytest_quant.report.pull_request import Outcomes, run_comment
+    from pytest_quant.report.pull_request import run_comment
 
     comparisons = [ComparedRuns(each.comparison, each.ruling, (each.base,)) for each in end.comparisons]
     # The verdict says that rows regressed, but not why nothing was compared, nor what to do about tests that are gone.
@@ -176,7 +174,15 @@ def _markdown(end: RunEnd) -> str:
     if end.not_compared:
         faults.append(f"--quant-against: {end.not_compared}")
     failed = end.failed or bool(faults) or any(each.ruling.code for each in comparisons)
-    return run_comment(end.run, end.records, Outcomes(failed, end.broken, end.expected), comparisons, faults)
+    return run_comment(
+        end.run,
+        end.records,
+        failed=failed,
+        broken=end.broken,
+        expected=end.expected,
+        compared=comparisons,
+        faults=faults,
+    )
 
 
 def _append(file: Path, text: str) -> list[str]:

@@ -10,7 +10,6 @@ from itertools import chain, islice
 from typing import TypeAlias
 
 from pytest_quant.record import LatencyFigures, Record
-from pytest_quant.report.meaning import lost_samples
 from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, points
 from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Resources
 
@@ -167,6 +166,13 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
         *_table("By class", ("class", "samples", "reference %", "candidate %"), classes),
     )
     return DetailSection("Accuracy", groups, further, tables=tables)
+
+
+def lost_samples(accuracy: AccuracyResult) -> str:
+    """Return ``1 of 898 lost``: how many samples fewer the candidate gets right; empty where scores are not 0 or 1."""
+    if accuracy.discordant is None or accuracy.drop is None or accuracy.unit != "%" or accuracy.drop <= 0.0:
+        return ""
+    return f"{round(accuracy.drop * accuracy.n / 100.0)} of {accuracy.n} lost"
 
 
 def _largest_error(error: float | None, sample: int | None) -> str:

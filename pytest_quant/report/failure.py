@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator
 
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record
-from pytest_quant.report.details import DetailSection, details
-from pytest_quant.report.meaning import meanings
+from pytest_quant.report.details import DetailSection, details, lost_samples
 from pytest_quant.report.summary import name_of
-from pytest_quant.report.text import NOT_MEASURED, count, figure
-from pytest_quant.result import Status, Verdict
+from pytest_quant.report.text import NOT_MEASURED, count, figure, points
+from pytest_quant.result import AccuracyResult, Interval, Status, Verdict
 from pytest_quant.spec import LIMITS
 from pytest_quant.verdict.rules import apart, written
 
@@ -21,6 +19,11 @@ _WIDTH = 100
 _LEAST_WIDTH = 40
 _LABEL = 10
 _SECTIONS = ("Accuracy", "Latency", "Coverage")
+
+_RARE = 0.05
+_SAID_OF = {"fp32": "FP32", "tf32": "FP32 with TF32"}
+"""What the reference of the latency is called in a sentence, where not by its precision."""
+_EXPLAINED = ("outputs", "max_drop", "min_accuracy", "min_speedup", "min_coverage", "max_size_mb")
 
 
 def failure(record: Record, width: int = _WIDTH) -> str:
@@ -85,26 +88,19 @@ def _lines(blocks: list[tuple[str, str]], width: int, before: str = "") -> list[
 
 
 def _summary(record: Record, broken: list[Verdict]) -> str:
+    """Return why there is no check, or how many limits of the mark are broken, and the others, which nobody wrote."""
     if record.message:
         return f"{record.status.value}: {'; '.join(clean(line.strip()) for line in record.message.splitlines())}"
-    if not broken:
-        return record.status.value
-    return "; ".join(_counted(record, broken))
-
-
-def _counted(record: Record, broken: list[Verdict]) -> Iterator[str]:
-    """Count the limits that the mark sets, and name the others, which nobody wrote."""
     failed = [verdict for verdict in broken if verdict.status is Status.FAIL]
-    if not failed:
-        yield record.status.value
     word, verdicts = ("broken", failed) if failed else ("not judged", broken)
+    parts = [] if failed else [record.status.value]
     own = [verdict for verdict in verdicts if not verdict.implicit]
     if own:
         total = sum(not verdict.implicit for verdict in record.verdicts or ())
-        yield f"{len(own)} of {count(total, 'limit')} {word}"
-    for verdict in verdicts:
-        if verdict.implicit:
-            yield f"outputs {word}" if verdict.limit == "outputs" else clean(f"the default of {verdict.limit} {word}")
+        parts.append(f"{len(own)} of {count(total, 'limit')} {word}")
+    defaults = [verdict.limit for verdict in verdicts if verdict.implicit]
+    parts += [f"outputs {word}" if limit == "outputs" else f"the default of {limit} {word}" for limit in defaults]
+    return clean("; ".join(parts))
 
 
 def _wrapped(label: str, text: str, width: int) -> list[str]:
@@ -164,6 +160,61 @@ def _limit(verdict: Verdict) -> str:
     allowed = "" if verdict.allowed is None else written(verdict.allowed)
     figures = [f"observed {figure(verdict.observed, 6)}"] if verdict.observed is not None else []
     figures += [f"allowed {allowed}"] if allowed else []
-    in_reason = allowed and re.search(rf"(?<![\d.]){re.escape(allowed)}(?!\.?\d)", verdict.reason)
-    before = "" if in_reason or not figures or verdict.limit == "outputs" else f"{', '.join(figures)}: "
-    return f"{verdict.limit}: {status}{before}{verdict.reason}"
+    said = verdict.limit == "outputs" or not figures or (allowed and allowed in verdict.reason)
+    return f"{verdict.limit}: {status}{'' if said else ', '.join(figures) + ': '}{verdict.reason}"
+
+
+def meanings(record: Record) -> Iterator[str]:
+    """Yield what each broken limit means, the main sentence first; nothing where a verdict's reason says it all."""
+    broken = {verdict.limit: verdict for verdict in record.verdicts or () if verdict.status is not Status.PASS}
+    for limit in _EXPLAINED:
+        if limit in broken:
+            yield from meaning(broken[limit], record)
+
+
+def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
+    """Yield what it means that one limit is not passed, see `meanings`."""
+    accuracy, latency, coverage = record.accuracy, record.latency, record.coverage
+    if verdict.limit == "outputs" and accuracy is not None:
+        kinds = {fault.kind for fault in accuracy.faults}
+        if kinds - {"constant"}:
+            yield "an output cannot be compared at all, so no other figure of accuracy can be relied on"
+        if "constant" in kinds:
+            yield "an output is the same whatever the input, and no longer says what the reference's does"
+    if verdict.limit == "max_drop" and accuracy is not None and accuracy.drop is not None:
+        yield from _drop(verdict, accuracy)
+    if verdict.limit == "min_accuracy" and accuracy is not None and accuracy.reference is not None:
+        yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
+    if verdict.limit == "min_speedup" and latency is not None and latency.speedup and latency.speedup_ci:
+        against = _SAID_OF.get(latency.reference_precision, latency.reference_precision)
+        yield _speedup(latency.speedup, latency.speedup_ci, against)
+    if verdict.limit == "min_coverage" and verdict.status is Status.FAIL and coverage is not None:
+        hidden = "" if coverage.high_pct is None else " or cannot be seen into"
+        ran = f"{'the rest' if coverage.pct else 'all'} of the eligible {coverage.unit} ran in float{hidden}"
+        yield f"{ran}: speed and size are not those of {record.precision}"
+    if verdict.limit == "max_size_mb" and record.resources is not None:
+        yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
+
+
+def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:
+    if accuracy.p_value is not None and accuracy.drop is not None and accuracy.drop > 0.0:
+        if accuracy.p_value < _RARE:
+            yield "the loss is real: chance alone would hardly give one like it"
+        else:
+            yield "chance alone could give this loss; the limit is judged on this set as it is"
+    span, allowed = accuracy.drop_ci, verdict.allowed
+    if allowed is not None and lost_samples(accuracy) and allowed < 100.0 / accuracy.n:
+        sample = f"1 of {accuracy.n} samples, {points(100.0 / accuracy.n)} pp"
+        yield f"the limit is less than {sample}: no loss at all is within it"
+    if span is not None and allowed is not None and span.low <= allowed < span.high:
+        need = f"; about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else ""
+        yield f"other samples of the same kind could land on the other side of the limit{need}"
+
+
+def _speedup(speedup: float, span: Interval, against: str) -> str:
+    """Say which engine is faster, as far as the interval of the speedup over the engine `against` shows it."""
+    if span.high < 1.0:
+        return f"the candidate is {figure(1.0 / speedup, 3)} times slower than {against}"
+    if span.low > 1.0:
+        return f"the candidate is faster than {against}, and that is not enough"
+    return f"no difference from {against} in speed was seen"

@@ -1,20 +1,25 @@
-"""A run, a comparison or both as a comment of a pull request: the verdict, what broke and why, and the rest folded."""
+"""A run, a comparison or both as a comment of a pull request: the verdict, what broke and why, and the rest folded.
+
+GitHub and GitLab read more than Markdown out of a comment: mentions, references, addresses without brackets, names of
+emoji and, at the start of a line, commands such as ``/merge``. What could become one of them is broken by a character
+without a width, or written as an entity, which is shown as the character itself in HTML too. Names that cannot, as
+nearly all node ids, stay as they are, so that the text can be read as it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from pytest_quant.history.compare import Comparison, Outcome, Row
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison as words
 from pytest_quant.report.comparison import ComparedRuns
-from pytest_quant.report.failure import both_figures, failure, headline
-from pytest_quant.report.markdown import Table, code_block, details, document, entries, inline, plain, row
-from pytest_quant.report.meaning import meaning
+from pytest_quant.report.failure import both_figures, failure, headline, meaning
 from pytest_quant.report.summary import counted, summary, table
-from pytest_quant.report.text import NOT_MEASURED
+from pytest_quant.report.text import NOT_MEASURED, shorten
 from pytest_quant.result import Status, Verdict
 
 MARKER = "<!-- pytest-quant comment -->"
@@ -31,26 +36,54 @@ _WIDTH = 150
 """Of the table of all checks, which scrolls sideways where it is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """What pytest says about the tests of a run.
+MAX_CHARACTERS = 60_000
+"""GitHub refuses a comment of more than 65 536."""
 
-    Attributes
-    ----------
-    failed : the run fails, for whatever reason.
-    broken : node ids of tests with a record that failed; not those that were expected to.
-    expected : node ids of tests that failed as they were expected to.
-    """
+_ZERO_WIDTH_SPACE = "&#8203;"
 
-    failed: bool = False
-    broken: frozenset[str] = frozenset()
-    expected: frozenset[str] = frozenset()
+_ACTS = re.compile(
+    r"""
+    (?P<broken>
+        [@#]                                    # mentions, issues, headings
+        | [!%](?=[\w"])                         # merge requests and milestones of GitLab
+        | [+-](?=[]}])                          # changes within a line of GitLab
+        | :(?=//)                               # addresses
+        | :(?=[a-z0-9_+-]+:)                    # emoji
+        | (?<![^\W_])(?i:www)(?=\.)             # addresses without a scheme
+        | \b(?i:GHSA|GH|CVE)(?=-\w)             # issues and advisories by name
+    )
+    | (?P<both>[~$&])                           # markup, and a label, snippet or epic of GitLab
+    | (?P<entity>
+        [<|`*\\]
+        | (?<!\w)_++ | (?<!_)_++(?![^\W_])      # within a word they are no emphasis
+        | ^\[ | \[(?![+-]?[^\W_])               # a link needs more behind it, which is not left either
+        | \](?=[(\[:])
+    )
+    """,
+    re.VERBOSE,
+)
+
+_LINE_STARTS = (re.compile(r"(\d{1,9})([.)])(?=\s|$)"), re.compile(r"()(\+(?=\s|$)|-(?=\s|--|-*$)|[=/>])"))
+"""Lists, rules, quotes, headings, and commands of GitLab."""
+
+_MAX_ENTRY = 400
+
+_MAX_ENTRIES = 100
+
+_RESERVE = 90
+"""Characters for the line that says how many are left out."""
+
+Table: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[str]]
+"""Paragraphs above a table or a list, the heads of its columns, none of a list, and its lines, see `row`."""
 
 
 def run_comment(
     run: Run | None,
     records: Sequence[Record],
-    outcomes: Outcomes,
+    *,
+    failed: bool = False,
+    broken: Collection[str] = (),
+    expected: Collection[str] = (),
     compared: Sequence[ComparedRuns] = (),
     faults: Sequence[str] = (),
 ) -> str:
@@ -63,21 +96,42 @@ def run_comment(
     ----------
     run : ``None`` where there was no check.
     records : of all checks, in the order of the tests.
-    outcomes : of the tests.
+    failed : the run fails, for whatever reason.
+    broken : node ids of tests with a record that failed; not those that were expected to.
+    expected : node ids of tests that failed as they were expected to.
     compared : comparisons that this run made.
     faults : reasons beside the checks why the run fails.
     """
-    broken = [record for record in records if record.nodeid in outcomes.broken]
-    head = [MARKER, f"**{_verdict(records, outcomes, compared, faults)}**", ""]
+    broken_records = [record for record in records if record.nodeid in broken]
+    checks = counted(records, expected) if records else "no checks"
+    regressed_first = sorted(compared, key=lambda each: not each.ruling.code)
+    verdicts = [words.verdict(each.comparison, each.ruling) for each in regressed_first]
+    regressed = any(each.ruling.code for each in compared)
+    # What fails the run comes first.
+    parts = [*verdicts, checks] if regressed and not broken else [checks, *verdicts]
+    if failed and not (broken or faults or regressed):
+        parts.append("pytest failed for another reason than a check")
+    statuses = {record.status for record in records}
+    undecided = next((status for status in _UNDECIDED if status in statuses), Status.PASS)
+    # The first word is FAIL exactly where the run fails.
+    head = [MARKER, f"**{Status.FAIL.value if failed else undecided.value}: {'; '.join(parts)}**", ""]
     if run is not None and not compared:
         head += [plain(_where(run)), ""]
-    tables = [
-        Table((), tuple(entries([_one_line(text) for text in faults], _MAX_LISTED))),
-        Table(_LIMIT_HEADS, tuple(line for record in broken for line in _limit_rows(record))),
+    limits = [line for record in broken_records for line in _limit_rows(record)]
+    tables: list[Table] = [
+        ((), (), entries([_one_line(text) for text in faults], _MAX_LISTED)),
+        ((), _LIMIT_HEADS, limits),
     ]
-    folded = [_screen(record) for record in broken if record.status is not Status.PASS]
-    folded += [_all_checks(records, outcomes.expected)] if records else []
-    return _document(head, tables, folded, compared, "`--quant-json FILE`")
+    blocks = [
+        folded(f"{words.name(record)}: {headline(record) or record.status.value}", [code_block(failure(record))])
+        for record in broken_records
+        if record.status is not Status.PASS
+    ]
+    if records:
+        _, *below = summary(records, expected).splitlines()
+        text = "\n".join([table(records, _WIDTH, expected=expected), *below])
+        blocks.append(folded(checks, [code_block(text)]))
+    return _document(head, tables, blocks, compared, "`--quant-json FILE`")
 
 
 def comparison_comment(compared: ComparedRuns) -> str:
@@ -89,39 +143,16 @@ def comparison_comment(compared: ComparedRuns) -> str:
 def _document(
     head: Sequence[str],
     tables: Sequence[Table],
-    folded: Sequence[str],
+    blocks: Sequence[str],
     compared: Sequence[ComparedRuns],
     everything: str,
 ) -> str:
-    shown, rest = list(tables), list(folded)
+    shown, rest = list(tables), list(blocks)
     for each in compared:
         about = (*each.about, words.title(each.comparison))
-        shown.append(Table((), (), tuple(map(plain, about))))
-        shown.append(Table(_CHANGE_HEADS, tuple(_change_rows(each.comparison.changed))))
+        shown.append((list(map(plain, about)), _CHANGE_HEADS, list(_change_rows(each.comparison.changed))))
         rest += _folded(each.comparison)
     return guard_lines(document(head, shown, rest, everything))
-
-
-def _verdict(
-    records: Sequence[Record], outcomes: Outcomes, compared: Sequence[ComparedRuns], faults: Sequence[str]
-) -> str:
-    """Return the one line that says what came out; its first word is FAIL exactly where the run fails."""
-    checks = counted(records, outcomes.expected) if records else "no checks"
-    regressed_first = sorted(compared, key=lambda one: not one.ruling.code)
-    verdicts = [words.verdict(each.comparison, each.ruling) for each in regressed_first]
-    regressed = any(one.ruling.code for one in compared)
-    # What fails the run comes first.
-    parts = [*verdicts, checks] if regressed and not outcomes.broken else [checks, *verdicts]
-    if outcomes.failed and not (outcomes.broken or faults or regressed):
-        parts.append("pytest failed for another reason than a check")
-    return f"{_word(records, outcomes)}: {'; '.join(parts)}"
-
-
-def _word(records: Sequence[Record], outcomes: Outcomes) -> str:
-    if outcomes.failed:
-        return "FAIL"
-    statuses = {record.status for record in records}
-    return next((status.value for status in _UNDECIDED if status in statuses), Status.PASS.value)
 
 
 def _where(run: Run) -> str:
@@ -161,18 +192,6 @@ def _one_line(message: str) -> str:
     return "; ".join(line.strip() for line in message.splitlines() if line.strip())
 
 
-def _screen(record: Record) -> str:
-    """Return the whole failure of one check, folded."""
-    return details(f"{words.name(record)}: {headline(record) or record.status.value}", [code_block(failure(record))])
-
-
-def _all_checks(records: Sequence[Record], expected: Collection[str]) -> str:
-    """Return the table and the summary of the terminal, folded."""
-    _, *below = summary(records, expected).splitlines()
-    text = "\n".join([table(records, _WIDTH, expected=expected), *below])
-    return details(counted(records, expected), [code_block(text)])
-
-
 def _change_rows(rows: Sequence[Row]) -> Iterator[str]:
     for group in words.by_test(rows):
         for one in group:
@@ -195,10 +214,95 @@ def _changed(one: Row) -> Iterator[str]:
 def _folded(comparison: Comparison) -> Iterator[str]:
     """Yield a folded block for every list beside the changed rows, and then what is to be known of all of them."""
     for heading, texts in words.other_lists(comparison):
-        yield details(f"{heading} ({len(texts)})", entries(texts))
+        yield folded(f"{heading} ({len(texts)})", entries(texts))
     if unchanged := words.unchanged(comparison):
         rows = comparison.having(Outcome.UNCHANGED)
-        yield details(unchanged, entries([f"{words.name(one)}  {one.quantity} {words.values(one)}" for one in rows]))
+        yield folded(unchanged, entries([f"{words.name(one)}  {one.quantity} {words.values(one)}" for one in rows]))
     for note in (*comparison.notes, words.level(comparison)):
         if note:
             yield f"\n{plain(note, _MAX_NOTE)}"
+
+
+def inline(text: str, most: int = _MAX_ENTRY) -> str:
+    """Return text of a cell or a heading: shown as it is, on one line, the middle left out beyond `most` characters."""
+    return _ACTS.sub(_still, shorten(clean(text).strip(), most))
+
+
+def plain(text: str, most: int = _MAX_ENTRY) -> str:
+    """Return the same for text that a line or an entry of a list begins with."""
+    shown = inline(text, most)
+    matched = next(filter(None, (start.match(shown) for start in _LINE_STARTS)), None)
+    return shown if matched is None else f"{matched[1]}{_entity(matched[2])}{shown[matched.end() :]}"
+
+
+def _still(matched: re.Match[str]) -> str:
+    if matched["broken"]:
+        return matched["broken"] + _ZERO_WIDTH_SPACE
+    if matched["both"]:
+        return _entity(matched["both"]) + _ZERO_WIDTH_SPACE
+    return _entity(matched["entity"])
+
+
+def _entity(chars: str) -> str:
+    return "".join(f"&#{ord(char)};" for char in chars)
+
+
+def row(cells: Iterable[str]) -> str:
+    """Return one line of a table, whose cells are Markdown already."""
+    return f"| {' | '.join(cells)} |"
+
+
+def entries(texts: Sequence[str], most: int = _MAX_ENTRIES) -> list[str]:
+    """Return foreign texts as a list, of which `most` are shown and the others counted."""
+    lines = [f"- {plain(text)}" for text in texts[:most]]
+    return [*lines, f"- and {len(texts) - most} more"] if len(texts) > most else lines
+
+
+def code_block(text: str) -> str:
+    """Return a text that was laid out as it stands, in which nothing is read as Markdown."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def folded(summary: str, lines: Sequence[str]) -> str:
+    """Return a block that is folded; `summary` is foreign text, `lines` are Markdown."""
+    return "\n".join(["", f"<details><summary>{inline(summary)}</summary>", "", *lines, "", "</details>"])
+
+
+def document(head: Sequence[str], tables: Sequence[Table], rest: Sequence[str], everything: str) -> str:
+    """Return a whole comment of at most `MAX_CHARACTERS`; what does not fit is counted.
+
+    Parameters
+    ----------
+    head : lines that are always shown.
+    tables : the most important one first.
+    rest : blocks, of which each is shown whole or not at all.
+    everything : what has all of it, for the reader.
+    """
+    lines = list(head)
+    most = MAX_CHARACTERS - _RESERVE * (len(tables) + 1)
+    for above, heads, rows in tables:
+        lines += [line for paragraph in above for line in (paragraph, "")]
+        if rows:
+            lines += [row(heads), "|" + "---|" * len(heads)] if heads else []
+            # A blank line ends the table.
+            lines += [*_fitting(rows, most - _size(lines), everything), ""]
+    return "\n".join([*lines, *_fitting(rest, most - _size(lines), everything)]) + "\n"
+
+
+def _fitting(blocks: Sequence[str], budget: int, everything: str) -> list[str]:
+    """Return the first blocks that fit, and how many do not."""
+    lines: list[str] = []
+    used = 0
+    for number, block in enumerate(blocks):
+        used += _size([block])
+        if used > budget:
+            return [*lines, "", f"{len(blocks) - number} more are left out; {everything} has all of them"]
+        lines.append(block)
+    return lines
+
+
+def _size(blocks: Sequence[str]) -> int:
+    """Return the characters that these lines take, the ends of lines included."""
+    return sum(len(block) + 1 for block in blocks)

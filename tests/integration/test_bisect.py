@@ -58,7 +58,7 @@ def test_worse_answers_are_traced_past_a_commit_that_cannot_be_run(
 def test_a_slower_engine_is_traced(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code of the project takes three times as long from that commit on, the second of two."""
     good, bad = repository.main[SLOWS - 1], repository.main[SLOWS + 1]
-    found = bisected(repository, "test_speed.py::test_speed", good, bad, "--limit=20%", monkeypatch=monkeypatch)
+    found = bisected(repository, "test_speed.py::test_speed", good, bad, "--limit=20", monkeypatch=monkeypatch)
     assert found.returncode == 0, found.stdout + found.stderr
     assert "first bad commit: " in found.stdout
     named = next(line for line in found.stdout.splitlines() if line.startswith("first bad commit: "))

@@ -114,7 +114,7 @@ def test_a_run_is_a_comment_without_a_history(project: Path, only_core: dict[str
     """The records are at hand."""
     run(project, only_core, "--quant-no-history", "--quant-markdown=quant.md")
     assert (project / "quant.md").read_text().splitlines()[1].startswith("**NO_BASELINE: 1 check: ")
-    posted = "import pytest_quant.pull_request_comment"
+    posted = "import pytest_quant.cli.comment"
     assert (
         subprocess.run([sys.executable, "-c", f"import only_core; {posted}"], env=only_core, check=False).returncode
         == 0

@@ -10,10 +10,9 @@ from playwright.sync_api import expect
 
 from pytest_quant.history import StoredCheck
 from pytest_quant.printable import clean
-from pytest_quant.report.page.assemble import Sources, assemble
-from pytest_quant.report.page.render import write_page
+from pytest_quant.report.page.render import page_html
 from pytest_quant.report.text import figure, points
-from tests.support.browser import DESK, PHONE, Seen, Window
+from tests.support.browser import DESK, PHONE, Seen, Theme, Window
 from tests.support.pages import HOSTILE, figures_of, rich_record, sources
 from tests.support.pages import points as points_of
 from tests.unit.record.examples import RUN
@@ -29,7 +28,7 @@ TABS = ("run", "comparison", "history", "pareto")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with everything, in one file."""
     place = tmp_path_factory.mktemp("page") / "page.html"
-    write_page(assemble(sources()), place)
+    place.write_bytes(page_html(**sources()))
     return place
 
 
@@ -48,14 +47,6 @@ def test_each_page_opens_from_the_disk(file: Path, window: Window, tab: str, wid
         _drawn(seen)
     assert seen.problems == []
     assert [url for url in seen.requests if not url.startswith(file.as_uri())] == []
-    assert not seen.scrolls_sideways()
-
-
-def test_nothing_is_wider_than_a_phone_when_all_is_open(file: Path, window: Window) -> None:
-    """Every check opened, every chart drawn."""
-    seen = window.open(file, width=PHONE)
-    seen.page.get_by_role("button", name="Expand all").click()
-    expect(seen.page.locator("#detail-0 svg.rounds")).to_be_visible()
     assert not seen.scrolls_sideways()
 
 
@@ -185,7 +176,7 @@ def test_a_chosen_theme_is_kept(file: Path, window: Window, system: str) -> None
 
 
 def test_a_chart_tells_its_points(file: Path, window: Window) -> None:
-    """By mouse and by arrow keys; figures are the history's, commits beside them."""
+    """By mouse and by arrow keys, commits beside figures; each figure can be picked, and each machine is a line."""
     seen = window.open(file, "#series-1")
     frame = seen.page.locator("#series-1 .frame")
     expect(frame).to_be_visible()
@@ -203,29 +194,13 @@ def test_a_chart_tells_its_points(file: Path, window: Window) -> None:
     expect(seen.page.locator("#tip")).to_be_hidden()
     frame.locator(".u-over").hover()
     expect(seen.page.locator("#tip")).to_be_visible()
-
-
-def test_figures_and_branches_of_a_chart_are_picked(file: Path, window: Window) -> None:
-    """Each figure that the series has, its interval and its changes with it."""
-    seen = window.open(file, "#series-1")
     picker = seen.page.locator("#series-1 select").first
-    expect(picker).to_be_visible()
     assert picker.locator("option").all_inner_texts() == ["speedup", "median, ms", "score", "drop"]
-    assert "1 change of level" in (seen.page.locator("#series-1 .frame").get_attribute("aria-label") or "")
-    for name in ("drop", "median, ms", "score"):
-        picker.select_option(label=name)
-        expect(seen.page.locator("#series-1 canvas")).to_be_visible()
-        assert f": {name} of 120 points, 0 changes" in (
-            seen.page.locator("#series-1 .frame").get_attribute("aria-label") or ""
-        )
-    assert seen.problems == []
-
-
-def test_two_machines_are_two_lines(file: Path, window: Window) -> None:
-    """Told by their letters, as in the terminal."""
-    seen = window.open(file, "#series-0")
-    expect(seen.page.locator("#series-0 canvas")).to_be_visible()
+    assert "1 change of level" in (frame.get_attribute("aria-label") or "")
+    picker.select_option(label="drop")
+    assert ": drop of 120 points, 0 changes" in (frame.get_attribute("aria-label") or "")
     assert seen.shown("#series-0 .u-legend .u-series:not(.edge)") == ["machine A", "machine B", "accepted"]
+    assert seen.problems == []
 
 
 def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window) -> None:
@@ -240,7 +215,7 @@ def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window)
 
 def test_foreign_texts_are_texts(tmp_path: Path, window: Window) -> None:
     """Of tests, models, branches and messages, in the table, the charts and their labels; nothing of them runs."""
-    write_page(assemble(sources(HOSTILE)), tmp_path / "page.html")
+    (tmp_path / "page.html").write_bytes(page_html(**sources(HOSTILE)))
     seen = window.open(tmp_path / "page.html")
     seen.page.get_by_role("button", name="Expand all").click()
     for tab in TABS:
@@ -257,7 +232,7 @@ def test_foreign_texts_are_texts(tmp_path: Path, window: Window) -> None:
 @pytest.mark.parametrize("width", [DESK, PHONE])
 def test_a_text_of_thousands_of_characters_hides_nothing(tmp_path: Path, window: Window, width: int) -> None:
     """The tabs stay in the first two windows, the checks in the first four, and nothing is wider than the page."""
-    write_page(assemble(sources(HOSTILE + "x" * 5000)), tmp_path / "page.html")
+    (tmp_path / "page.html").write_bytes(page_html(**sources(HOSTILE + "x" * 5000)))
     seen = window.open(tmp_path / "page.html", width=width)
     height = int(seen.page.evaluate("innerHeight"))
 
@@ -277,8 +252,8 @@ def test_a_text_of_thousands_of_characters_hides_nothing(tmp_path: Path, window:
 def test_five_hundred_checks_open_at_once(tmp_path: Path, window: Window) -> None:
     """What is far outside the window is not laid out, which would take seconds."""
     record = rich_record()
-    checks = tuple(StoredCheck(RUN, replace(record, nodeid=f"test_a.py::test_{place}")) for place in range(500))
-    write_page(assemble(Sources(checks=checks)), tmp_path / "page.html")
+    checks = [StoredCheck(RUN, replace(record, nodeid=f"test_a.py::test_{place}")) for place in range(500)]
+    (tmp_path / "page.html").write_bytes(page_html(checks))
     seen = window.open(tmp_path / "page.html")
     seen.page.get_by_role("button", name="Expand all").click()
     expect(seen.page.locator("#detail-499 .parts")).to_have_count(1, timeout=60_000)
@@ -309,16 +284,6 @@ def test_print_shows_everything(file: Path, window: Window) -> None:
     assert all(seen.page.locator(".part").evaluate_all(laid_out))
     expect(seen.page.locator("#detail-0 svg.rounds")).to_be_visible()
     assert not seen.page.locator("#search").is_visible()
-
-
-def test_print_has_the_charts_that_were_seen(file: Path, window: Window) -> None:
-    """Also one that has left the window since."""
-    seen = window.open(file, "#series-0")
-    expect(seen.page.locator("#series-0 canvas")).to_be_visible()
-    seen.page.evaluate("document.querySelector('#series-0').style.marginBottom = '9000px'")
-    seen.page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    expect(seen.page.locator("#series-0 canvas")).to_have_count(1)
 
 
 def test_a_dark_page_is_printed_on_white(file: Path, window: Window) -> None:
@@ -353,3 +318,26 @@ def test_figures_have_the_digits_of_the_terminal(file: Path, window: Window) -> 
     shown = seen.page.evaluate("values => values.map(one => [charts.shown(one), charts.shown(one, '%')])", values)
     assert shown == [[figure(value), points(value)] for value in values]
     assert seen.page.evaluate("charts.shown(0.00001234)") == "0.00001234"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [DESK, PHONE])
+@pytest.mark.parametrize("tab", TABS)
+def test_axe_finds_nothing_serious(file: Path, window: Window, tab: str, width: int, theme: Theme) -> None:
+    """With every check open, every list unfolded and the charts drawn."""
+    seen = window.open(file, f"#{tab}", width=width, theme=theme)
+    if tab == "run":
+        seen.page.get_by_role("button", name="Expand all").click()
+        expect(seen.page.locator("#detail-0 svg.rounds")).to_be_visible()
+    if tab == "history":
+        expect(seen.page.locator("#series-0 canvas")).to_be_visible()
+    for details in seen.page.locator(f"section#{tab} details").all():
+        details.evaluate("one => { one.open = true; }")
+    assert seen.faults() == []
+
+
+def test_axe_would_find_a_fault(file: Path, window: Window) -> None:
+    """It runs, and sees the page: a button without a name is one."""
+    seen = window.open(file)
+    seen.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+    assert any(fault.startswith("button-name") for fault in seen.faults())

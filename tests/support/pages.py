@@ -22,7 +22,6 @@ from pytest_quant.history.compare import compare, rule
 from pytest_quant.history.series_history import SeriesHistory, series_history
 from pytest_quant.record import Record
 from pytest_quant.report.comparison import ComparedRuns
-from pytest_quant.report.page.assemble import Sources
 from pytest_quant.result import ClassScore, Hint, OpCoverage, OutputError, Status
 from tests.unit.history.compare.launched import answered, answers, launch, packed, record_of, timed
 from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_check, a_pass, a_record, unavailable
@@ -169,8 +168,8 @@ def compared(hostile: str = "") -> ComparedRuns:
     return ComparedRuns(comparison, rule(comparison, full_suite=True), (f"base ba5e: merge base with main{hostile}",))
 
 
-def sources(hostile: str = "", *, history: int = 120, series: int = 2) -> Sources:
-    """Return a run of six checks, compared, with a history."""
+def sources(hostile: str = "", *, history: int = 120, series: int = 2) -> dict[str, Any]:
+    """Return what a page is made of: a run of six checks, compared, with a history."""
     run = replace(RUN, branch=f"topic{hostile}", dirty=True, pull_request="17")
     missing = replace(unavailable(), message=f"the runtime is not here{hostile}\n  next: pip install it")
     records = [rich_record(hostile=hostile), replace(a_pass(), nodeid="tests/test_b.py::test_b"), missing, *ladder()]
@@ -183,11 +182,11 @@ def sources(hostile: str = "", *, history: int = 120, series: int = 2) -> Source
     others = [
         history_of(points(history, seed=seed), nodeid=f"tests/test_n.py::test_{seed}") for seed in range(1, series)
     ]
-    return Sources(
-        checks=tuple(StoredCheck(run, record) for record in records),
-        compared=compared(hostile),
-        history=[first, *others],
-    )
+    return {
+        "checks": [StoredCheck(run, record) for record in records],
+        "compared": compared(hostile),
+        "history": [first, *others],
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_quant.history import CheckSummary
 from pytest_quant.history.series_history import SeriesHistory
-from pytest_quant.history.summaries import Change
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.report.series import change_words
@@ -21,14 +20,10 @@ _COMMIT = 12
 _DAY, _MINUTE = 10, 16
 """Characters of a time up to its day, and up to its minute."""
 
-_MOST_MACHINES = 6
-"""Of those that were seen last, each with a line of its own; those before them share one."""
-
 _LARGEST = 1e150
 """Beyond it nothing is told apart, and no sum leaves what a float holds."""
 
 _PERCENTILE = re.compile(r"max_latency_ms(?:\[p(?P<percentile>[\d.]+)\])?")
-_FEWEST_ENGINES = 2
 
 
 def _places(values: Sequence[float], start: float, end: float) -> list[float]:
@@ -39,43 +34,26 @@ def _places(values: Sequence[float], start: float, end: float) -> list[float]:
     return [round(start + (end - start) * share, 1) for share in shares]
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalBar:
-    """A figure with its interval beside its limit, as places from left to right, 0..300.
+def interval_bar(record: Record, verdict: Verdict) -> dict[str, Any] | None:
+    """Return the places of a figure, its interval and its limit from left to right, 0..300, and all of it in words.
 
-    Attributes
-    ----------
-    limit, value : of both figures.
-    span : ends of the interval; ``None`` where there is none.
-    allowed : ends of what the limit allows.
-    about : all of it in words.
+    ``None`` for a verdict that compares no figure with a limit.
     """
-
-    limit: float
-    value: float
-    span: tuple[float, float] | None
-    allowed: tuple[float, float]
-    about: str
-
-
-def interval_bar(record: Record, verdict: Verdict) -> IntervalBar | None:
-    """Return the drawing of one verdict; ``None`` for one that compares no figure with a limit."""
     allowed, observed = verdict.allowed, verdict.observed
     if allowed is None or observed is None or not (math.isfinite(allowed) and math.isfinite(observed)):
         return None
     span = interval_of(record, verdict.limit)
-    values = [float(allowed), observed, *(() if span is None else (span.low, span.high))]
-    limit, value, *ends = _places(values, 24.0, 276.0)
+    limit, value, *ends = _places([float(allowed), observed, *(span or ())], 24.0, 276.0)
     below = verdict.limit.startswith("max_")
     around = "" if span is None else f", interval {figure(span.low)} to {figure(span.high)}"
-    return IntervalBar(
-        limit=limit,
-        value=value,
-        span=(ends[0], ends[1]) if ends else None,
-        allowed=(0.0, limit) if below else (limit, 300.0),
-        about=f"{verdict.limit}: {figure(observed)}{around}; {'at most' if below else 'at least'} "
+    return {
+        "limit": limit,
+        "value": value,
+        "span": ends,
+        "allowed": (0.0, limit) if below else (limit, 300.0),
+        "about": f"{verdict.limit}: {figure(observed)}{around}; {'at most' if below else 'at least'} "
         f"{written(allowed)} is allowed: {verdict.status.value}",
-    )
+    }
 
 
 def interval_of(record: Record, limit: str) -> Interval | None:
@@ -83,41 +61,23 @@ def interval_of(record: Record, limit: str) -> Interval | None:
 
     Of several launches the verdict has an interval of its own, which is not that of the launch in the record.
     """
-    accuracy, latency, resources = record.accuracy, record.latency, record.resources
-    if limit == "max_drop" and accuracy is not None:
-        return accuracy.drop_ci
-    if limit == "max_energy_mj" and resources is not None:
-        return resources.energy_mj_ci
+    if limit == "max_drop":
+        return record.accuracy.drop_ci if record.accuracy else None
+    if limit == "max_energy_mj":
+        return record.resources.energy_mj_ci if record.resources else None
+    latency, named = record.latency, _PERCENTILE.fullmatch(limit)
     if latency is None or latency.launches:
         return None
     if limit == "min_speedup":
         return latency.speedup_ci
-    named = _PERCENTILE.fullmatch(limit)
     bound = latency.bound_of(float(named["percentile"] or 50)) if named else None
     if bound is None or bound.low_ms is None or bound.high_ms is None:
         return None
     return Interval(bound.low_ms, bound.high_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class RoundsChart:
-    """The median of each round of a check, in a drawing of 300 by 100.
-
-    Attributes
-    ----------
-    lines : names of the engines, with the corners of their lines.
-    rounds : how many there are.
-    low, high : the least and the largest median, in milliseconds.
-    """
-
-    lines: tuple[tuple[str, str], ...]
-    rounds: int
-    low: float
-    high: float
-
-
-def rounds_chart(record: Record) -> RoundsChart | None:
-    """Return the rounds of a check as a drawing; ``None`` where there are none."""
+def rounds_chart(record: Record) -> dict[str, Any] | None:
+    """Return the median of each round as lines of engines in a drawing of 300 by 100; ``None`` without rounds."""
     rounds = record.latency.round_p50_ms if record.latency is not None else {}
     medians = [median for of_engine in rounds.values() for median in of_engine]
     if not medians:
@@ -127,83 +87,42 @@ def rounds_chart(record: Record) -> RoundsChart | None:
     up = iter(_places(medians, 96.0, 4.0))
     # The engine's own rounds come first, so that no place of the next engine is taken.
     lines = {name: " ".join(f"{x},{y}" for _, y, x in zip(of, up, across, strict=False)) for name, of in rounds.items()}
-    return RoundsChart(tuple(lines.items()), most, min(medians), max(medians))
+    return {"lines": list(lines.items()), "rounds": most, "low": min(medians), "high": max(medians)}
 
 
-@dataclass(frozen=True, slots=True)
-class TimedEngine:
-    """One engine that was timed and scored.
+def pareto_charts(records: Sequence[Record], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return accuracy against latency for each model, metric and batch size of which two engines or more were timed.
 
-    Attributes
-    ----------
-    number : of the check that it is from.
-    test : short id of its test.
-    reference : it is the check's FP32 reference.
-    shown : its score as text.
-    ms : median of one run, in milliseconds.
-    size_mb : ``None`` where it is not known.
-    best : no other engine is both no slower and no worse.
-    x, y : its place in a drawing of 560 by 260, whose times are logarithmic; better is up.
-    """
-
-    number: int
-    test: str
-    engine: str
-    reference: bool
-    score: float
-    shown: str
-    ms: float
-    size_mb: float | None
-    best: bool = False
-    x: float = 0.0
-    y: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ParetoChart:
-    """Accuracy against latency of the engines of one model, the fastest first.
-
-    Attributes
-    ----------
-    score : name and unit of the scores.
-    higher : whether higher ones are better.
-    """
-
-    model: str
-    batch_size: int
-    score: str
-    higher: bool
-    engines: tuple[TimedEngine, ...] = ()
-
-
-def pareto_charts(records: Sequence[Record], names: Sequence[str]) -> list[ParetoChart]:
-    """Return one chart for each model, metric and batch size of which at least two engines were timed.
+    Engines are the fastest first, each with its place in a drawing of 560 by 260, whose times are logarithmic, and
+    with whether it is `best`: no other engine is both no slower and no worse.
 
     Parameters
     ----------
     records : of the run, in the order of its document.
     names : short ids of their tests.
     """
-    groups: dict[ParetoChart, list[TimedEngine]] = {}
+    groups: dict[tuple[str, int, str, bool], dict[str, dict[str, Any]]] = {}
     for number, (record, test) in enumerate(zip(records, names, strict=True)):
-        accuracy = record.accuracy
-        if accuracy is None or record.latency is None:
+        accuracy, latency, resources = record.accuracy, record.latency, record.resources or Resources()
+        if accuracy is None or latency is None:
             continue
         label, unit, score = _score(accuracy)
         higher = accuracy.metric is None or accuracy.better != "lower"
-        chart = ParetoChart(record.model, record.batch_size, f"{label} {unit}".rstrip(), higher)
-        engines = groups.setdefault(chart, [])
-        references = {engine.engine for engine in engines if engine.reference}
-        # A reference that another check has timed already is there.
-        engines += [
-            engine
-            for engine in _engines(record, number, test, unit, score)
-            if not engine.reference or engine.engine not in references
-        ]
+        engines = groups.setdefault((record.model, record.batch_size, f"{label} {unit}".rstrip(), higher), {})
+        sides = (
+            (record.engine_id, False, score, latency.candidate_p50_ms, resources.size_mb),
+            (record.reference, True, accuracy.reference, latency.reference_p50_ms, resources.reference_size_mb),
+        )
+        for engine, reference, scored, ms, size in sides:
+            if scored is not None and ms is not None:
+                about = {"engine": engine, "reference": reference, "number": number, "test": test, "size_mb": size}
+                # A reference that another check has timed already is there.
+                key = engine if reference else f"{engine} {number}"
+                engines.setdefault(key, {**about, "score": scored, "shown": in_unit(scored, unit), "ms": ms})
     return [
-        replace(chart, engines=_ranked(engines, chart.higher))
-        for chart, engines in groups.items()
-        if len(engines) >= _FEWEST_ENGINES
+        {"model": model, "batch_size": batch, "score": score, "higher": higher, "engines": _ranked(shown, higher)}
+        for (model, batch, score, higher), of_model in groups.items()
+        if len(shown := list(of_model.values())) > 1
     ]
 
 
@@ -216,35 +135,20 @@ def _score(accuracy: AccuracyResult) -> tuple[str, str, float | None]:
     return "SQNR", "dB", accuracy.sqnr_db
 
 
-def _engines(record: Record, number: int, test: str, unit: str, score: float | None) -> Iterator[TimedEngine]:
-    """Yield candidate and reference of a check, as far as both of their figures are known."""
-    accuracy, latency, resources = record.accuracy, record.latency, record.resources or Resources()
-    if accuracy is None or latency is None:
-        return
-    sides = (
-        (record.engine_id, False, score, latency.candidate_p50_ms, resources.size_mb),
-        (record.reference, True, accuracy.reference, latency.reference_p50_ms, resources.reference_size_mb),
-    )
-    for engine, reference, scored, ms, size in sides:
-        if scored is not None and ms is not None:
-            yield TimedEngine(number, test, engine, reference, scored, in_unit(scored, unit), ms, size)
-
-
-def _ranked(engines: Sequence[TimedEngine], higher: bool) -> tuple[TimedEngine, ...]:
-    """Return the engines, the fastest first, each with whether no other one beats it."""
-    sign = 1.0 if higher else -1.0
-
-    def beats(other: TimedEngine, engine: TimedEngine) -> bool:
-        no_worse = other.ms <= engine.ms and sign * other.score >= sign * engine.score
-        return no_worse and (other.ms, other.score) != (engine.ms, engine.score)
-
-    by_time = sorted(engines, key=lambda engine: engine.ms)
-    across = _places([math.log(max(engine.ms, 1e-9)) for engine in by_time], 84.0, 520.0)
-    up = _places([sign * engine.score for engine in by_time], 230.0, 20.0)
-    return tuple(
-        replace(engine, best=not any(beats(other, engine) for other in by_time), x=x, y=y)
-        for engine, x, y in zip(by_time, across, up, strict=True)
-    )
+def _ranked(engines: Sequence[dict[str, Any]], higher: bool) -> list[dict[str, Any]]:
+    by_time = sorted(engines, key=lambda engine: float(engine["ms"]))
+    figures = [(engine["ms"], -engine["score"] if higher else engine["score"]) for engine in by_time]
+    across = _places([math.log(max(ms, 1e-9)) for ms, _ in figures], 84.0, 520.0)
+    up = _places([-loss for _, loss in figures], 230.0, 20.0)
+    return [
+        {
+            **engine,
+            "x": x,
+            "y": y,
+            "best": not any(other != own and other[0] <= own[0] and other[1] <= own[1] for other in figures),
+        }
+        for engine, own, x, y in zip(by_time, figures, across, up, strict=True)
+    ]
 
 
 FIGURES = {
@@ -267,7 +171,6 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
     points = history.points
     machines = list(dict.fromkeys(point.identity for point in points))
     versions = list(dict.fromkeys(point.version for point in points if point.version))
-    newest = list(dict.fromkeys(point.identity for point in reversed(points)))[:_MOST_MACHINES]
     unit = clean(next((point.unit for point in reversed(points) if point.unit), ""))
 
     def drawn(point: CheckSummary) -> dict[str, Json]:
@@ -285,18 +188,26 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
             "day": started[:_DAY],
             "branch": branch,
             "data": version,
-            "timed": f"{machine if point.identity in newest else 'other machines'}{data}",
+            "timed": f"{machine}{data}",
             "scored": f"{isa or 'scores'}{data}",
             "now": (point.started_at, point.commit) in runs,
             **{quantity: _measured(point, names) for quantity, names in FIGURES.items()},
         }
 
+    accepted = history.accepted
+    latencies = accepted.latency if accepted else ()
+    levels = {
+        "score": [accepted.candidate_score if accepted else None],
+        "drop": [accepted.drop if accepted else None],
+        "speedup": [latency.speedup for latency in latencies],
+        "latency": [latency.candidate_p50_ms for latency in latencies],
+    }
     return {
         "units": {"speedup": "x", "latency": "ms", "score": unit, "drop": "pp" if unit == "%" else unit},
         "branch": clean(history.branch or ""),
         "points": [drawn(point) for point in points],
         "changes": list(_marks(history)),
-        "accepted": _accepted_levels(history),
+        "accepted": {quantity: [value for value in of if value is not None] for quantity, of in levels.items()},
     }
 
 
@@ -310,33 +221,13 @@ def _measured(point: CheckSummary, names: tuple[str, ...]) -> Json:
 
 def _marks(history: SeriesHistory) -> Iterator[Json]:
     """Yield each change that one of the points shows, with the place of its first point."""
+    commits = [(point.commit, point.branch, point.dirty) for point in history.points]
     for change in history.changes:
-        places = (
-            place
-            for place, point in enumerate(history.points)
-            if (point.commit, point.branch, point.dirty) == (change.first_bad, history.branch, False)
-        )
-        if (first := next(places, None)) is not None:
-            yield {"at": first, "quantity": change.quantity, "text": _short(change)}
-
-
-def _short(change: Change) -> str:
-    unit = "%" if change.quantity != "score" else "pp" if change.unit == "%" else clean(change.unit)
-    return f"{change.size:+.3g} {unit} at {clean(change.first_bad)[:_COMMIT]}"
-
-
-def _accepted_levels(history: SeriesHistory) -> dict[str, Json]:
-    """Return the accepted figures, by quantity."""
-    entry = history.accepted
-    if entry is None:
-        return {}
-    figures = {
-        "score": [entry.candidate_score],
-        "drop": [entry.drop],
-        "speedup": [latency.speedup for latency in entry.latency],
-        "latency": [latency.candidate_p50_ms for latency in entry.latency],
-    }
-    return {quantity: [value for value in values if value is not None] for quantity, values in figures.items()}
+        first = (change.first_bad, history.branch, False)
+        if first in commits:
+            unit = "%" if change.quantity != "score" else "pp" if change.unit == "%" else clean(change.unit)
+            text = f"{change.size:+.3g} {unit} at {clean(change.first_bad)[:_COMMIT]}"
+            yield {"at": commits.index(first), "quantity": change.quantity, "text": text}
 
 
 def changes_in_words(history: SeriesHistory) -> tuple[str, ...]:

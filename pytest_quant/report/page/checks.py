@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from pytest_quant.record import Record, Run
 from pytest_quant.report.columns import EXPECTED, CheckRow, default_columns, pick_columns, rows_of
 from pytest_quant.report.details import DetailSection, Pairs, details, said, whole
 from pytest_quant.report.failure import broken_first, headline
-from pytest_quant.report.page.charts import RoundsChart, rounds_chart
+from pytest_quant.report.page.charts import rounds_chart
 from pytest_quant.report.summary import summary
 from pytest_quant.result import Status
 
@@ -29,35 +29,6 @@ _MOST_SAMPLES = 12
 _COMMIT = 12
 _NAMED = (Status.ERROR.value, Status.FAIL.value, Status.UNAVAILABLE.value, Status.INCONCLUSIVE.value)
 """Statuses that are named at the top, the worst first."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageCheck:
-    """One check: its row in the table of the run, and what it opens to.
-
-    Attributes
-    ----------
-    number : its place in the run.
-    row : its record, the short id of its test and its status.
-    headline : the first broken limit with both figures, or why there are none; empty when all is well.
-    cells : of the table, in the order of its heads, without test and status: a text, and the number it is sorted by.
-    words : what a search for text looks through, in lower case.
-    rounds : its times by round; ``None`` where there are none.
-    origin : what was measured, of which run.
-    machine : first what must be equal before latencies are compared, then the rest.
-    commands : what a line for a shell is for, and the line.
-    """
-
-    number: int
-    row: CheckRow
-    headline: str
-    cells: tuple[tuple[str, float | None], ...]
-    words: str
-    sections: tuple[DetailSection, ...]
-    rounds: RoundsChart | None
-    origin: Pairs
-    machine: Pairs
-    commands: Pairs
 
 
 def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[str, Any]:
@@ -75,12 +46,17 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
     printed = [column.cells(rows) for column in columns]
     shown = []
     for number, row in enumerate(rows):
-        texts = [column_texts[number].rstrip() for _, column_texts, _ in printed]
-        cells = [(text, column.sort_value(row)) for text, column in zip(texts, columns, strict=True)]
-        shown.append(_page_check(row, checks[number].run, number, tuple(cells)))
+        cells = [
+            (texts[number].rstrip(), column.sort_value(row))
+            for (_, texts, _), column in zip(printed, columns, strict=True)
+        ]
+        shown.append({"number": number, "row": row, "cells": cells, **_opened(row, checks[number].run)})
     words = (*(status.value for status in Status), EXPECTED)
     counts = Counter(row.status for row in rows)
-    broken = sorted((one for one in shown if one.row.status in _NAMED), key=lambda one: _NAMED.index(one.row.status))
+    broken = sorted(
+        (check for check in shown if check["row"].status in _NAMED),
+        key=lambda check: _NAMED.index(check["row"].status),
+    )
     return {
         "heads": [head for head, _, _ in printed],
         "checks": shown,
@@ -91,22 +67,20 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
     }
 
 
-def _page_check(row: CheckRow, run: Run, number: int, cells: tuple[tuple[str, float | None], ...]) -> PageCheck:
+def _opened(row: CheckRow, run: Run) -> dict[str, Any]:
+    """Return what a check opens to; `words` are what a search for text looks through, in lower case."""
     record = row.record
     words = " ".join((record.nodeid, record.model, record.engine_id, record.metric or "", row.status))
     identity, context = run.environment.identity, run.environment.context
-    return PageCheck(
-        number=number,
-        row=row,
-        headline=_headline(record),
-        cells=cells,
-        words=clean(words).lower(),
-        sections=tuple(_with_samples(section, record) for section in details(record)),
-        rounds=rounds_chart(record),
-        origin=_origin(record, run),
-        machine=tuple({**dict(sorted(identity.items())), **dict(sorted(context.items()))}.items()),
-        commands=_commands(record, run),
-    )
+    return {
+        "headline": _headline(record),
+        "words": clean(words).lower(),
+        "sections": [_with_samples(section, record) for section in details(record)],
+        "rounds": rounds_chart(record),
+        "origin": _origin(record, run),
+        "machine": list({**dict(sorted(identity.items())), **dict(sorted(context.items()))}.items()),
+        "commands": _commands(record, run),
+    }
 
 
 def _headline(record: Record) -> str:

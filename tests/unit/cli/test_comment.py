@@ -1,129 +1,316 @@
-"""``pytest-quant comment`` finds out what CI tells, posts, and never prints the token."""
+"""``pytest-quant comment`` keeps one comment up to date, on a server of this machine that speaks the API of a forge."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
 from pytest_quant.cli import main
-from tests.support.forge_server import FakeForge, serving
+from pytest_quant.cli.comment import find, named, number_on_github, open_github, open_gitlab
+from tests.support.forge_server import FakeForge, Reply, serving
 
-SECRET = "Geh3im_Geh3im_Geh3im"  # noqa: S105 - it is looked for in what is printed
-TEXT = "<!-- pytest-quant comment -->\n**PASS: 1 check: 1 PASS**\n"
+MARKER = "<!-- pytest-quant comment -->"
+TEXT = f"{MARKER}\n**PASS: 1 check: 1 PASS**\n"
+TOKEN = "Geh3im_Geh3im_Geh3im"  # noqa: S105 - it is looked for in what is printed
+ME = {"login": "me", "id": 7, "type": "User"}
+JOB = {"login": "github-actions[bot]", "id": 41898282, "type": "Bot"}
+BOT = {"id": 31, "username": "project_5_bot_x"}
 OF_CI = (
     *("GITHUB_ACTIONS", "GITHUB_API_URL", "GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_EVENT_PATH"),
     *("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "CI_JOB_TOKEN", "GITLAB_CI", "CI_API_V4_URL"),
     *("CI_PROJECT_ID", "CI_MERGE_REQUEST_IID", "CI_MERGE_REQUEST_PROJECT_ID"),
 )
 
+Comment: TypeAlias = Callable[..., tuple[int, str]]
+"""Runs the command; returns its exit code and all that it printed."""
+
 
 @pytest.fixture
 def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeForge]:
-    """A forge, and a report in the working directory, of which no CI knows."""
+    """A server that speaks the shapes of both forges, and a report in the working directory, of which no CI knows."""
     for name in OF_CI:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quant.md").write_text(TEXT)
-    with serving() as found:
-        yield found
+    with serving() as server:
+        yield server
 
 
-def on_github(monkeypatch: pytest.MonkeyPatch, forge: FakeForge) -> None:
-    """Set what GitHub Actions tells a job of a pull request."""
+@pytest.fixture
+def comment(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Comment:
+    """The command, which never prints the token."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["pytest-quant", "comment", *arguments])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capfd.readouterr()
+        assert TOKEN not in printed.out + printed.err
+        return int(ended.value.code or 0), printed.out + printed.err
+
+    return run
+
+
+@pytest.fixture
+def on_github(monkeypatch: pytest.MonkeyPatch, forge: FakeForge) -> FakeForge:
+    """What GitHub Actions tells a job of a pull request."""
     told = {"GITHUB_ACTIONS": "true", "GITHUB_API_URL": forge.address, "GITHUB_REPOSITORY": "me/models"}
-    for name, value in (told | {"GITHUB_REF": "refs/pull/12/merge", "GITHUB_TOKEN": SECRET}).items():
+    for name, value in (told | {"GITHUB_REF": "refs/pull/12/merge", "GITHUB_TOKEN": TOKEN}).items():
         monkeypatch.setenv(name, value)
+    return forge
 
 
-def on_gitlab(monkeypatch: pytest.MonkeyPatch, forge: FakeForge) -> None:
-    """Set what GitLab tells a job of a merge request."""
-    told = {"GITLAB_CI": "true", "CI_API_V4_URL": f"{forge.address}/api/v4", "CI_PROJECT_ID": "5"}
-    for name, value in (told | {"CI_MERGE_REQUEST_IID": "11", "GITLAB_TOKEN": SECRET}).items():
+@pytest.fixture
+def on_gitlab(monkeypatch: pytest.MonkeyPatch, forge: FakeForge) -> FakeForge:
+    """What GitLab tells a job of a merge request; comments are those of the project that it is to be merged into."""
+    told = {"GITLAB_CI": "true", "CI_API_V4_URL": f"{forge.address}/api/v4", "CI_PROJECT_ID": "99"}
+    told |= {"CI_MERGE_REQUEST_PROJECT_ID": "5", "CI_MERGE_REQUEST_IID": "11", "GITLAB_TOKEN": TOKEN}
+    for name, value in told.items():
         monkeypatch.setenv(name, value)
+    forge.user = BOT
+    return forge
 
 
-def comment(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    """Run the command; return its exit code and all that it printed."""
-    monkeypatch.setattr(sys, "argv", ["pytest-quant", "comment", *arguments])
-    capfd.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main()
-    printed = capfd.readouterr()
-    text = printed.out + printed.err
-    assert SECRET not in text
-    return int(ended.value.code or 0), text
+def comments(number: int, user: object = ME, body: str = "text") -> list[dict[str, Any]]:
+    """Comments as GitHub lists them."""
+    return [
+        {"id": place, "body": body, "user": user, "html_url": f"https://x/{place}"} for place in range(1, number + 1)
+    ]
 
 
-@pytest.mark.parametrize("arguments", [("quant.md",), ("quant.md", "--github")])
-def test_on_github_everything_is_known(
-    forge: FakeForge,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-) -> None:
-    """Posted the first time, updated the second."""
-    on_github(monkeypatch, forge)
-    code, said = comment(monkeypatch, capfd, *arguments)
-    assert (code, [one["body"] for one in forge.comments]) == (0, [TEXT])
-    assert said.startswith("me/models, pull request 12: the comment is posted: http://127.0.0.1:")
-    code, said = comment(monkeypatch, capfd, *arguments)
-    assert (code, len(forge.comments)) == (0, 1), said
-    assert "the comment is updated" in said
+def notes(number: int, author: object, body: str = "text", *, system: bool = False) -> list[dict[str, Any]]:
+    """Notes as GitLab lists them."""
+    return [{"id": place, "body": body, "author": author, "system": system} for place in range(1, number + 1)]
 
 
-def test_on_gitlab_everything_is_known(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The notes are those of the project that the request is to be merged into."""
-    on_gitlab(monkeypatch, forge)
-    monkeypatch.setenv("CI_PROJECT_ID", "99")
-    monkeypatch.setenv("CI_MERGE_REQUEST_PROJECT_ID", "5")
-    forge.user = {"id": 31}
-    code, said = comment(monkeypatch, capfd, "quant.md")
-    assert (code, said) == (0, "5, merge request 11: the comment is posted\n")
-    assert [one["body"] for one in forge.comments] == [TEXT]
+def found_on_github(forge: FakeForge) -> Any:
+    """The own comment on that server."""
+    return find(open_github(forge.address, TOKEN, "me/models", 12), TEXT)
+
+
+def found_on_gitlab(forge: FakeForge) -> Any:
+    """The own note on that server."""
+    return find(open_gitlab(f"{forge.address}/api/v4", TOKEN, "5", 11), TEXT)
+
+
+def test_it_is_posted_and_then_updated_on_github(on_github: FakeForge, comment: Comment) -> None:
+    """By a job of Actions, whose token may not ask who it is; a dry run says so before, and writes nothing."""
+    for dry, done in (("a new comment", "posted"), ("comment 1001", "updated")):
+        written = on_github.written()
+        code, said = comment("quant.md", "--dry-run")
+        assert (code, on_github.written()) == (0, written)
+        assert dry in said
+        code, said = comment("quant.md")
+        assert (code, [kept["body"] for kept in on_github.comments]) == (0, [TEXT])
+        assert said.startswith(f"me/models, pull request 12: the comment is {done}: http")
+    path = "/repos/me/models/issues"
+    assert on_github.written() == [f"POST {path}/12/comments", f"PATCH {path}/comments/1001"]
+    assert on_github.asked[0].headers["Authorization"].split()[1] == TOKEN
+
+
+def test_it_is_posted_and_then_updated_on_gitlab(on_gitlab: FakeForge, comment: Comment) -> None:
+    """By the token of the project."""
+    for done in ("posted", "updated"):
+        assert comment("quant.md") == (0, f"5, merge request 11: the comment is {done}\n")
+    assert [note["body"] for note in on_gitlab.comments] == [TEXT]
+    path = "/api/v4/projects/5/merge_requests/11/notes"
+    assert on_gitlab.written() == [f"POST {path}", f"PUT {path}/1001"]
+    assert {name.lower(): value for name, value in on_gitlab.asked[0].headers.items()}["private-token"] == TOKEN
 
 
 def test_options_come_before_what_ci_tells(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, comment: Comment, tmp_path: Path
 ) -> None:
-    """And are enough without CI."""
-    monkeypatch.setenv("GH_TOKEN", SECRET)
+    """And are enough without CI; a project's path is one word of an address, and a report may come through a pipe."""
+    monkeypatch.setenv("GH_TOKEN", TOKEN)
     monkeypatch.setenv("GITHUB_REPOSITORY", "other/repository")
     options = ("--github", "--repository", "me/models", "--number", "12", "--api", f"{forge.address}/")
-    code, _ = comment(monkeypatch, capfd, "quant.md", *options, "--name", "gpu")
-    assert code == 0
+    assert comment("quant.md", *options, "--name", "gpu")[0] == 0
     assert forge.comments[0]["body"].startswith("<!-- pytest-quant comment gpu -->\n**PASS")
-    code, said = comment(monkeypatch, capfd, "quant.md", *options)
-    assert (code, len(forge.comments)) == (0, 2), said
-
-
-def test_a_dry_run_writes_nothing(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """And says what would be done."""
-    on_github(monkeypatch, forge)
-    code, said = comment(monkeypatch, capfd, "quant.md", "--dry-run")
-    assert (code, forge.written()) == (0, [])
-    assert "a new comment would be posted" in said
-    comment(monkeypatch, capfd, "quant.md")
-    _, said = comment(monkeypatch, capfd, "quant.md", "--dry-run")
-    assert "comment 1001 would be updated" in said
-
-
-def test_the_report_may_come_through_a_pipe(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """As from ``pytest-quant compare --markdown``."""
-    on_github(monkeypatch, forge)
     with (tmp_path / "quant.md").open() as stream:
         monkeypatch.setattr(sys, "stdin", stream)
-        assert comment(monkeypatch, capfd, "-")[0] == 0
-    assert [one["body"] for one in forge.comments] == [TEXT]
+        assert comment("-", *options)[0] == 0
+    assert len(forge.comments) == 2
+    monkeypatch.setenv("GITLAB_TOKEN", TOKEN)
+    forge.user, forge.comments = BOT, []
+    options = ("--gitlab", "--repository", "group/models", "--number", "11", "--api", f"{forge.address}/api/v4")
+    assert comment("quant.md", *options)[0] == 0
+    assert forge.written()[-1] == "POST /api/v4/projects/group%2Fmodels/merge_requests/11/notes"
+
+
+@pytest.mark.parametrize("before", [0, 100, 250])
+def test_it_is_found_on_every_page(forge: FakeForge, before: int) -> None:
+    """The first page has a hundred comments; whatever line ends the forge has made of ours, the first one counts."""
+    own = {"id": 5000, "body": f"{MARKER}\r\nold", "html_url": "https://x/5000"}
+    forge.comments = [*comments(before), {**own, "user": JOB}, {**own, "user": JOB, "id": 5001}]
+    assert found_on_github(forge).id == 5000
+    assert len([request for request in forge.asked if "/comments?" in request.path]) == before // 100 + 1
+    forge.user, forge.comments = BOT, [*notes(before, {"id": 1}), {**own, "author": BOT, "system": False}]
+    assert found_on_gitlab(forge).id == 5000
+
+
+@pytest.mark.parametrize(
+    ("user", "writer", "mine"),
+    [(ME, ME, True), (ME, JOB, False), (None, JOB, True), (None, ME, False), (ME, {"login": "you"}, False)],
+)
+def test_only_an_own_comment_is_taken_on_github(
+    forge: FakeForge, user: Any, writer: dict[str, Any], mine: bool
+) -> None:
+    """Anybody can copy the first line; who wrote the comment could change the report afterwards."""
+    forge.user, forge.comments = user, comments(1, writer, f"{MARKER}\nold")
+    assert (found_on_github(forge) is not None) is mine
+
+
+@pytest.mark.parametrize(("author", "system"), [({"id": 30}, False), (BOT, True), (None, False)])
+def test_only_an_own_note_is_taken_on_gitlab(forge: FakeForge, author: Any, system: bool) -> None:
+    """And none that GitLab wrote itself."""
+    forge.user, forge.comments = BOT, notes(1, author, f"{MARKER}\nold", system=system)
+    assert found_on_gitlab(forge) is None
+
+
+@pytest.mark.parametrize(
+    "body", ["", "x\n" + TEXT, f" {TEXT}", "<!-- pytest-quant comment gpu -->\n", MARKER + " more"]
+)
+def test_only_the_first_line_counts(forge: FakeForge, body: str) -> None:
+    """A reply that quotes the report is another comment, and so is the report of another job."""
+    forge.comments = comments(1, JOB, body)
+    assert found_on_github(forge) is None
+
+
+def test_a_server_that_is_busy_is_asked_again_for_comments_and_never_to_post(
+    on_github: FakeForge, on_gitlab: FakeForge, comment: Comment
+) -> None:
+    """A request that was carried out although its answer is an error would post the comment twice."""
+    on_github.scripted = [Reply(502, "<html>Bad Gateway</html>", {"Retry-After": "0"})]
+    on_github.user = None
+    assert "is posted" in comment("quant.md", "--github")[1]
+    on_gitlab.comments, on_gitlab.asked, on_gitlab.user = [], [], BOT
+    on_gitlab.scripted = [Reply(502, {"message": "busy"}), None, Reply(502, {"message": "busy"})]
+    code, said = comment("quant.md", "--gitlab")
+    assert (code, len(on_gitlab.written())) == (2, 1)
+    assert "answers 502" in said
+    assert "run it again later" in said
+
+
+REFUSALS = [
+    ("--github", 401, {"message": "Bad credentials"}, "has expired: give the job GITHUB_TOKEN: ${{ github.token }}"),
+    ("--github", 403, {"message": f"Resource not accessible by integration {TOKEN}"}, "pull-requests: write"),
+    ("--github", 403, "<html><title>Blocked</title></html>", "A proxy"),
+    ("--github", 404, {"message": "Not Found"}, "--repository and --number"),
+    ("--github", 410, {"message": "Issues are disabled for this repo"}, "turned off"),
+    ("--github", 200, "<html>Log in</html>", "--api"),
+    ("--gitlab", 401, {"message": "401 Unauthorized"}, "project access token"),
+    (
+        "--gitlab",
+        403,
+        {"error": "insufficient_scope", "error_description": "higher privileges"},
+        "its scope must be api",
+    ),
+    ("--gitlab", 404, {"message": "404 Project Not Found"}, "--repository and --number"),
+    ("--gitlab", 200, "<html>Log in</html>", "--api"),
+]
+
+
+@pytest.mark.parametrize(("forge_option", "status", "body", "advice"), REFUSALS)
+def test_a_refusal_says_what_to_do(
+    on_github: FakeForge,
+    on_gitlab: FakeForge,
+    comment: Comment,
+    forge_option: str,
+    status: int,
+    body: object,
+    advice: str,
+) -> None:
+    """A fork's token above all, which no setting of the job changes; a page is not one of the forge."""
+    assert on_github is on_gitlab
+    on_github.scripted = [Reply(status, body)]
+    code, said = comment("quant.md", forge_option)
+    assert code == 2
+    assert advice in said
+    assert status == 200 or f"answers {status}" in said
+
+
+def test_no_answer_says_what_may_be_wrong(on_gitlab: FakeForge, comment: Comment) -> None:
+    """A connection that is closed, or that nobody takes."""
+    on_gitlab.scripted = [Reply(200, [], drops=True)] * 9
+    for options in ((), ("--api", "http://127.0.0.1:9")):
+        code, said = comment("quant.md", *options)
+        assert code == 2
+        assert "does not answer as its API does" in said
+        assert "--api" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        *(
+            ("--repository", name, "no repository of GitHub")
+            for name in ("models", "me/models/x", "../x", "me/..", "a/b?c")
+        ),
+        *(("--api", api, "no address of an API") for api in ("api.github.com", "file:///x", "https://me:secret@x")),
+        *(("--name", name, "--name is no name") for name in ("a b", "-->", "x\ny")),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(
+    on_github: FakeForge, comment: Comment, option: str, value: str, words: str
+) -> None:
+    """Before anything is sent, and without a password in it."""
+    code, said = comment("quant.md", option, value)
+    assert (code, on_github.asked) == (2, [])
+    assert words in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("token", ["a b", "a\nHost: x", "tökén"])
+def test_a_token_that_is_none_is_refused(
+    on_github: FakeForge, monkeypatch: pytest.MonkeyPatch, comment: Comment, token: str
+) -> None:
+    """It would be a header of its own, and is not repeated."""
+    monkeypatch.setenv("GITHUB_TOKEN", token)
+    code, said = comment("quant.md")
+    assert (code, on_github.asked, token in said) == (2, [], False)
+    assert "characters that no token has" in said
+
+
+def test_a_name_is_part_of_the_first_line() -> None:
+    """So that each job finds its own; a file of either command will do."""
+    assert named(TEXT, "") == TEXT
+    assert named(TEXT, "gpu-a10") == TEXT.replace("comment", "comment gpu-a10")
+    assert named("<!-- pytest-quant compare -->\r\nx\r\n", "").splitlines() == ["<!-- pytest-quant compare -->", "x"]
+
+
+EVENTS = [
+    ({"pull_request": {"number": 5}}, 5),
+    ({"number": 6, "pull_request": {}}, 6),
+    ({"issue": {"number": 7, "pull_request": {}}}, 7),
+    ({"workflow_run": {"pull_requests": [{"number": 8}]}}, 8),
+    ({"workflow_run": {"pull_requests": []}}, None),
+    ({"ref": "refs/heads/main"}, None),
+]
+
+
+@pytest.mark.parametrize(("event", "number"), EVENTS)
+def test_the_number_is_in_what_started_the_job(tmp_path: Path, event: Any, number: int | None) -> None:
+    """Of a pull request, a comment on one, or the run of another workflow."""
+    file = tmp_path / "event.json"
+    file.write_text(json.dumps(event))
+    assert number_on_github({"GITHUB_EVENT_PATH": str(file), "GITHUB_REF": "refs/heads/main"}) == number
+
+
+def test_the_ref_of_a_pull_request_has_its_number(tmp_path: Path) -> None:
+    """Without a file; in a file that is damaged or missing there is none."""
+    assert number_on_github({"GITHUB_REF": "refs/pull/17/merge"}) == 17
+    (tmp_path / "event.json").write_text("{")
+    for name in ("event.json", "none.json"):
+        assert number_on_github({"GITHUB_EVENT_PATH": str(tmp_path / name)}) is None
+    assert number_on_github({}) is None
 
 
 MISSING = {
@@ -136,42 +323,42 @@ MISSING = {
 
 @pytest.mark.parametrize("name", MISSING)
 def test_what_is_missing_is_told(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str
+    on_github: FakeForge, monkeypatch: pytest.MonkeyPatch, comment: Comment, name: str
 ) -> None:
     """With what to do; nothing is asked for."""
-    on_github(monkeypatch, forge)
     monkeypatch.delenv(name)
-    code, said = comment(monkeypatch, capfd, "quant.md")
-    assert (code, forge.asked) == (2, [])
+    code, said = comment("quant.md")
+    assert (code, on_github.asked) == (2, [])
     assert MISSING[name] in said
     assert "next: " in said
 
 
 def test_without_a_token_of_gitlab_it_says_which_to_make(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    on_gitlab: FakeForge, monkeypatch: pytest.MonkeyPatch, comment: Comment
 ) -> None:
     """The job's own may not write notes, and is not sent."""
-    on_gitlab(monkeypatch, forge)
     monkeypatch.delenv("GITLAB_TOKEN")
-    monkeypatch.setenv("CI_JOB_TOKEN", SECRET)
-    code, said = comment(monkeypatch, capfd, "quant.md")
-    assert (code, forge.asked) == (2, [])
-    assert "there is no token of GitLab" in said
+    monkeypatch.setenv("CI_JOB_TOKEN", TOKEN)
+    code, said = comment("quant.md")
+    assert (code, on_gitlab.asked) == (2, [])
     assert "make a project access token" in said
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        *(
+            (text, "no comment of pytest-quant")
+            for text in (b"", b"# Hello\n", b"<!-- other -->\n", MARKER.encode() + b" x")
+        ),
+        (b"\xff\xfe\x00", "cannot be read"),
+    ],
+)
 def test_a_file_that_is_none_of_ours_is_refused(
-    forge: FakeForge, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    on_github: FakeForge, comment: Comment, tmp_path: Path, content: bytes, words: str
 ) -> None:
-    """Before anything is asked; one that is not text too."""
-    on_github(monkeypatch, forge)
-    (tmp_path / "other.md").write_text("# Hello\n")
-    (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
-    for name, words in (
-        ("other.md", "no comment of pytest-quant"),
-        ("binary.md", "cannot be read"),
-        ("no.md", "no.md"),
-    ):
-        code, said = comment(monkeypatch, capfd, name)
-        assert (code, forge.asked) == (2, [])
-        assert words in said
+    """Before anything is asked: it could never be found again."""
+    (tmp_path / "other.md").write_bytes(content)
+    code, said = comment("other.md")
+    assert (code, on_github.asked) == (2, [])
+    assert words in said

@@ -12,7 +12,7 @@ from pytest_quant.cli import common
 from pytest_quant.cli.common import existing_history, say, show, show_json
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.unfinished_runs import Journal
+from pytest_quant.history.unfinished_runs import UnfinishedRun
 from pytest_quant.record import to_json
 from tests.unit.record.examples import RUN, a_pass
 
@@ -62,7 +62,7 @@ def test_what_a_killed_run_had_finished_is_in_the_history_that_a_command_opens(
 ) -> None:
     """It was the first run, so that there was no history yet; what the command prints stays apart from the note."""
     place = tmp_path / ".quant" / "history.db"
-    kept = Journal(place, tmp_path, RUN)
+    kept = UnfinishedRun(place, tmp_path, RUN)
     kept.keep(to_json(a_pass()))
     kept.close(stored=False)
     monkeypatch.chdir(tmp_path)

@@ -122,17 +122,6 @@ def test_markdown_begins_with_its_marker(scratch: ScratchRepository) -> None:
         _compare("--markdown", "--json")
 
 
-@pytest.mark.usefixtures("scratch")
-@pytest.mark.parametrize(
-    ("asked", "words"), [("main..topic", "main topic"), ("main...topic", "main topic"), ("main..", "main")]
-)
-def test_a_range_is_told_as_two_words(asked: str, words: str) -> None:
-    """As ``pytest-quant report`` and git take it; it is no commit that a fetch would bring."""
-    with pytest.raises(UsageError, match="two words") as caught:
-        _compare(asked)
-    assert caught.value.fix == f"write: pytest-quant compare {words}"
-
-
 def test_revisions_can_be_named(scratch: ScratchRepository) -> None:
     """Base alone, or both."""
     _add(scratch, "main~1", [a_pass()])

@@ -26,7 +26,7 @@ def _run(*arguments: str) -> Result:
 
 def test_an_export_is_imported_whole_and_once(place: Path, tmp_path: Path) -> None:
     """Oldest run first; a second import changes nothing."""
-    assert "2 runs written" in _run("history", "export", "all.jsonl").stdout
+    assert "of 2 runs written" in _run("history", "export", "all.jsonl").stderr
     header, *runs = (tmp_path / "all.jsonl").read_text().splitlines()
     assert json.loads(header)["format"] == "pytest-quant-history"
     assert [json.loads(line)["run"]["id"] for line in runs] == [RUN.id, LATER.id]
@@ -63,9 +63,9 @@ def test_an_export_to_the_output_by_its_name_holds_runs_only(place: Path, tmp_pa
     run = "from pytest_quant.cli import main; main()"
     command = [sys.executable, "-c", run, "history", "export", "stdout", "--history", str(place)]
     done = subprocess.run(command, check=True, capture_output=True)
-    assert _run("history", "export", "all.jsonl").stdout == "2 runs written to all.jsonl\n"
+    assert _run("history", "export", "all.jsonl").stderr == "3 checks of 2 runs written to all.jsonl\n"
     assert done.stdout == (tmp_path / "all.jsonl").read_bytes()
-    assert done.stderr == b"2 runs written to stdout\n"
+    assert done.stderr == b"3 checks of 2 runs written to stdout\n"
 
 
 def test_a_dash_is_the_output(place: Path, tmp_path: Path) -> None:
@@ -92,10 +92,11 @@ def test_an_export_names_damage_and_writes_the_rest(place: Path, tmp_path: Path)
         connection.execute(update(RECORDS).where(RECORDS.c.run == 2).values(record=b"spoiled"))
     exported = _run("history", "export", "rest.jsonl")
     assert exported.exit_code == 1
-    assert exported.stdout == "2 runs written to rest.jsonl; left out as damaged: 1\n"
-    assert exported.stderr.startswith(f"left out: record 0 of run {RUN.id} of the history is damaged: ")
+    written, left_out = exported.stderr.splitlines()
+    assert written == "2 checks of 2 runs written to rest.jsonl; left out as damaged: 1"
+    assert left_out.startswith(f"left out: record 0 of run {RUN.id} of the history is damaged: ")
     one_run = _run("history", "export", "--run", RUN.id)
-    assert (one_run.exit_code, one_run.stderr) == (1, exported.stderr)
+    assert (one_run.exit_code, one_run.stderr) == (1, f"{left_out}\n")
     assert [json.loads(line).get("checks") for line in one_run.stdout.splitlines()] == [None, []]
     assert _run("history", "export", "--run", LATER.id).exit_code == 0
     _run("history", "import", "rest.jsonl", "--history", "new.db")

@@ -156,20 +156,11 @@ def test_words_need_no_quotes(store: Store) -> None:
     assert _run("changes", "int8", "dynamic").stdout == _run("changes", "dynamic").stdout
 
 
-@pytest.mark.parametrize("word", ["--series", "changes"])
-def test_a_run_is_no_series(store: Store, word: str) -> None:
-    """And an empty answer would look like one."""
-    with pytest.raises(UsageError, match="'run-main-3' is a run, no series"):
-        _run(word, "run-main-3")
-    with pytest.raises(UsageError, match="there is no series 'dynmic'") as caught:
-        _run(word, "dynmic")
-    assert "ort-int8-dynamic" in str(caught.value)
-
-
-def test_an_unknown_name_tells_the_nearest(store: Store) -> None:
-    """Of runs and of series."""
-    with pytest.raises(UsageError, match="there is no run 'dynmic'") as caught:
-        _run("dynmic")
+@pytest.mark.parametrize(("words", "kind"), [(["--series"], "series"), (["changes"], "series"), ([], "run")])
+def test_an_unknown_name_tells_the_nearest(store: Store, words: list[str], kind: str) -> None:
+    """An empty answer would look like one."""
+    with pytest.raises(UsageError, match=f"there is no {kind} 'dynmic'") as caught:
+        _run(*words, "dynmic")
     assert "ort-int8-dynamic" in str(caught.value)
 
 

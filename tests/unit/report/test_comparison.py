@@ -19,8 +19,7 @@ from pytest_quant.record import Json
 from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.comparison_document import comparison_json
 from pytest_quant.report.comparison_text import comparison_text
-from pytest_quant.report.markdown import MAX_CHARACTERS
-from pytest_quant.report.pull_request import MARKER, comparison_comment
+from pytest_quant.report.pull_request import MARKER, MAX_CHARACTERS, comparison_comment
 from pytest_quant.result import Resources
 from tests.screens import regression, two_sides
 from tests.unit.history.compare.launched import launch, record_of

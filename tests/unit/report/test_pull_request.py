@@ -1,16 +1,223 @@
-"""A run as a comment: its word agrees with the exit code, it is never too long, and nothing in it acts."""
+"""A run as a comment: its word agrees with the exit code, it is never too long, and foreign text in it never acts.
+
+A renderer that is not ours is the judge of that.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html.parser import HTMLParser
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
+from pytest_quant.printable import clean
 from pytest_quant.record import Record
-from pytest_quant.report.pull_request import Outcomes, run_comment
+from pytest_quant.report.pull_request import (
+    MAX_CHARACTERS,
+    Table,
+    code_block,
+    document,
+    entries,
+    folded,
+    inline,
+    plain,
+    row,
+    run_comment,
+)
 from pytest_quant.result import Status, Verdict
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
+
+_RENDERER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+_ZERO_WIDTH_SPACE = "\u200b"
+
+
+class _Shown(HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep its name and its attributes."""
+        self.tags.append(f"{tag}{attrs or ''}")
+
+    def handle_data(self, data: str) -> None:
+        """Keep it."""
+        self.text += data
+
+
+def shown(markdown: str) -> _Shown:
+    """What a reader of the rendered text gets."""
+    return _Shown(_RENDERER.render(markdown))
+
+
+NAMES = (
+    "<img src=x onerror=alert(1)>",
+    "<!-- pytest-quant comment -->",
+    "</details></td></table><script>x</script>",
+    "[click](https://evil.example)",
+    "![i](https://evil.example/i.png)",
+    "[a]: https://evil.example",
+    "[a][a]",
+    "[^1]: note",
+    "[x] done",
+    "https://evil.example www.evil.example mailto:a@b.example",
+    "**bold** __bold__ _em_ *em* ~~gone~~ `code` $x$",
+    "a|b|c \\| d",
+    "&amp; &lt; &#64;",
+    "# heading",
+    "> quote",
+    "- item",
+    "+ item",
+    "1. item",
+    "2) item",
+    "---",
+    "===",
+    "```",
+    "~~~",
+    "    code",
+    "\\",
+    "a\\",
+    "x\n\n# heading",
+    "\x1b[31m\u202e",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("frame", ["{}", "- {}", "before\n{}\nafter", "1. x\n{}"])
+def test_a_hostile_name_is_only_text(name: str, frame: str) -> None:
+    """Wherever a line begins with it, a renderer shows its characters and no tag that the frame does not have."""
+    found, expected = shown(frame.format(plain(name))), shown(frame.format("word"))
+    assert found.tags == expected.tags
+    assert clean(name).strip() in found.text.replace(_ZERO_WIDTH_SPACE, "")
+
+
+@given(st.text(max_size=40))
+@example("a__b__c_ _d")
+@example("x[y](z)")
+def test_any_text_is_shown_as_it_is(text: str) -> None:
+    """As an entry of a list, as a cell of a table, and as the heading of a folded block."""
+    expected = clean(text).strip()
+    item = shown(f"- {plain(text, 1000)}")
+    assert item.tags[:2] == ["ul", "li"]
+    assert len(item.tags) == 2
+    assert item.text.strip().replace(_ZERO_WIDTH_SPACE, "") == expected
+    cells = shown("\n".join([row(("a", "b")), "|---|---|", row((inline(text, 1000), "end"))]))
+    assert cells.tags.count("td") == 2
+    assert not [tag for tag in cells.tags if tag not in ("table", "thead", "tbody", "tr", "th", "td")]
+    assert cells.text.replace(_ZERO_WIDTH_SPACE, "").split("b", 1)[1].strip().removesuffix("end").strip() == expected
+    block = shown(folded(text, ["inside"]))
+    assert block.tags == ["details", "summary", "p"]
+
+
+REFERENCES = (
+    "@team",
+    "#1",
+    "!12",
+    "~bug",
+    "$3",
+    "%4",
+    '%"v 1"',
+    "&5",
+    ":heart:",
+    "GH-6",
+    "owner/name#7",
+    "a@b.example",
+    "[+1+]",
+    "{-a-}",
+)
+"""What GitHub and GitLab look for in what was rendered."""
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_what_a_forge_looks_for_in_the_rendered_text_is_broken(reference: str) -> None:
+    """By a character without a width behind the one that begins it, which nobody sees."""
+    found = shown(inline(f"x {reference} y")).text
+    assert reference not in found
+    assert reference in found.replace(_ZERO_WIDTH_SPACE, "")
+
+
+def test_addresses_are_broken_in_what_is_rendered_too() -> None:
+    """GitLab makes links of addresses in the text of a page."""
+    found = shown(inline("see https://a.example and www.b.example")).text
+    assert "://" not in found
+    assert "www." not in found
+
+
+@pytest.mark.parametrize("command", ["/merge", "/close", "/approve now"])
+def test_no_line_begins_with_a_command_of_gitlab(command: str) -> None:
+    """Which reads them where a line of the source begins with a slash."""
+    assert not plain(command).startswith("/")
+    assert not plain(f"  {command}").lstrip().startswith("/")
+
+
+USUAL = (
+    "tests/test_models.py::TestInt8::test_resnet[ort-int8-static] resnet18",
+    "x2 -> x1.667",
+    "-5.00 [-6.10, -3.90] pp",
+    "+20.00 [+19.88, +20.12] %",
+    "100.00 -> 95.00 %",
+    "max_drop",
+    "20 lost, 0 won of 400 samples; p 1.9e-06 before Holm",
+    "p50 of candidate +20.00 %, reference 0.00 %; moved: candidate; 5 -> 5 launches; Some CPU, avx2",
+    "7/10 passed",
+    "--quant-json: out/run.json cannot be written",
+)
+
+
+@pytest.mark.parametrize("text", USUAL)
+def test_what_usually_stands_there_is_left_as_it_is(text: str) -> None:
+    """So that the source of a comment, an e-mail for one, can be read."""
+    assert plain(text) == text
+
+
+def test_a_long_name_loses_its_middle() -> None:
+    """Its end tells tests apart."""
+    assert plain("a" * 500 + "[int8]", 21) == "aaaaaaaaa...aaa[int8]"
+
+
+@pytest.mark.parametrize("text", ["plain", "``` and ```` within", "```\n# heading\n@team"])
+def test_a_block_of_code_holds_all_of_a_text(text: str) -> None:
+    """Whatever fences are in it."""
+    found = shown(code_block(text))
+    assert [tag for tag in found.tags if tag not in ("pre", "code[('class', 'language-text')]")] == []
+    assert found.text.rstrip("\n") == text
+
+
+def test_long_lists_are_counted() -> None:
+    """The first ones are shown."""
+    assert entries(["a", "b", "c"], 2) == ["- a", "- b", "- and 1 more"]
+
+
+def _table(rows: int, size: int = 50) -> Table:
+    return ((), ("a",), [row(("x" * size,)) for _ in range(rows)])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 3000), max_size=3), st.integers(0, 400), st.integers(1, 3000))
+def test_a_document_fits_and_counts_what_it_leaves_out(rows: list[int], blocks: int, size: int) -> None:
+    """Every row and every block is shown or counted, and no folded block is cut."""
+    rest = [folded("more", ["y" * size])] * blocks
+    text = document(["<!-- m -->", "**OK**"], [_table(number) for number in rows], rest, "`--json`")
+    assert len(text) <= MAX_CHARACTERS
+    left_out = sum(int(number) for number in re.findall(r"^(\d+) more are left out; `--json` has all", text, re.M))
+    assert text.count(f"| {'x' * 50} |") + text.count("<details>") + left_out == sum(rows) + blocks
+    assert text.count("<details>") == text.count("</details>")
+
+
+def test_a_table_without_rows_is_not_there_and_a_list_has_no_head() -> None:
+    """What stands above it is."""
+    assert document(["head"], [((), ("a", "b"), ())], [], "x") == "head\n"
+    assert document(["head", ""], [(("above",), ("a", "b"), ())], [], "x") == "head\n\nabove\n\n"
+    assert document(["head", ""], [(("two",), (), ("- a", "- b"))], [], "x") == "head\n\ntwo\n\n- a\n- b\n\n"
 
 
 def _named(record: Record, number: int, name: str = "test_it") -> Record:
@@ -29,21 +236,21 @@ def test_limits_that_fail_under_strict_only_are_rows_then() -> None:
     """A run that does not fail for them has no row."""
     open_limit = Verdict("max_drop", 1.0, 1.1, Status.INCONCLUSIVE, "too few samples")
     unsure = _named(a_record(status=Status.INCONCLUSIVE, verdicts=(open_limit,)), 1)
-    lenient = run_comment(RUN, [unsure], Outcomes())
+    lenient = run_comment(RUN, [unsure])
     assert lenient.splitlines()[1] == "**INCONCLUSIVE: 1 check: 1 INCONCLUSIVE**"
     assert _rows(lenient) == []
-    strict = run_comment(RUN, [unsure], Outcomes(failed=True, broken=frozenset([unsure.nodeid])))
+    strict = run_comment(RUN, [unsure], failed=True, broken=[unsure.nodeid])
     assert strict.splitlines()[1] == "**FAIL: 1 check: 1 INCONCLUSIVE**"
     assert [cells[0] for cells in _rows(strict)] == ["**INCONCLUSIVE**"]
 
 
 def test_the_word_agrees_with_the_exit_code() -> None:
     """Whatever fails the run: a check, a fault, a comparison, or a test without a mark."""
-    assert run_comment(RUN, [_FINE], Outcomes()).splitlines()[1] == "**PASS: 1 check: 1 PASS**"
-    assert run_comment(RUN, [_FINE, _ABSENT], Outcomes()).splitlines()[1].startswith("**UNAVAILABLE: 2 checks")
-    others = run_comment(RUN, [_FINE], Outcomes(failed=True)).splitlines()[1]
+    assert run_comment(RUN, [_FINE]).splitlines()[1] == "**PASS: 1 check: 1 PASS**"
+    assert run_comment(RUN, [_FINE, _ABSENT]).splitlines()[1].startswith("**UNAVAILABLE: 2 checks")
+    others = run_comment(RUN, [_FINE], failed=True).splitlines()[1]
     assert others == "**FAIL: 1 check: 1 PASS; pytest failed for another reason than a check**"
-    fault = run_comment(RUN, [_FINE], Outcomes(failed=True), faults=["--quant-json: /x cannot be written"])
+    fault = run_comment(RUN, [_FINE], failed=True, faults=["--quant-json: /x cannot be written"])
     assert fault.splitlines()[1] == "**FAIL: 1 check: 1 PASS**"
     assert "- --quant-json: /x cannot be written" in fault.splitlines()
 
@@ -52,7 +259,7 @@ def test_the_word_agrees_with_the_exit_code() -> None:
 def test_it_stays_below_the_limit_of_a_comment(tests: int) -> None:
     """With a count of what is left out."""
     records = [_named(a_record(), number, "x" * 120) for number in range(tests)]
-    text = run_comment(RUN, records, Outcomes(failed=True, broken=frozenset(record.nodeid for record in records)))
+    text = run_comment(RUN, records, failed=True, broken=[record.nodeid for record in records])
     assert len(text) <= 60_000
     assert text.count("<details>") == text.count("</details>")
     left_out = sum(int(number) for number in re.findall(r"^(\d+) more are left out", text, re.MULTILINE))
@@ -66,7 +273,7 @@ def test_no_name_becomes_a_command_or_a_tag() -> None:
     verdict = Verdict(nasty, 1.0, 4.0, Status.FAIL, nasty)
     record = replace(a_record(verdicts=(verdict,)), nodeid=nasty, model=nasty, message=nasty)
     run = replace(RUN, branch=nasty, commit="/merge now")
-    text = run_comment(run, [record], Outcomes(failed=True, broken=frozenset([nasty])), faults=[nasty])
+    text = run_comment(run, [record], failed=True, broken=[nasty], faults=[nasty])
     folded = re.sub(r"^(`{3,})text\n.*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
     assert "<img" not in folded
     assert "@team" not in folded

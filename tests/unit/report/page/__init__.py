@@ -1,1 +1,0 @@
-"""Tests of `pytest_quant.report.page`."""
