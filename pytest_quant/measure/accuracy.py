@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,6 @@ class _Comparison:
         # Of another metric the share of right first guesses is no part of the score.
         self.reads_classes = metric is not None and metric.reads_classes
         self.guesses = metric.answers if metric is not None and metric.reads_classes else None
-        self.by_class = self.guesses == 1
 
     def add(self, pair: OutputPair) -> None:
         """Add a pair: every output of the reference is compared with the candidate's."""
@@ -151,55 +150,55 @@ class _Comparison:
     def result(self) -> AccuracyResult:
         """Return everything but the scores."""
         classes = self.classes
-        compared = tuple(output.figures() for output in self.compared.values() if not output.is_empty)
+        compared = tuple(output.figures() for output in self.compared.values() if output.error.equal is not None)
         for output in self.compared.values():
             self._note(output.constant.fault(output.name))
         # Outputs of text have no figures, and identical ones are never the worst.
         apart = [each for each in compared if each.max_abs_error is not None and not each.identical] or compared
         worst = min(apart, key=lambda one: _or_least(one.sqnr_db), default=None)
         farthest = max(apart, key=lambda one: _or_least(one.max_abs_error), default=None)
-        return AccuracyResult(
+        result = AccuracyResult(
             n=self.n,
-            agreement_pct=None if classes is None else classes.agreement_pct,
             sqnr_db=None if worst is None else worst.sqnr_db,
             cosine=min((error.cosine for error in apart), key=_or_least, default=None),
             max_abs_error=None if farthest is None else farthest.max_abs_error,
             max_abs_error_sample=None if farthest is None else farthest.sample,
             by_output=compared,
             worst_output=None if worst is None or worst.identical else worst.name,
-            kl=None if classes is None else classes.kl,
-            agreement_chance=None if classes is None else classes.agreement_chance,
-            commonest_pct=None if classes is None else classes.commonest_pct,
-            chance=None if classes is None or self.guesses is None else classes.chance(self.guesses),
-            worst_class=None if classes is None else classes.worst_class,
-            by_class=classes.by_class if classes is not None and self.by_class else (),
             faults=tuple(self.faults.values()),
             identical=bool(compared) and all(one.identical for one in compared) and not self.faults,
         )
+        if classes is None:
+            return result
+        return replace(
+            result,
+            agreement_pct=classes.agreement_pct,
+            kl=classes.kl,
+            agreement_chance=classes.agreement_chance,
+            commonest_pct=classes.commonest_pct,
+            chance=None if self.guesses is None else classes.chance(self.guesses),
+            worst_class=classes.worst_class,
+            by_class=classes.by_class if self.guesses == 1 else (),
+        )
 
 
+@dataclass(frozen=True, slots=True)
 class _Compared:
-    """Accumulates the error of one output, or of a group of channels of the output `group_of`."""
+    """What accumulates of one output, or of a group of channels of the output `group_of`."""
 
-    def __init__(self, name: str, group_of: str | None = None) -> None:
-        self.name = name
-        self.constant = ConstantOutput()
-        self._group_of = group_of
-        self._tensor = TensorError()
+    name: str
+    group_of: str | None = None
+    error: TensorError = field(default_factory=TensorError)
+    constant: ConstantOutput = field(default_factory=ConstantOutput)
 
     def add(self, reference: NDArray[Any], candidate: NDArray[Any], start: int) -> None:
         """Add outputs (n, ...) of one shape; `start` is the index of the first sample."""
-        self._tensor.add(reference, candidate, start)
+        self.error.add(reference, candidate, start)
         self.constant.add(reference, candidate)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no sample had a value."""
-        return self._tensor.equal is None
 
     def figures(self) -> OutputError:
         """Return the error over all samples so far."""
-        error = self._tensor
+        error, is_constant = self.error, self.constant.reference_constant
         return OutputError(
             self.name,
             sqnr_db=error.sqnr_db,
@@ -207,10 +206,10 @@ class _Compared:
             max_abs_error=error.max_abs_error,
             sample=error.sample,
             identical=error.equal is True,
-            reference_constant=self.constant.reference_constant,
-            group_of=self._group_of,
-            centred_sqnr_db=None if self.constant.reference_constant else error.centred_sqnr_db,
-            centred_cosine=None if self.constant.reference_constant else error.centred_cosine,
+            reference_constant=is_constant,
+            group_of=self.group_of,
+            centred_sqnr_db=None if is_constant else error.centred_sqnr_db,
+            centred_cosine=None if is_constant else error.centred_cosine,
         )
 
 

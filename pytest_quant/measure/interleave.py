@@ -113,30 +113,13 @@ _WARMUP_SHARE = 0.1
 _SLACK = 2.0
 """Blocks are sized so that the budget is this many times what the fewest rounds need: load may halve the speed."""
 _NS_PER_S = 1e9
-_NAMES = ("reference", "null", "candidate")
 
 
 Timer: TypeAlias = Callable[[int], Block]
 """Times a block of one engine: a cold run, and as many more as it is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Warm:
-    """An engine after warming up.
-
-    Attributes
-    ----------
-    first : its very first run, a block with a cold run only.
-    run_ns : of the last block's median run; of the first run where there was no time for a block.
-    settled : whether the times had settled.
-    """
-
-    first: Block
-    run_ns: float
-    settled: bool
-
-
-def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -> Warm:
+def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -> tuple[Block, float]:
     """Run an engine until two blocks in a row are not 3 % faster than all before, or its time is over.
 
     Times that scatter are not what warming up is for: it ends as they stop falling. One run is made in any case; after
@@ -149,6 +132,11 @@ def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -
     plan : its times and runs of a block.
     clock : nanoseconds.
     share : of `warmup_s` that it may take.
+
+    Returns
+    -------
+    Its very first run, a block with a cold run only, and nanoseconds of the last block's median run; of the first run
+    where there was no time for a block.
     """
     until = clock() + share * warmup_s(plan) * _NS_PER_S
     first = timer(0)
@@ -156,20 +144,13 @@ def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -
     while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
         medians.append(statistics.median(timer(runs).runs_ns))
         if len(medians) > _BLOCKS and min(medians[-2:]) >= (1.0 - _FASTER) * min(medians[1:-2]):
-            return Warm(first, medians[-1], settled=True)
-    return Warm(first, medians[-1], settled=False)
+            break
+    return first, medians[-1]
 
 
 def warmup_s(plan: LatencyPlan) -> float:
     """Return the seconds to warm up one of the three engines: `plan.max_warmup_s`, at most a tenth of `plan.max_s`."""
     return min(plan.max_warmup_s, _WARMUP_SHARE * plan.max_s)
-
-
-def unsettled(warm: Sequence[Warm], plan: LatencyPlan) -> Iterator[str]:
-    """Name the engines whose times still changed when warming up ended."""
-    for name, one in zip(_NAMES, warm, strict=True):
-        if not one.settled:
-            yield f"warm-up: the {name} had not settled after {warmup_s(plan):g} s"
 
 
 def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, rounds: int = 0) -> int:

@@ -22,11 +22,9 @@ from pytest_quant.measure.interleave import (
     Clock,
     Rounds,
     Timer,
-    Warm,
     rounds_of_tails,
     runs_of_block,
     time_block,
-    unsettled,
     warm_up,
 )
 from pytest_quant.measure.latency_figures import MachineState, latency_figures, machine_notes, read_machine
@@ -125,48 +123,46 @@ def measure(
     timers = _timers((reference, null, candidate), clock)
     of_warming_up = _any_order(plan).sample(range(len(timers)), len(timers))
     by_index = {index: warm_up(timers[index], plan, clock) for index in of_warming_up}
-    warm = [by_index[index] for index in sorted(by_index)]
+    firsts, run_ns = zip(*(by_index[index] for index in sorted(by_index)), strict=True)
     observe()
     if not limited(plan) or rounds_of_tails(plan):
         reopening = None  # a tail is that of one set's many rounds
-    in_sets = reopening is not None and reopening.from_memory(min(one.run_ns for one in warm[:2]))
+    in_sets = reopening is not None and reopening.from_memory(min(run_ns[:2]))
     if in_sets:
         plan = _from_memory(plan)
     until = started + int(plan.max_s * _NS_PER_S)
     left_s = max(until - clock(), 0) / _NS_PER_S
     of_tails = rounds_of_tails(plan, beyond=0)
-    if _round_ns([1] * len(timers), warm) * of_tails > left_s * _NS_PER_S:
+    if _round_ns([1] * len(timers), run_ns) * of_tails > left_s * _NS_PER_S:
         of_tails = 0  # no number of rounds that fit bounds the tail: the other figures are worth the time
     most = max(plan.max_rounds, rounds_of_tails(plan) if of_tails else 0)
-    runs = [runs_of_block(engine.run_ns, plan, left_s, of_tails) for engine in warm]
-    if _round_ns(runs, warm) * plan.min_rounds > left_s * _NS_PER_S:
+    runs = [runs_of_block(of_engine, plan, left_s, of_tails) for of_engine in run_ns]
+    if _round_ns(runs, run_ns) * plan.min_rounds > left_s * _NS_PER_S:
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
-    if _round_ns(runs, warm) <= until - clock():
+    if _round_ns(runs, run_ns) <= until - clock():
         rounds = Rounds(timers, runs, until, _any_order(plan), clock, observe)
-        rounds_ns = 2 * plan.min_rounds * _round_ns(runs, warm)
+        rounds_ns = 2 * plan.min_rounds * _round_ns(runs, run_ns)
         if in_sets and reopening is not None and rounds.fits(reopening.lasts_ns + rounds_ns):
             result = _drawn(rounds, plan, reopening, [])
         else:
             result = _timed(rounds, plan, most, reopening)
     else:
-        firsts = (one.first for one in warm)
         of_reference, of_null, of_candidate = (
             [Block(first.cold_ns, (first.cold_ns,), 2 * first.device_ns)] for first in firsts
         )
         result = latency_figures(of_reference, of_null, of_candidate, plan)
     spent_s = (clock() - started) / _NS_PER_S
-    notes = (*unsettled(warm, plan), *result.notes, *machine_notes(before, machine()))
-    return replace(result, spent_s=spent_s, notes=notes)
+    return replace(result, spent_s=spent_s, notes=(*result.notes, *machine_notes(before, machine())))
 
 
 def _any_order(plan: LatencyPlan) -> random.Random:
     return random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
 
 
-def _round_ns(runs: Sequence[int], warm: Sequence[Warm]) -> float:
+def _round_ns(runs: Sequence[int], run_ns: Sequence[float]) -> float:
     """Return the nanoseconds of one round, the cold run of each block included."""
-    return sum((n + 1) * one.run_ns for n, one in zip(runs, warm, strict=True))
+    return sum((n + 1) * of_engine for n, of_engine in zip(runs, run_ns, strict=True))
 
 
 def _from_memory(plan: LatencyPlan) -> LatencyPlan:

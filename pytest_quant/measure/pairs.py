@@ -145,7 +145,7 @@ def time_pair(
     until = clock() + plan.max_s * _NS_PER_S
     keys = list(product((_BASE, _HEAD), (REFERENCE, NULL, CANDIDATE)))
     timers = [partial(sides[side], engine) for side, engine in keys]
-    run_ns = [warm_up(timer, plan, clock, 1.0 / len(sides)).run_ns for timer in timers]
+    run_ns = [warm_up(timer, plan, clock, 1.0 / len(sides))[1] for timer in timers]
     left_s = max(until - clock(), 0.0) / _NS_PER_S
     # Of both sides as many, so that a block means the same on both.
     slower_ns = map(max, run_ns[: len(run_ns) // 2], run_ns[len(run_ns) // 2 :])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pytest_quant.backends import TF32, Feeds, get_exporter
 from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, ModelError, QuantError
 from pytest_quant.measure.batching import OpenEngine
-from pytest_quant.measure.build import Tools, build_engine
+from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
 from pytest_quant.measure.engines import match_names, open_engine, usable_backend
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.result import Coverage
@@ -81,7 +82,16 @@ def prove_float(reference: OpenEngine, feeds: Feeds, tools: Tools) -> str:
     ------
     ModelError : some of it was seen to run in another precision; what cannot be seen into proves nothing.
     """
-    return _prove(reference, feeds, tools, _ALL_PCT, _not_float)
+
+    def refuse(ran: Coverage) -> QuantError:
+        return ModelError(
+            f"the reference {reference.built.name} does not compute in FP32: its file is quantized or half",
+            value="; ".join((f"{ran.pct:.4g} % of {ran.unit} ran in float32, not {_others(ran)}", *ran.notes)),
+            allowed="a float32 model as the reference",
+            fix="give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'",
+        )
+
+    return _prove(reference, feeds, tools, _ALL_PCT, refuse)
 
 
 def timed_reference(check: Check, reference: OpenEngine, data: Data, feeds: Feeds, tools: Tools) -> TimingSubject:
@@ -119,7 +129,7 @@ def timed_reference(check: Check, reference: OpenEngine, data: Data, feeds: Feed
             prove_float(deployed, own_feeds, tools)
         else:
             tf32 = None
-            _prove(deployed, own_feeds, tools, _LEAST_PCT, _not_as_named)
+            _prove(deployed, own_feeds, tools, _LEAST_PCT, partial(_not_as_named, built))
     return TimingSubject(built, own_feeds, check.reference_precision, tf32)
 
 
@@ -128,7 +138,7 @@ def _prove(
     feeds: Feeds,
     tools: Tools,
     least_pct: float,
-    refusal: Callable[[str, EngineSpec, Coverage], QuantError],
+    refusal: Callable[[Coverage], QuantError],
 ) -> str:
     """Read back what an engine runs, once for each engine, and return what cannot be seen into.
 
@@ -140,7 +150,7 @@ def _prove(
         with tools.steps.show(f"reading back what {name} runs"):
             ran = opened.engine.coverage(feeds)
         if ran.most_pct is not None and ran.most_pct < least_pct:
-            raise refusal(name, spec, ran)
+            raise refusal(ran)
         share = "" if ran.pct is None else f", {_ALL_PCT - ran.pct:.4g} % of {ran.unit},"
         nodes = f"{ran.opaque_nodes} nodes{share} of the reference {spec.id} cannot be seen into"
         unseen = f"{nodes}: that they run in float32 is not proven" if ran.opaque_nodes else ""
@@ -152,21 +162,14 @@ def _prove(
     return str(entry.facts.get("unseen", ""))
 
 
-def _not_float(name: str, _: EngineSpec, ran: Coverage) -> QuantError:
-    others = ", ".join(ran.float_nodes) or "all"
-    return ModelError(
-        f"the reference {name} does not compute in FP32: its file is quantized or half",
-        value="; ".join((f"{ran.pct:.4g} % of {ran.unit} ran in float32, not {others}", *ran.notes)),
-        allowed="a float32 model as the reference",
-        fix="give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'",
-    )
-
-
-def _not_as_named(name: str, spec: EngineSpec, ran: Coverage) -> QuantError:
-    others = ", ".join(ran.float_nodes) or "all"
+def _not_as_named(built: BuiltEngine, ran: Coverage) -> QuantError:
     return BuildError(
-        f"latency cannot be compared with {name}, which runs in another precision",
-        value=f"{ran.pct:.4g} % of {ran.unit} ran in {spec.precision}, not {others}",
+        f"latency cannot be compared with {built.name}, which runs in another precision",
+        value=f"{ran.pct:.4g} % of {ran.unit} ran in {built.spec.precision}, not {_others(ran)}",
         allowed=f"at least {_LEAST_PCT:g} %",
         fix="leave reference_precision out: latency is then compared with exact FP32",
     )
+
+
+def _others(ran: Coverage) -> str:
+    return ", ".join(ran.float_nodes) or "all"

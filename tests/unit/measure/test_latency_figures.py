@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.measure.interleave import Block, Warm, unsettled
+from pytest_quant.measure.interleave import Block
 from pytest_quant.measure.latency import _decided
 from pytest_quant.measure.latency_figures import (
     MachineState,
@@ -137,16 +137,6 @@ def test_too_few_rounds() -> None:
     plan = LatencyPlan(confidence=0.95, max_s=1.25)
     assert budget_reasons(5, plan) == ("too few rounds within 1.25 s: 5, and 95 % confidence needs 6",)
     assert budget_reasons(6, plan) == ()
-
-
-def test_engines_that_did_not_settle_are_named() -> None:
-    """With the seconds that they had."""
-    settled, not_yet = (Warm(Block(1, ()), 1.0, settled=is_settled) for is_settled in (True, False))
-    plan = LatencyPlan(max_warmup_s=0.5, max_s=100.0)
-    assert list(unsettled([settled, not_yet, not_yet], plan)) == [
-        "warm-up: the null had not settled after 0.5 s",
-        "warm-up: the candidate had not settled after 0.5 s",
-    ]
 
 
 FOUND = replace(
