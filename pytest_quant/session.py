@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
-from pytest_quant.measure.bench import EVAL_BATCH_SIZE, Measurement, reopened
+from pytest_quant.measure.bench import EVAL_BATCH_SIZE, LayerProfile, Measurement, profile_layers, reopened
 from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
@@ -23,9 +22,6 @@ from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, LatencyResult, NoBaseline, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, worst
-
-if TYPE_CHECKING:
-    from pytest_quant.measure.layers import LayerProfile
 
 DIAGNOSE_S = 30.0
 """Default budget in seconds for the search for advice about one check."""
@@ -118,9 +114,6 @@ class Session:
 
     def profile(self, measurement: Measurement) -> LayerProfile:
         """Time the layers of both engines. Raises what `profile_layers` raises."""
-        # Here, because only a run that profiles needs it.
-        from pytest_quant.measure.layers import profile_layers
-
         return profile_layers(measurement, self._tools)
 
     def failed(self, check: Check, error: Exception) -> Encoded:

@@ -17,7 +17,7 @@ from pytest_quant.backends.readback import LayerTime, Role
 from pytest_quant.diagnose.layers import align
 from pytest_quant.history.compare import Comparison, compare, rule
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.measure.layers import LayerProfile, SideLayers
+from pytest_quant.measure.bench import LayerProfile, SideLayers
 from pytest_quant.record import Record
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.report.comparison import ComparedRuns

@@ -17,7 +17,7 @@ import msgspec
 from pytest_quant.cli.common import say, show, show_json, width
 from pytest_quant.diagnose.layers import align
 from pytest_quant.errors import QuantError, UsageError, nearest
-from pytest_quant.measure.layers import LayerProfile
+from pytest_quant.measure.bench import LayerProfile
 from pytest_quant.report.layers import layers_document, layers_text
 
 _TOP = 20

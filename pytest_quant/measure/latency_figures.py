@@ -23,8 +23,16 @@ from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.draws import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import fewest_rounds, percentile_bounds, runs_needed
-from pytest_quant.stats.rounds import JudgedRounds, judge_ratio, judge_rounds, judge_sets, session_sets
-from pytest_quant.stats.sequential import Floats, Looks
+from pytest_quant.stats.rounds import (
+    OF_RATIO,
+    Floats,
+    JudgedRounds,
+    Looks,
+    judge_ratio,
+    judge_rounds,
+    judge_sets,
+    session_sets,
+)
 
 _STATED_PERCENTILES = (90.0, 99.0)
 
@@ -98,15 +106,14 @@ def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan:
     sets = session_sets(*logs, result.sets)
     # As many looks at sets as at launches, at the level that makes them err together as one look would.
     confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE
-    over = judge_sets(sets, plan.sessions, confidence)
-    span, of_null, p50 = (
-        Interval(math.exp(spread.low), math.exp(spread.high)) for spread in (over.ratio, over.null, over.candidate)
-    )
-    speedup, of_p50 = math.exp(over.ratio.value), (50.0, p50.low / NS_PER_MS, p50.high / NS_PER_MS)
+    *over, session_sd = judge_sets(sets, plan.sessions, confidence)
+    log_ratio, _, log_ns = (estimate.value for estimate in over)
+    span, of_null, p50 = (Interval(math.exp(estimate.low), math.exp(estimate.high)) for estimate in over)
+    speedup, of_p50 = math.exp(log_ratio), (50.0, p50.low / NS_PER_MS, p50.high / NS_PER_MS)
     return replace(
         result,
-        candidate_p50_ms=math.exp(over.candidate.value) / NS_PER_MS,
-        reference_p50_ms=math.exp(over.ratio.value + over.candidate.value) / NS_PER_MS,
+        candidate_p50_ms=math.exp(log_ns) / NS_PER_MS,
+        reference_p50_ms=math.exp(log_ratio + log_ns) / NS_PER_MS,
         percentile_bounds_ms=tuple(of_p50 if bound[0] == of_p50[0] else bound for bound in result.percentile_bounds_ms),
         speedup=speedup,
         speedup_ci=span,
@@ -116,10 +123,10 @@ def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan:
             *null_reasons(of_null, plan.sessions.sd / math.sqrt(len(sets))),
             *budget_reasons(result.rounds, plan),
         ),
-        session_sd=over.mean_sd,
+        session_sd=math.sqrt(OF_RATIO / len(sets)) * session_sd,
         effective_rounds=float(len(sets)),
         widened=f"the {100 * plan.confidence:g} % interval is that of {len(sets)} sets of sessions, which differ by "
-        f"{100 * over.session_sd:.2g} % (standard deviation)",
+        f"{100 * session_sd:.2g} % (standard deviation)",
     )
 
 

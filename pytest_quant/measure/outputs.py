@@ -93,15 +93,17 @@ def _grouped(
 ) -> Iterator[list[Part]]:
     """Yield lists of parts that follow each other and fit, each with as many samples or bytes as fill a chunk."""
     waiting: list[Part] = []
+    samples = size = 0
     for part in parts:
         if waiting and not fit(waiting[-1], part):
             yield waiting
-            waiting = []
-        waiting = [*waiting, part]
-        size = sum(array.nbytes for each in waiting for array in arrays(each).values())
-        if sum(each.n for each in waiting) >= most or size >= _CHUNK_BYTES:
+            waiting, samples, size = [], 0, 0
+        waiting.append(part)
+        samples += part.n
+        size += sum(array.nbytes for array in arrays(part).values())
+        if samples >= most or size >= _CHUNK_BYTES:
             yield waiting
-            waiting = []
+            waiting, samples, size = [], 0, 0
     if waiting:
         yield waiting
 

@@ -28,8 +28,7 @@ from pytest_quant.result import KindNoise, LatencyResult, SelfTest
 from pytest_quant.spec import UNMEASURED, Dataset, EngineSpec, LatencyPlan, Model, Spread
 from pytest_quant.stats.draws import Draw, draw_of, session_spread
 from pytest_quant.stats.ratio import student_quantile
-from pytest_quant.stats.rounds import judge_ratio
-from pytest_quant.stats.sequential import Floats, Looks
+from pytest_quant.stats.rounds import Floats, Looks, judge_ratio
 
 _SAMPLES, _CALIBRATION = 8, 4
 _LONGEST_S = 300.0

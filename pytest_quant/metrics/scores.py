@@ -13,8 +13,16 @@ import numpy as np
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics.metric import Array, ResolvedMetric
 from pytest_quant.result import AccuracyResult, Interval
-from pytest_quant.stats.bootstrap import COSTLY, USUAL, paired_bootstrap
-from pytest_quant.stats.paired import SPREADS, mcnemar_p, samples_to_resolve, tango_interval, variance_at
+from pytest_quant.stats.paired import (
+    COSTLY,
+    SPREADS,
+    USUAL,
+    mcnemar_p,
+    paired_bootstrap,
+    samples_to_resolve,
+    tango_interval,
+    variance_at,
+)
 
 _WHOLE_PCT = 100.0
 

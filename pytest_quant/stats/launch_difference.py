@@ -72,16 +72,16 @@ def difference(
     noise : of launches of this check on this machine.
     confidence : of the two-sided interval, 0..1.
     """
-    design = _design(base, head, noise)
-    variance, freedom, assumed = _variance(design, noise)
-    error = math.sqrt(variance + design.excess)
+    value, of_launches, of_days, excess = _design(base, head, noise)
+    variance, freedom, assumed = _variance(of_launches, of_days, noise)
+    error = math.sqrt(variance + excess)
     used = max(freedom, ASSUMED.freedom) if assumed else freedom
     if error == 0.0:
-        p_value = 1.0 if design.value == 0.0 else 0.0
-        return LaunchDifference(design.value, design.value, design.value, freedom, assumed, p_value, 0.0)
+        p_value = 1.0 if value == 0.0 else 0.0
+        return LaunchDifference(value, value, value, freedom, assumed, p_value, 0.0)
     reach = error * student_quantile(confidence, used)
-    p_value = student_tails(abs(design.value) / error, used)
-    return LaunchDifference(design.value, design.value - reach, design.value + reach, freedom, assumed, p_value, error)
+    p_value = student_tails(abs(value) / error, used)
+    return LaunchDifference(value, value - reach, value + reach, freedom, assumed, p_value, error)
 
 
 def launches_needed(
@@ -132,25 +132,16 @@ def _with_more(
     return difference(base, [*head, *[Launch(middle, head[-1].day)] * more], then, confidence=confidence)
 
 
-@dataclass(frozen=True, slots=True)
-class _Design:
-    """The estimate, and what it takes of each variance.
+def _design(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> tuple[float, float, float, float]:
+    """Return the generalized least squares estimate from the means of each day and side, and its variances.
 
-    Attributes
-    ----------
-    launches : factor of sigma^2: the sum of the squared weights of the launches.
-    days : factor of tau^2: the sum over days of the squared weight of each, 0 where all of them cancel out.
+    Returns
+    -------
+    value : the estimate.
+    of_launches : factor of sigma^2, the sum of the squared weights of the launches.
+    of_days : factor of tau^2, the sum over days of the squared weight of each; 0 where all of them cancel out.
     excess : variance that launches bring whose own rounds vary by more than launches do.
     """
-
-    value: float
-    launches: float
-    days: float
-    excess: float
-
-
-def _design(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> _Design:
-    """Return the generalized least squares estimate from the means of each day and side."""
     cells = [(day, side, values) for side, group in enumerate((base, head)) for day, values in by_day(group).items()]
     counts = np.array([len(values) for _, _, values in cells], dtype=np.float64)
     means = np.array([statistics.fmean(values) for _, _, values in cells])
@@ -173,9 +164,8 @@ def _design(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) 
         for launch in group
     )
     days = float(of_days @ of_days)
-    return _Design(
-        float(weights @ means), float(np.sum(weights**2 / counts)), days if days > _CANCELLED else 0.0, float(excess)
-    )
+    squares = float(np.sum(weights**2 / counts))
+    return float(weights @ means), squares, days if days > _CANCELLED else 0.0, float(excess)
 
 
 def _parts(noise: LaunchNoise) -> tuple[float, float]:
@@ -191,25 +181,21 @@ def _parts(noise: LaunchNoise) -> tuple[float, float]:
     return 1.0, max(0.0, noise.between.variance - sigma / noise.per_day) / sigma
 
 
-def _variance(design: _Design, noise: LaunchNoise) -> tuple[float, float, bool]:
+def _variance(of_launches: float, of_days: float, noise: LaunchNoise) -> tuple[float, float, bool]:
     """Return the variance of the estimate, its degrees of freedom, and whether a part of it had to be assumed."""
     within, between = noise.within, noise.between
     if not within.freedom:
         # One launch on each day: the mean of a day is a launch, and varies by at least as much as launches of one day.
         within = between
-    if not design.days and within.freedom:
-        return design.launches * within.variance, within.freedom, False
-    if not design.days or not between.freedom:
-        return _assumed(design, within)
+    if not of_days and within.freedom:
+        return of_launches * within.variance, within.freedom, False
+    if not of_days or not between.freedom:
+        sigma = within if within.freedom else ASSUMED
+        return of_launches * sigma.variance + of_days * ASSUMED.variance, 0.0, True
     # A head with more launches a day than the base would take a part of sigma^2 off; without that the variance is an
     # upper bound, whose degrees of freedom are those of a sum and not of a difference.
-    of_within = max(0.0, design.launches - design.days / noise.per_day)
-    return *_satterthwaite((design.days, between), (of_within, within)), False
-
-
-def _assumed(design: _Design, within: Spread) -> tuple[float, float, bool]:
-    sigma = within if within.freedom else ASSUMED
-    return design.launches * sigma.variance + design.days * ASSUMED.variance, 0.0, True
+    of_within = max(0.0, of_launches - of_days / noise.per_day)
+    return *_satterthwaite((of_days, between), (of_within, within)), False
 
 
 def _satterthwaite(*terms: tuple[float, Spread]) -> tuple[float, float]:

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.spec import Spread
-from pytest_quant.stats.rounds import judge_ratio
-from pytest_quant.stats.sequential import Looks
+from pytest_quant.stats.rounds import Looks, judge_ratio
 
 Logs = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, ...]], Logs]

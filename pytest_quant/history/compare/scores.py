@@ -13,7 +13,7 @@ from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, wo
 from pytest_quant.history.compare.pairing import Draft, Pair, row_of
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Interval
-from pytest_quant.stats.bootstrap import paired_bootstrap
+from pytest_quant.stats.paired import paired_bootstrap
 from pytest_quant.stats.ratio import student_tails
 
 MIN_CHANGE = 1e-4

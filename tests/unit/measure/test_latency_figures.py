@@ -24,8 +24,7 @@ from pytest_quant.measure.latency_figures import (
 from pytest_quant.result import Blocks, Interval, LatencyResult
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.ratio import Estimate, percentile_bounds, runs_needed
-from pytest_quant.stats.rounds import JudgedRounds, judge_ratio, judge_rounds
-from pytest_quant.stats.sequential import Looks
+from pytest_quant.stats.rounds import JudgedRounds, Looks, judge_ratio, judge_rounds
 
 ROUNDS = 10
 

@@ -16,10 +16,8 @@ from pytest_quant.backends import Feeds
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
-from pytest_quant.measure import layers
-from pytest_quant.measure.bench import Measurement
+from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers
 from pytest_quant.measure.build import BuiltEngine, Tools
-from pytest_quant.measure.layers import profile_layers
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import TimingSubject
@@ -71,7 +69,7 @@ def _measurement(open_reference: Callable[[], Played], open_candidate: Callable[
     return SimpleNamespace(check=a_check(), latency=LATENCY, bench=SimpleNamespace(timed=timed), **facts)
 
 
-def _profiled(measurement: Any, folder: Path) -> layers.LayerProfile:
+def _profiled(measurement: Any, folder: Path) -> LayerProfile:
     tools = Tools(Cache(folder), QuietSteps(), DeviceLocks(pytest.fail))
     return profile_layers(cast("Measurement", measurement), tools)
 

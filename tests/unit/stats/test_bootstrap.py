@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from pytest_quant.metrics.builtin import macro_f1_pct
-from pytest_quant.stats.bootstrap import USUAL, Resampling, paired_bootstrap
-from pytest_quant.stats.paired import zero_event_share
+from pytest_quant.stats.paired import USUAL, Resampling, paired_bootstrap, zero_event_share
 
 
 def mean(values: np.ndarray) -> float:

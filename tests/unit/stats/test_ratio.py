@@ -1,14 +1,21 @@
-"""Intervals of a median over rounds."""
+"""Percentiles, ratios and Student's distribution, beside scipy and their formulas."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pytest_quant.stats.ratio import fewest_rounds, paired_ratio
+from pytest_quant.stats.ratio import (
+    fewest_rounds,
+    paired_ratio,
+    percentile_bounds,
+    runs_needed,
+    student_quantile,
+    student_tails,
+)
 
 TIMES = st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=2, max_size=30)
 
@@ -48,3 +55,138 @@ def test_turned_round_the_ratio_is_its_inverse(times: list[tuple[float, float]],
     assert (turned.value, turned.low, turned.high) == pytest.approx((1 / found.value, 1 / found.high, 1 / found.low))
     assert found.low <= found.value * (1 + 1e-12)
     assert found.high >= found.value * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("percentile", "runs"), [(90, 29), (95, 59), (99, 299), (99.9, 2995)])
+def test_the_runs_needed_are_the_known_ones(percentile: float, runs: int) -> None:
+    """At 95 % with no run beyond the limit."""
+    assert runs_needed(percentile) == runs
+
+
+@given(percentile=st.floats(1, 99.9), confidence=st.floats(0.5, 0.999))
+def test_so_many_runs_are_enough_and_one_fewer_is_not(percentile: float, confidence: float) -> None:
+    """The largest of n lies above the percentile unless all n lie below: binomial(n, p), by SciPy."""
+    n = runs_needed(percentile, confidence)
+    all_below = scipy_stats.binom.pmf([n, n - 1], [n, n - 1], percentile / 100)
+    assert 1 - all_below[0] >= confidence - 1e-12
+    assert n == 1 or 1 - all_below[1] <= confidence + 1e-12
+
+
+@pytest.mark.parametrize("percentile", [50.0, 90.0])
+def test_each_bound_holds_as_often_as_it_says(percentile: float) -> None:
+    """Of 2000 exponential samples of 60, each bound is on its side of the true percentile 95 % of the time or more."""
+    draws = np.random.default_rng(7).exponential(size=(2000, 60))
+    true = scipy_stats.expon.ppf(percentile / 100)
+    bounds = [percentile_bounds(list(draw), percentile) for draw in draws]
+    assert np.mean([low is not None and low <= true for low, _ in bounds]) >= 0.94
+    assert np.mean([high is not None and high >= true for _, high in bounds]) >= 0.94
+
+
+def test_very_many_runs_do_not_overflow() -> None:
+    """The bounds of the median of 100 000 runs lie where the normal approximation puts them."""
+    low, high = percentile_bounds(list(range(100_000)), 50.0)
+    half_width = scipy_stats.norm.ppf(0.95) * np.sqrt(100_000) / 2
+    assert (low, high) == pytest.approx((50_000 - half_width, 50_000 + half_width), abs=2)
+
+
+@pytest.mark.parametrize(
+    ("percentile", "beyond", "runs"),
+    [(90, 1, 46), (95, 1, 93), (99, 1, 473), (90, 2, 61), (99.999, 1, 474_385), (99.9999999, 1, 4_743_864_651)],
+)
+def test_the_runs_needed_with_freaks_left_out(percentile: float, beyond: int, runs: int) -> None:
+    """The first n of which the order statistic below the `beyond` largest bounds the percentile: binomial, by SciPy.
+
+    A limit on p99.999 is asked after every round, so that the number must be found in few steps.
+    """
+    assert runs_needed(percentile, beyond=beyond) == runs
+    for n, enough in ((runs, True), (runs - 1, False)):
+        assert (scipy_stats.binom.cdf(n - 1 - beyond, n, percentile / 100) >= 0.95) is np.bool_(enough)
+
+
+def bursts(blocks: int, runs: int, share: float, trials: int) -> np.ndarray:
+    """Runs in blocks, of which so many are slower by half from their first run to their last."""
+    random = np.random.default_rng(11)
+    hit = random.random((trials, blocks, 1)) < share
+    steady = random.lognormal(0.0, 0.03, (trials, blocks, runs))
+    return np.where(hit, 1.5 * random.lognormal(0.0, 0.1, (trials, blocks, 1)), 1.0) * steady
+
+
+@pytest.mark.parametrize(
+    ("percentile", "blocks", "runs", "share"),
+    [(99, 38, 8, 0.015), (99, 304, 4, 0.01), (99, 304, 4, 0.015), (90, 40, 5, 0.1), (90, 40, 5, 0.12)],
+)
+def test_bursts_as_long_as_a_block_do_not_take_a_bound_below_its_percentile(
+    percentile: float, blocks: int, runs: int, share: float
+) -> None:
+    """In at most 5 % of 400 launches, 3 deviations more by chance; with runs as independent ones in many more."""
+    true = np.percentile(bursts(100_000, runs, share, 1), percentile)
+    launches = bursts(blocks, runs, share, 400)
+
+    def too_low(clusters: int | None) -> float:
+        highs = [percentile_bounds(list(launch.ravel()), percentile, clusters=clusters)[1] for launch in launches]
+        return float(np.mean([high is not None and high < true for high in highs]))
+
+    assert too_low(blocks) <= 0.05 + 3.0 * np.sqrt(0.05 * 0.95 / 400)
+    assert too_low(None) >= 0.15
+
+
+@given(st.integers(1, 60), st.integers(1, 6), st.sampled_from([50.0, 90.0]))
+def test_clusters_of_equal_runs_are_single_samples(blocks: int, runs: int, percentile: float) -> None:
+    """A block of which every run takes the same time tells as much as one run."""
+    values = np.random.default_rng(blocks).permutation(blocks).astype(float)
+    of_blocks = percentile_bounds(list(np.repeat(values, runs)), percentile, clusters=blocks)
+    assert of_blocks == percentile_bounds(list(values), percentile)
+
+
+@settings(max_examples=80)
+@given(st.floats(0.0, 500.0), st.floats(1.0, 500.0))
+def test_tails_are_those_of_student(t: float, freedom: float) -> None:
+    """Both tails together, far out as well as near 0."""
+    assert student_tails(t, freedom) == pytest.approx(2.0 * scipy_stats.t.sf(t, freedom), rel=1e-8, abs=1e-250)
+
+
+@pytest.mark.parametrize("freedom", [1.0, 1.5, 4.0, 8.0, 38.0, 1000.0])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_the_quantile_is_that_of_student(confidence: float, freedom: float) -> None:
+    """It encloses the confidence between its negative and itself."""
+    assert student_quantile(confidence, freedom) == pytest.approx(scipy_stats.t.ppf(0.5 + confidence / 2, freedom))
+
+
+@given(ratio=st.floats(0.1, 10), seed=st.integers(0, 99))
+@settings(max_examples=20)
+def test_a_common_factor_of_a_round_cancels(ratio: float, seed: int) -> None:
+    """When the machine slows both engines in a round alike, the ratio is exact and its interval has no width."""
+    rounds = np.random.default_rng(seed).lognormal(0, 1, 20)
+    found = paired_ratio(list(ratio * rounds), list(rounds))
+    assert (found.value, found.low, found.high) == pytest.approx((ratio, ratio, ratio))
+
+
+def test_the_interval_of_a_median_agrees_with_scipy() -> None:
+    """SciPy's percentile bootstrap of the median gives the same ends within its own noise."""
+    values = np.random.default_rng(5).normal(10, 1, 40)
+    found = paired_ratio(list(values), [1.0] * 40)
+    expected = scipy_stats.bootstrap(
+        (np.log(values),), np.median, method="percentile", n_resamples=4000, rng=np.random.default_rng(2)
+    ).confidence_interval
+    assert (found.low, found.high) == pytest.approx((np.exp(expected.low), np.exp(expected.high)), abs=0.15)
+    assert found.value == pytest.approx(np.exp(np.median(np.log(values))))
+
+
+@pytest.mark.parametrize(("percentile", "enough"), [(90, 29), (95, 59), (99, 299), (50, 5)])
+def test_an_upper_bound_needs_enough_samples(percentile: float, enough: int) -> None:
+    """The least n with 1 - p^n >= 95 % has a bound, and one sample fewer has none."""
+    assert 1 - (percentile / 100) ** enough >= 0.95 > 1 - (percentile / 100) ** (enough - 1)
+    assert percentile_bounds(list(range(enough)), percentile)[1] == enough - 1
+    assert percentile_bounds(list(range(enough - 1)), percentile)[1] is None
+
+
+@given(n=st.integers(1, 600), percentile=st.sampled_from([50.0, 90.0, 95.0, 99.0]))
+@settings(max_examples=50)
+def test_bounds_are_the_order_statistics_of_the_binomial(n: int, percentile: float) -> None:
+    """SciPy's binomial gives the same order statistics on both sides."""
+    low, high = percentile_bounds(list(range(1, n + 1)), percentile)
+    count = scipy_stats.binom(n, percentile / 100)
+    uppers = [k for k in range(1, n + 1) if count.cdf(k - 1) >= 0.95]
+    lowers = [k for k in range(1, n + 1) if count.sf(k - 1) >= 0.95]
+    assert high == (min(uppers) if uppers else None)
+    assert low == (max(lowers) if lowers else None)
