@@ -47,7 +47,7 @@ def call_apart(
     limit_s: float = TIME_LIMIT_S,
     environment: Mapping[str, str] | None = None,
 ) -> tuple[Returned, str]:
-    """Call a function in a process of its own, and return what it returns and what the process wrote as errors.
+    """Call a function in a process of its own, and return what it returns and all that the process wrote.
 
     Parameters
     ----------
@@ -61,21 +61,22 @@ def call_apart(
     ApartError : the function raised, or the process crashed, ended or took too long.
     """
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        file = Path(folder) / "call"
+        file, log = Path(folder) / "call", Path(folder) / "log"
         file.write_bytes(pickle.dumps((function, arguments)))
+        command = (sys.executable, "-m", __name__, str(file))
         try:
-            ended = run_apart((sys.executable, "-m", __name__, str(file)), limit_s, environment)
+            with log.open("w") as stream, running_apart(command, stream, (), environment=environment) as process:
+                code = process.wait(limit_s)
         except subprocess.TimeoutExpired as error:
             raise ApartError("", how=f"took more than {limit_s:g} s, and was ended", timed_out=True) from error
-        said = f"{ended.stdout}{ended.stderr}"
-        if ended.returncode < 0:
-            raise ApartError(said, how=f"crashed ({signal.Signals(-ended.returncode).name})")
-        if ended.returncode:
-            raise ApartError(said, how=f"ended with exit code {ended.returncode}")
+        said = log.read_text(errors="replace")
+        if code:
+            how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+            raise ApartError(said, how=how)
         value, raised = pickle.loads(file.read_bytes())  # nosec B301 # noqa: S301 - our own file
     if raised is not None:
         raise ApartError(said, error=raised)
-    return value, ended.stderr
+    return value, said
 
 
 def _answer(file: Path) -> None:
@@ -88,37 +89,6 @@ def _answer(file: Path) -> None:
         traceback.print_exc()
         answer = None, error
     file.write_bytes(pickle.dumps(answer))
-
-
-def run_apart(
-    command: Sequence[str], limit_s: float, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run `command` to its end and return what it wrote.
-
-    However this ends, also by an interrupt, neither the process nor one that it started is left.
-
-    Parameters
-    ----------
-    command : a program and its arguments; no shell reads them.
-    limit_s : longest time in seconds.
-    environment : of the process; ``None`` for that of this one.
-
-    Raises
-    ------
-    subprocess.TimeoutExpired : it took longer, and was ended.
-    """
-    with _ended_with_block(
-        subprocess.Popen(  # nosec B603 # noqa: S603 - our own modules and files
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=environment,
-        )
-    ) as process:
-        written, errors = process.communicate(timeout=limit_s)
-    return subprocess.CompletedProcess(command, process.returncode, written, errors)
 
 
 @contextmanager
@@ -138,24 +108,16 @@ def running_apart(
     descriptors : those that it inherits.
     cwd, environment : of the process; ``None`` for those of this one.
     """
-    with _ended_with_block(
-        subprocess.Popen(  # nosec B603 # noqa: S603 - our own modules and files
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            text=True,
-            pass_fds=descriptors,
-            cwd=cwd,
-            env=environment,
-        )
+    with subprocess.Popen(  # nosec B603 # noqa: S603 - our own modules and files
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        text=True,
+        pass_fds=descriptors,
+        cwd=cwd,
+        env=environment,
     ) as process:
-        yield process
-
-
-@contextmanager
-def _ended_with_block(started: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    with started as process:
         _RUNNING.add(process)
         try:
             yield process

@@ -22,6 +22,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,18 +59,18 @@ KEPT_FILES = 50
 _LINES_SHOWN = 4
 
 _LETTERS_SHOWN = 600
+_LINES_KEPT = 10_000
 
 _NEXT = "read the end of that file; run the float model alone in its runtime first"
 
 
-_MEMORY = {"cuda-bindings": ("cuda.bindings.runtime", "cuda.cudart"), "pycuda": ("pycuda",)}
-"""Modules of each library for device memory, the preferred one first. The first has moved with version 12.6; other
-packages of NVIDIA have a package ``cuda`` as well."""
+_MEMORY = {"cuda-bindings": "cuda.bindings.runtime", "pycuda": "pycuda"}
+"""A module of each library for device memory, the preferred one first. Other packages of NVIDIA have ``cuda`` too."""
 
 
 def memory_libraries() -> tuple[str, ...]:
     """Return the libraries for device memory that are installed, the preferred one first; none of them is loaded."""
-    return tuple(name for name, modules in _MEMORY.items() if any(map(_is_installed, modules)))
+    return tuple(name for name, module in _MEMORY.items() if _is_installed(module))
 
 
 def import_runtime(
@@ -228,8 +229,9 @@ def failing_as(what: str, fix: str = _NEXT) -> Iterator[None]:
 
 @contextmanager
 def quiet(*loggers: str) -> Iterator[list[str]]:
-    """Keep what a library prints, logs and warns of in the block off the screen; give what ONNX Runtime logs as errors.
+    """Keep what a library prints, logs and warns of in the block off the screen.
 
+    The list that is given holds, once the block has ended, what ONNX Runtime logged as errors.
     The root logger has a handler meanwhile: a module that calls ``logging.basicConfig`` when it is imported then
     changes nothing, and the user's logging stays as it was.
 
@@ -237,20 +239,23 @@ def quiet(*loggers: str) -> Iterator[list[str]]:
     ----------
     loggers : names of the library's own loggers, which would write past the root logger.
     """
-    errors = _Errors()
+    errors: list[str] = []
+    handler = BufferingHandler(_LINES_KEPT)
+    handler.setLevel(logging.ERROR)
     root, silenced = logging.getLogger(), [logging.getLogger(name) for name in loggers]
     before = [logger.level for logger in silenced]
-    root.addHandler(errors)
+    root.addHandler(handler)
     for logger in silenced:
         logger.setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
-            yield errors.messages
+            yield errors
     finally:
-        root.removeHandler(errors)
+        root.removeHandler(handler)
         for logger, level in zip(silenced, before, strict=True):
             logger.setLevel(level)
+        errors += [line.getMessage() for line in handler.buffer if line.name.startswith("onnxruntime")]
 
 
 @contextmanager
@@ -274,18 +279,6 @@ def tools_without_torch() -> Iterator[None]:
         for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
             del sys.modules[name]
         vars(import_module("onnxruntime")).pop("tools", None)
-
-
-class _Errors(logging.Handler):
-    """Collects the messages that ONNX Runtime logs as errors."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name.startswith("onnxruntime"):
-            self.messages.append(record.getMessage())
 
 
 def keep_text(text: str) -> Path | None:

@@ -15,12 +15,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.cuda.memory import DeviceMemory
+from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.backends.ort.libraries import loading_trouble
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.environment.gpu import cuda_gpu, find_gpus, has_nvml
@@ -66,7 +67,7 @@ def memory_by_pycuda() -> str:
     if find_spec("pycuda") is None:
         raise Lacking("pycuda is not installed")
     _need_driver()
-    from pytest_quant.backends.cuda.memory import PycudaMemory
+    from pytest_quant.backends.cuda import PycudaMemory
 
     return _there_and_back(PycudaMemory(0))
 
@@ -171,10 +172,8 @@ def _need_driver() -> None:
 
 def _cuda_bindings() -> DeviceMemory:
     _need_driver()
-    from pytest_quant.backends.cuda.memory import load_runtime
-
     try:
-        runtime = load_runtime()
+        runtime = import_module("cuda.bindings.runtime")
     except ImportError as error:
         raise Lacking(f"cuda-bindings: {error}") from error
     return DeviceMemory(runtime, 0)

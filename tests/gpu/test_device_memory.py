@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.ort.libraries import loading_trouble
 from pytest_quant.backends.runtime import memory_libraries
 from pytest_quant.errors import BuildError

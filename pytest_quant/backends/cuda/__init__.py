@@ -1,1 +1,389 @@
-"""What backends for an NVIDIA GPU share: its memory, streams and events, and whether TensorRT loads."""
+"""Memory, streams and events of a GPU, by cuda-bindings or by pycuda, and what the errors of CUDA mean."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.errors import BuildError
+
+MEGABYTE = 1e6
+GRAPH_NOTE = "timed runs replay a CUDA graph"
+
+STICKY = frozenset(
+    {
+        "cudaErrorAssert",
+        "cudaErrorContained",
+        "cudaErrorExternalDevice",
+        "cudaErrorHardwareStackError",
+        "cudaErrorIllegalAddress",
+        "cudaErrorIllegalInstruction",
+        "cudaErrorInvalidAddressSpace",
+        "cudaErrorInvalidPc",
+        "cudaErrorLaunchFailure",
+        "cudaErrorLaunchTimeout",
+        "cudaErrorMisalignedAddress",
+        "cudaErrorMpsClientTerminated",
+        "cudaErrorTensorMemoryLeak",
+    }
+)
+"""Errors of which CUDA says that the process must be ended and started again."""
+
+
+_FIX = "nvidia-smi tells whether the driver sees a GPU"
+_FIXES = {"cudaErrorInsufficientDriver": 'a newer driver, or where it has CUDA 12 pip install "cuda-bindings<13"'}
+
+
+class DeviceMemory:
+    """Memory, streams and events of one device by cuda-bindings, the library of NVIDIA's own samples.
+
+    A process has one object for each device. Addresses and streams are plain integers, as TensorRT takes them. Every
+    method but `current` needs the context current, and raises `BuildError` when CUDA refuses. After an error that CUDA
+    cannot recover from, what gives something back does nothing: the driver takes all of it when the process ends.
+
+    Parameters
+    ----------
+    cuda : the module ``cuda.bindings.runtime``.
+    index : of the device. Raises `BuildError` when there is none.
+    """
+
+    name = "cuda-bindings"
+
+    def __init__(self, cuda: Any, index: int) -> None:
+        self._cuda = cuda
+        self._index = index
+        self._broken = ""
+        self._call("cudaSetDevice", index)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make the device's primary context current inside the block; other libraries of this process use it too."""
+        self._unless_broken("cudaSetDevice", self._index)
+        yield
+
+    def check(self) -> None:
+        """Raise `BuildError` when an earlier error of CUDA made the context of this process unusable."""
+        if self._broken:
+            raise broken_context(self._broken)
+
+    def allocate(self, size_bytes: int) -> int:
+        """Return the address of `size_bytes` of device memory."""
+        return int(self._call("cudaMalloc", size_bytes))
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` returned."""
+        self._unless_broken("cudaFree", address)
+
+    def lock(self, size_bytes: int) -> NDArray[np.uint8]:
+        """Return page-locked memory of the host, which the device reads and writes itself; other is copied twice."""
+        address = int(self._call("cudaHostAlloc", size_bytes, 0))
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size_bytes).from_address(address))
+
+    def unlock(self, array: NDArray[np.uint8]) -> None:
+        """Give back what `lock` returned; it must not be read after."""
+        self._unless_broken("cudaFreeHost", array.ctypes.data)
+
+    def copy_in(self, address: int, array: NDArray[Any], stream: int) -> None:
+        """Start a copy of a C-contiguous `array` to the device, in the order of `stream`; it must live until `wait`."""
+        kind = self._cuda.cudaMemcpyKind.cudaMemcpyHostToDevice
+        self._call("cudaMemcpyAsync", address, array.ctypes.data, array.nbytes, kind, stream)
+
+    def copy_out(self, array: NDArray[Any], address: int, stream: int) -> None:
+        """Start a copy from the device into a C-contiguous `array`, in the order of `stream`; filled after `wait`."""
+        kind = self._cuda.cudaMemcpyKind.cudaMemcpyDeviceToHost
+        self._call("cudaMemcpyAsync", array.ctypes.data, address, array.nbytes, kind, stream)
+
+    def new_stream(self) -> int:
+        """Return a stream of its own: the default stream waits for all others."""
+        return int(self._call("cudaStreamCreate"))
+
+    def end_stream(self, stream: int) -> None:
+        """Give back what `new_stream` returned."""
+        self._unless_broken("cudaStreamDestroy", stream)
+
+    def wait(self, stream: int) -> None:
+        """Wait until everything in `stream` is done. Raises `BuildError` when some of it failed."""
+        self._call("cudaStreamSynchronize", stream)
+
+    def new_event(self) -> Any:
+        """Return an event, which can be recorded many times."""
+        return self._call("cudaEventCreate")
+
+    def end_event(self, event: Any) -> None:
+        """Give back what `new_event` returned."""
+        self._unless_broken("cudaEventDestroy", event)
+
+    def record(self, event: Any, stream: int) -> None:
+        """Let `event` hold the time at which `stream` gets here."""
+        self._call("cudaEventRecord", event, stream)
+
+    def between_ms(self, first: Any, second: Any) -> float:
+        """Wait for the event `second` and return the milliseconds since `first`, by the device's clock."""
+        self._call("cudaEventSynchronize", second)
+        return float(self._call("cudaEventElapsedTime", first, second))
+
+    def capture(self, stream: int, start: Callable[[], None]) -> Any:
+        """Return a graph of what `start` puts into `stream`, which is not done now.
+
+        Raises
+        ------
+        BuildError : the library has no graphs, or `start` did what cannot be captured.
+        """
+        # Other threads may go on; what this one does meanwhile is all that can spoil the capture.
+        mode = self._cuda.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
+        self._call("cudaStreamBeginCapture", stream, mode)
+        try:
+            start()
+        except BaseException:
+            self._leave_capture(stream)
+            raise
+        graph = self._call("cudaStreamEndCapture", stream)
+        try:
+            return self._call("cudaGraphInstantiate", graph, 0)
+        finally:
+            self._unless_broken("cudaGraphDestroy", graph)
+
+    def _leave_capture(self, stream: int) -> None:
+        """End a capture that failed; the graph of one that CUDA itself holds for valid is of no use."""
+        status, graph = self._cuda.cudaStreamEndCapture(stream)
+        if status == self._cuda.cudaError_t.cudaSuccess:
+            self._unless_broken("cudaGraphDestroy", graph)
+        self._cuda.cudaGetLastError()
+
+    def launch(self, graph: Any, stream: int) -> None:
+        """Do in `stream` what `capture` kept, at the same addresses."""
+        self._call("cudaGraphLaunch", graph, stream)
+
+    def end_graph(self, graph: Any) -> None:
+        """Give back what `capture` returned."""
+        self._unless_broken("cudaGraphExecDestroy", graph)
+
+    def _unless_broken(self, name: str, *arguments: Any) -> None:
+        """Call what gives something back, or nothing where nothing can be given back any more."""
+        if not self._broken:
+            self._call(name, *arguments)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """Call a function of the library, which returns its status first and its result after it."""
+        self.check()
+        status, *values = getattr(self._cuda, name)(*arguments)
+        if status != self._cuda.cudaError_t.cudaSuccess:
+            raise self._error(name, arguments, status)
+        return values[0] if values else None
+
+    def _error(self, name: str, arguments: tuple[Any, ...], status: Any) -> BuildError:
+        text = self._cuda.cudaGetErrorString(status)[1]
+        said = f"{name}: {status.name} ({text.decode() if isinstance(text, bytes) else text})"
+        if status.name in STICKY:
+            self._broken = said
+            return broken_context(said)
+        # Else the next call that asks for the last error, of another library too, takes this one for its own.
+        self._cuda.cudaGetLastError()
+        if status == self._cuda.cudaError_t.cudaErrorMemoryAllocation:
+            room = None if name == "cudaHostAlloc" else self._cuda.cudaMemGetInfo()[1:]
+            return out_of_memory(name, arguments[0] if name in ("cudaMalloc", "cudaHostAlloc") else 0, room)
+        return BuildError(f"CUDA refused {name}", value=said, fix=_FIXES.get(status.name, _FIX))
+
+
+_STICKY_TEXTS = ("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction")
+"""pycuda gives no codes; these are CUDA's own texts of the errors that it does not recover from."""
+
+
+class PycudaMemory(DeviceMemory):
+    """The same by pycuda. Raises `ImportError` when pycuda does not load, `BuildError` when there is no device.
+
+    The primary context that it retains is given back with the object; what pycuda made must be gone by then.
+    """
+
+    name = "pycuda"
+
+    def __init__(self, index: int) -> None:
+        self._cuda = import_module("pycuda.driver")
+        self._broken = ""
+        self._allocations: dict[int, Any] = {}
+        self._streams: dict[int, Any] = {}
+        self._ask("cuInit", self._cuda.init)
+        device = self._ask("cuDeviceGet", lambda: self._cuda.Device(index))
+        self._context = self._ask("cuDevicePrimaryCtxRetain", device.retain_primary_context)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Push the primary context, and pop it again whatever happens."""
+        self._context.push()
+        try:
+            yield
+        finally:
+            self._cuda.Context.pop()
+
+    def allocate(self, size_bytes: int) -> int:
+        """Return the address of `size_bytes` of device memory."""
+        allocation = self._ask("cuMemAlloc", lambda: self._cuda.mem_alloc(size_bytes), size_bytes)
+        self._allocations[int(allocation)] = allocation
+        return int(allocation)
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` returned."""
+        allocation = self._allocations.pop(address)
+        if not self._broken:
+            self._ask("cuMemFree", allocation.free)
+
+    def lock(self, size_bytes: int) -> NDArray[np.uint8]:
+        """Return `size_bytes` of page-locked memory."""
+        call = partial(self._cuda.pagelocked_empty, size_bytes, np.uint8)
+        array: NDArray[np.uint8] = self._ask("cuMemHostAlloc", call, size_bytes)
+        self._allocations[array.ctypes.data] = array.base
+        return array
+
+    def unlock(self, array: NDArray[np.uint8]) -> None:
+        """Give back what `lock` returned."""
+        allocation = self._allocations.pop(array.ctypes.data)
+        if not self._broken:
+            self._ask("cuMemFreeHost", allocation.free)
+
+    def copy_in(self, address: int, array: NDArray[Any], stream: int) -> None:
+        """Copy a contiguous array to the device, in the order of `stream`."""
+        self._ask("cuMemcpyHtoDAsync", lambda: self._cuda.memcpy_htod_async(address, array, self._streams[stream]))
+
+    def copy_out(self, array: NDArray[Any], address: int, stream: int) -> None:
+        """Copy from the device into a contiguous array, in the order of `stream`."""
+        self._ask("cuMemcpyDtoHAsync", lambda: self._cuda.memcpy_dtoh_async(array, address, self._streams[stream]))
+
+    def new_stream(self) -> int:
+        """Return a stream of its own."""
+        stream = self._ask("cuStreamCreate", self._cuda.Stream)
+        self._streams[int(stream.handle)] = stream
+        return int(stream.handle)
+
+    def end_stream(self, stream: int) -> None:
+        """Give back what `new_stream` returned; pycuda destroys it with the object."""
+        del self._streams[stream]
+
+    def wait(self, stream: int) -> None:
+        """Wait until everything in `stream` is done. Raises `BuildError` when some of it failed."""
+        self._ask("cuStreamSynchronize", self._streams[stream].synchronize)
+
+    def new_event(self) -> Any:
+        """Return an event, which can be recorded many times."""
+        return self._ask("cuEventCreate", self._cuda.Event)
+
+    def end_event(self, event: Any) -> None:
+        """Give back what `new_event` returned; pycuda destroys it with the object."""
+
+    def record(self, event: Any, stream: int) -> None:
+        """Let `event` hold the time at which `stream` gets here."""
+        self._ask("cuEventRecord", lambda: event.record(self._streams[stream]))
+
+    def between_ms(self, first: Any, second: Any) -> float:
+        """Wait for the event `second` and return the milliseconds since `first`."""
+        self._ask("cuEventSynchronize", second.synchronize)
+        return float(self._ask("cuEventElapsedTime", lambda: first.time_till(second)))
+
+    def capture(self, stream: int, start: Callable[[], None]) -> Any:  # noqa: ARG002
+        """Raise `BuildError`: pycuda has no graphs."""
+        raise BuildError("pycuda has no CUDA graphs", fix="pip install cuda-bindings, which is taken before pycuda")
+
+    def _ask(self, name: str, call: Callable[[], Any], size_bytes: int = 0) -> Any:
+        """Call pycuda, whose errors have a text and no code."""
+        self.check()
+        try:
+            return call()
+        except self._cuda.MemoryError as error:
+            room = None if name == "cuMemHostAlloc" else self._cuda.mem_get_info()
+            raise out_of_memory(name, size_bytes, room) from error
+        except self._cuda.Error as error:
+            if any(text in str(error) for text in _STICKY_TEXTS):
+                self._broken = f"{name}: {error}"
+                raise broken_context(self._broken) from error
+            raise BuildError(f"CUDA refused {name}", value=str(error), fix=_FIX) from error
+
+
+@dataclass(frozen=True)
+class DeviceClock:
+    """A stream of a device and two events in it, for one run at a time.
+
+    Attributes
+    ----------
+    memory : the library that made them.
+    events : the first and the last; none after `close`.
+    """
+
+    memory: DeviceMemory
+    stream: int
+    events: list[Any]
+
+    def wait(self) -> None:
+        """Wait until everything in the stream is done."""
+        with self.memory.current():
+            self.memory.wait(self.stream)
+
+    def time_ms(self, start: Callable[[], object]) -> float:
+        """Do twice what `start` puts into the stream, wait for it, and return the milliseconds of the second time.
+
+        In an idle stream the host's way to what is put there would count.
+        """
+        first, last = self.events
+        with self.memory.current():
+            start()
+            self.memory.record(first, self.stream)
+            start()
+            self.memory.record(last, self.stream)
+            self.memory.wait(self.stream)
+            return self.memory.between_ms(first, last)
+
+    def close(self) -> None:
+        """Give back the events and the stream."""
+        while self.events:
+            self.memory.end_event(self.events.pop())
+        self.memory.end_stream(self.stream)
+
+
+def make_clock(memory: DeviceMemory) -> DeviceClock:
+    """Return a stream with two events of `memory`. Raises `BuildError`."""
+    with memory.current():
+        return DeviceClock(memory, memory.new_stream(), [memory.new_event(), memory.new_event()])
+
+
+class OutOfMemoryError(BuildError):
+    """An allocation found no room; the process goes on."""
+
+
+def out_of_memory(call: str, size_bytes: int, room: tuple[int, int] | None) -> OutOfMemoryError:
+    """Return the error for a call that found no room.
+
+    Parameters
+    ----------
+    call : the function that was refused.
+    size_bytes : asked of it; 0 for one that takes what it needs.
+    room : free and all bytes of the device; ``None`` where page-locked memory of the host was asked for.
+    """
+    request = f"{call} of {size_bytes / MEGABYTE:.1f} MB" if size_bytes else call
+    if room is None:
+        return OutOfMemoryError(
+            "there is no more page-locked memory of the host, from which a GPU copies",
+            value=request,
+            fix="smaller batches need less; limits on it are those of the container and of 'ulimit -l'",
+        )
+    free_mb, total_mb = (size / MEGABYTE for size in room)
+    return OutOfMemoryError(
+        "the GPU is out of memory",
+        value=f"{request}, while {free_mb:.1f} MB of {total_mb:.1f} MB are free",
+        fix="nvidia-smi tells who holds it; smaller batches, fewer workers (-n) and closed engines need less",
+    )
+
+
+def broken_context(first: str) -> BuildError:
+    """Return the error for every call after `first`, an error that CUDA cannot recover from."""
+    return BuildError(
+        "this process can no longer use the GPU: CUDA does not recover from the error that it met",
+        value=first,
+        fix="what comes after it on the GPU fails too: run the test that met it first by itself, in a new process; "
+        "compute-sanitizer names the kernel",
+    )

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from pytest_quant.backends.apart import ApartError, call_apart
-from pytest_quant.backends.cuda.memory import DeviceMemory, PycudaMemory, load_runtime
+from pytest_quant.backends.cuda import DeviceMemory, PycudaMemory
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import driver_too_old, installed_version, memory_libraries
 from pytest_quant.environment.gpu import cuda_gpus, has_nvml
@@ -54,7 +54,7 @@ def open_device(index: int = 0, library: str = "") -> DeviceMemory:
 def _opened(name: str, index: int) -> DeviceMemory:
     # pycuda's context must be given back while its module is whole.
     atexit.register(_opened.cache_clear)
-    return PycudaMemory(index) if name == "pycuda" else DeviceMemory(load_runtime(), index)
+    return PycudaMemory(index) if name == "pycuda" else DeviceMemory(import_module("cuda.bindings.runtime"), index)
 
 
 _BAD = ("[ERROR]", "[INTERNAL_ERROR]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import file_digests, model_file, model_ingredients, needs_external_data
-from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes, replace_nodes
+from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes, constant_names, replace_nodes
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method
 from pytest_quant.backends.ort.options import OrtOptions, runtime_version
@@ -89,8 +89,7 @@ def write_dynamic(recipe: OrtOptions, prepared: Path, exclude: list[str], target
     from onnxruntime.quantization import quantize_dynamic
 
     op_types = list(recipe.op_types or ())
-    in_bodies = bool(recipe.quantizer_extra.get("EnableSubgraph"))
-    if recipe.op_types == DYNAMIC and not _has_constant_matrix(prepared, in_bodies=in_bodies):
+    if recipe.op_types == DYNAMIC and not _has_constant_matrix(prepared):
         op_types = [*op_types, "Conv"]
     quantize_dynamic(
         str(prepared),
@@ -143,13 +142,12 @@ def _quant_type(name: str | None) -> object:
     return QuantType.QInt8 if name == "int8" else QuantType.QUInt8
 
 
-def _has_constant_matrix(prepared: Path, *, in_bodies: bool) -> bool:
+def _has_constant_matrix(prepared: Path) -> bool:
     """Tell whether the graph has a matrix product or a recurrent cell with weights of its own."""
     graph = onnx.load(prepared, load_external_data=False).graph
-    graphs = list(all_graphs(graph)) if in_bodies else [graph]
-    constants = {tensor.name for inner in graphs for tensor in inner.initializer}
-    nodes = [node for inner in graphs for node in inner.node if node.op_type in (*DYNAMIC, "Gemm")]
-    return any(name in constants for node in nodes for name in node.input[:2])
+    constants = constant_names(graph)
+    nodes = (node for node in graph.node if node.op_type in (*DYNAMIC, "Gemm"))
+    return any(not constants.isdisjoint(node.input[:2]) for node in nodes)
 
 
 ENGINE_FILE = "model.onnx"
@@ -190,23 +188,24 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         lines = [f"{digest}  {location or 'model'}" for location, digest in file_digests(model_file(own)).items()]
         (folder / _IN_PLACE).write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
-    recipe = recipe_of(spec)
+    recipe, target = recipe_of(spec), folder / ENGINE_FILE
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
         prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
         exclude = excluded_nodes(spec, prepared)
         _refuse_broken_weights(spec, prepared, recipe.op_types, exclude)
-        _guarded(spec, _writer(spec, recipe, prepared, exclude, calibration, folder / ENGINE_FILE))
-
-
-def _writer(
-    spec: EngineSpec, recipe: OrtOptions, prepared: Path, exclude: list[str], calibration: Path | None, target: Path
-) -> Callable[[], None]:
-    """Choose the quantizer of the scheme; `check` let only these through."""
-    if spec.scheme == "static" and calibration is not None:
-        return lambda: write_static(spec, recipe, prepared, exclude, calibration, target)
-    if spec.scheme == "dynamic":
-        return lambda: write_dynamic(recipe, prepared, exclude, target)
-    return lambda: write_int4(recipe, prepared, exclude, target)
+        try:
+            with quiet():
+                if spec.scheme == "static" and calibration is not None:
+                    write_static(spec, recipe, prepared, exclude, calibration, target)
+                elif spec.scheme == "dynamic":
+                    write_dynamic(recipe, prepared, exclude, target)
+                else:
+                    write_int4(recipe, prepared, exclude, target)
+        except QuantError:
+            raise
+        except Exception as error:
+            # The quantizers raise whatever their Python meets.
+            raise refused(f"to quantize {spec.model.name} to {spec.id}", error, _FIX) from error
 
 
 def _refuse_broken_weights(
@@ -233,17 +232,6 @@ def _refuse_broken_weights(
                 )
 
 
-def _guarded(spec: EngineSpec, write: Callable[[], None]) -> None:
-    """The quantizer raises whatever its Python meets, so every exception becomes a `BuildError` with its cause."""
-    try:
-        with quiet():
-            write()
-    except QuantError:
-        raise
-    except Exception as error:
-        raise refused(f"to quantize {spec.model.name} to {spec.id}", error, _FIX) from error
-
-
 _OPTIONS_OF = {
     "static": ("op_types", "per_channel", "reduce_range", "activation_type", "weight_type", "symmetric", "extra"),
     "dynamic": ("op_types", "per_channel", "reduce_range", "weight_type", "extra"),
@@ -255,14 +243,13 @@ _OPTIONS_OF = {
 def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the engine and what it computes. Raises `ModelError`."""
     recipe = recipe_of(spec)
-    options = {name: _text(recipe, name) for name in _OPTIONS_OF.get(spec.scheme or "", ())}
     return {
         **_common(spec),
         "precision": spec.precision,
         "scheme": str(spec.scheme),
         "exclude": json.dumps(sorted(spec.exclude)),
         "threads": str(recipe.threads),
-        **options,
+        **{name: json.dumps(getattr(recipe, name)) for name in _OPTIONS_OF.get(spec.scheme or "", ())},
         **({} if spec.quantized is None else model_ingredients("quantized model", spec.quantized)),
     }
 
@@ -273,25 +260,20 @@ def range_ingredients(spec: EngineSpec) -> dict[str, str]:
     return {
         **_common(spec),
         **calibration_ingredients(spec),
-        "op_types": _text(recipe, "op_types"),
+        "op_types": json.dumps(recipe.op_types),
         "upgraded opset": str(recipe.per_channel),
         "calibrator options": json.dumps(recipe.calibrator_extra, sort_keys=True),
     }
 
 
 def _common(spec: EngineSpec) -> dict[str, str]:
-    versions = {name: version(name) for name in ("onnx", "numpy")}
     return {
         **model_ingredients("model", spec.model),
-        **versions,
+        **{name: version(name) for name in ("onnx", "numpy")},
         "onnxruntime": runtime_version(),
         "instruction set": isa_tier(),
         "recipe": RECIPE_VERSION,
     }
-
-
-def _text(recipe: OrtOptions, name: str) -> str:
-    return json.dumps(getattr(recipe, name))
 
 
 def part_from_pairs(path: Path, exclude: Collection[str]) -> None:

@@ -16,10 +16,10 @@ from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_signature
 from pytest_quant.backends.ort.prepare import NORMALIZED_FILE, check_same, prepare, raised_opset
 from pytest_quant.backends.ort.recipe import recipe_of, static_op_types
-from pytest_quant.backends.ort.session import refused, run_refused
+from pytest_quant.backends.ort.session import refused
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import DataError, QuantError
-from pytest_quant.spec import EngineSpec, Signature
+from pytest_quant.spec import EngineSpec
 
 RANGES_FILE = "ranges.json"
 _MINMAX_BATCHES = 64
@@ -68,7 +68,7 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
             check_same(model_file(spec.model), Path(work) / NORMALIZED_FILE, first)
         try:
             with quiet():
-                ranges = _ranges(spec, prepared, _checked(chain([first], feeds), spec), signature)
+                ranges = _ranges(spec, prepared, _checked(chain([first], feeds), spec))
                 save_tensors_data(ranges, folder / RANGES_FILE)
         except QuantError:
             raise
@@ -76,7 +76,7 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
             raise refused(f"to calibrate {spec.model.name}", error) from error
 
 
-def _ranges(spec: EngineSpec, prepared: Path, feeds: Iterator[Feeds], signature: Signature) -> object:
+def _ranges(spec: EngineSpec, prepared: Path, feeds: Iterator[Feeds]) -> object:
     from onnxruntime.quantization.calibrate import create_calibrator
 
     recipe, method = recipe_of(spec), spec.calibration.method
@@ -92,14 +92,14 @@ def _ranges(spec: EngineSpec, prepared: Path, feeds: Iterator[Feeds], signature:
         use_external_data_format=needs_external_data(prepared),
         extra_options=own.get(method, {}) | recipe.calibrator_extra,
     )
-    first = next(feeds)
-    size = _MINMAX_BATCHES if method == "minmax" else _batches_that_fit(calibrator, first, signature)
+    first, size = next(feeds), _MINMAX_BATCHES
+    if method != "minmax":
+        # So many batches keep all activations within the bound.
+        outputs = calibrator.infer_session.run(None, first)
+        size = max(1, _HISTOGRAM_BYTES // max(1, sum(np.asarray(output).nbytes for output in outputs)))
     for chunk in _chunks(chain([first], feeds), size):
-        try:
-            # It is asked for batches one by one, by `get_next`, until there is none.
-            calibrator.collect_data(SimpleNamespace(get_next=partial(next, iter(chunk), None)))
-        except Exception as error:
-            raise run_refused(error, chunk[0], signature, f"calibrating {spec.model.name}") from error
+        # It is asked for batches one by one, by `get_next`, until there is none.
+        calibrator.collect_data(SimpleNamespace(get_next=partial(next, iter(chunk), None)))
     return calibrator.compute_data()
 
 
@@ -108,15 +108,6 @@ def _chunks(feeds: Iterator[Feeds], size: int) -> Iterator[list[Feeds]]:
     for _, alike in groupby(feeds, key=lambda batch: {name: np.shape(array) for name, array in batch.items()}):
         while chunk := list(islice(alike, size)):
             yield chunk
-
-
-def _batches_that_fit(calibrator: Any, feeds: Feeds, signature: Signature) -> int:
-    """Return how many batches like `feeds` keep all activations within `_HISTOGRAM_BYTES`."""
-    try:
-        outputs = calibrator.infer_session.run(None, feeds)
-    except Exception as error:
-        raise run_refused(error, feeds, signature, "calibrating") from error
-    return max(1, _HISTOGRAM_BYTES // max(1, sum(np.asarray(output).nbytes for output in outputs)))
 
 
 def _checked(batches: Iterator[Feeds], spec: EngineSpec) -> Iterator[Feeds]:

@@ -11,8 +11,8 @@ copies are timed with memory of the stream's library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
@@ -23,8 +23,8 @@ import numpy as np
 
 from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.cuda import GRAPH_NOTE, DeviceClock, make_clock
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.cuda.memory import GRAPH_NOTE, DeviceClock, DeviceMemory, make_clock
 from pytest_quant.backends.ort.engine import OrtEngine, time_layers
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, new_run_options
@@ -39,65 +39,9 @@ def on_stream(clock: DeviceClock, providers: Sequence[Provider]) -> tuple[Provid
     """Return `providers`, those of a GPU with the option to run on the stream of `clock`."""
     ours = {"has_user_compute_stream": "1", "user_compute_stream": str(clock.stream)}
     return tuple(
-        Provider(provider.name, {**provider.options, **ours}, provider.devices)
-        if provider.name in (CUDA, TENSORRT)
-        else provider
+        replace(provider, options={**provider.options, **ours}) if provider.name in (CUDA, TENSORRT) else provider
         for provider in providers
     )
-
-
-def time_parts(
-    clock: DeviceClock,
-    start: Callable[[], object],
-    inputs: Sequence[int],
-    outputs: Callable[[], Sequence[tuple[int, int]]],
-) -> DeviceTimes:
-    """Time a run and its copies by events, and the host's part in the run.
-
-    Parameters
-    ----------
-    clock : of the stream that `start` uses.
-    start : starts a run over inputs that are on the device.
-    inputs : sizes in bytes.
-    outputs : returns address and size in bytes of each output, once there was a run.
-    """
-    memory = clock.memory
-    with memory.current(), ExitStack() as stack:
-        start()
-        clock.wait()
-        into = [stack.enter_context(_room(memory, size)) for size in inputs]
-        # Outputs of every run have the sizes of those of the first, and may lie elsewhere.
-        out = [stack.enter_context(_locked(memory, size)) for _, size in outputs()]
-
-        def copy_in() -> None:
-            for host, address in into:
-                memory.copy_in(address, host, clock.stream)
-
-        def copy_out() -> None:
-            for host, (address, _) in zip(out, outputs(), strict=True):
-                memory.copy_out(host, address, clock.stream)
-
-        return device_times(copy_in, start, copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True)
-
-
-@contextmanager
-def _room(memory: DeviceMemory, size: int) -> Iterator[tuple[Any, int]]:
-    """Give page-locked memory of the host and an address on the device, both of `size` bytes."""
-    address = memory.allocate(max(1, size))
-    try:
-        with _locked(memory, size) as host:
-            yield host, address
-    finally:
-        memory.free(address)
-
-
-@contextmanager
-def _locked(memory: DeviceMemory, size: int) -> Iterator[Any]:
-    host = memory.lock(max(1, size))
-    try:
-        yield host[:size]
-    finally:
-        memory.unlock(host)
 
 
 @cache
@@ -160,8 +104,15 @@ class OrtGpuEngine(OrtEngine):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over inputs that are on the device already, synchronized before it returns."""
         binding, graph = self._settled(feeds)
-        done = binding.synchronize_outputs if self._clock is None else self._clock.wait
-        return partial(_run_bound, partial(self._session.run_with_iobinding, binding, _options(graph)), done)
+        run = partial(self._session.run_with_iobinding, binding, _options(graph))
+        # For all streams of the session's own, or for ours.
+        wait = binding.synchronize_outputs if self._clock is None else self._clock.wait
+
+        def run_to_the_end() -> None:
+            run()
+            wait()
+
+        return run_to_the_end
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:
         """Return the same run twice, the second one between two events; ``None`` without a stream of our own."""
@@ -184,15 +135,41 @@ class OrtGpuEngine(OrtEngine):
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
         """Time copies and compute apart by events; ``None`` without a stream of our own."""
-        if self._clock is None:
+        clock = self._clock
+        if clock is None:
             return None
         binding, graph = self._settled(feeds)
+        start, memory = self._start(binding, graph), clock.memory
 
         def outputs() -> list[tuple[int, int]]:
             return [(value.data_ptr(), value.tensor_size_in_bytes()) for value in binding.get_outputs()]
 
-        sizes = [np.asarray(array).nbytes for array in feeds.values()]
-        times = time_parts(self._clock, self._start(binding, graph), sizes, outputs)
+        def copy_in() -> None:
+            for host, address in into:
+                memory.copy_in(address, host, clock.stream)
+
+        def copy_out() -> None:
+            for host, (address, _) in zip(out, outputs(), strict=True):
+                memory.copy_out(host, address, clock.stream)
+
+        with memory.current(), ExitStack() as stack:
+
+            def locked(size: int) -> Any:
+                host = memory.lock(max(1, size))
+                stack.callback(memory.unlock, host)
+                return host[:size]
+
+            def room(size: int) -> int:
+                address = memory.allocate(max(1, size))
+                stack.callback(memory.free, address)
+                return address
+
+            start()
+            clock.wait()
+            into = [(locked(size), room(size)) for size in (np.asarray(array).nbytes for array in feeds.values())]
+            # Outputs of every run have the sizes of those of the first, and may lie elsewhere.
+            out = [locked(size) for _, size in outputs()]
+            times = device_times(copy_in, start, copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True)
         return replace(times, enqueue_ms=None) if graph else times
 
     def _start(self, binding: Any, graph: str) -> Callable[[], object]:
@@ -223,12 +200,6 @@ def _options(graph: str, *, waits: bool = True) -> Any:
     if not waits:
         options.add_run_config_entry("disable_synchronize_execution_providers", "1")
     return options
-
-
-def _run_bound(run: Callable[[], object], done: Callable[[], object]) -> None:
-    """Run, and wait for the outputs: for all streams of the session's own, or for ours."""
-    run()
-    done()
 
 
 def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider], feeds: Feeds) -> tuple[LayerTime, ...]:

@@ -82,43 +82,39 @@ def check_same(original: Path, changed: Path, feeds: Feeds) -> None:
 
 def _difference(wanted: NDArray[Any], outputs: NDArray[Any]) -> float:
     """Return the largest difference as a share of the largest value; infinite where they cannot be compared."""
-    if wanted.shape != outputs.shape or wanted.dtype != outputs.dtype:
+    if (wanted.shape, wanted.dtype) != (outputs.shape, outputs.dtype):
         return float("inf")
-    if wanted.dtype.kind not in "fc" or not wanted.size:
+    if wanted.dtype.kind not in "fc":
         return 0.0 if np.array_equal(wanted, outputs) else float("inf")
-    if not np.array_equal(np.isfinite(wanted), np.isfinite(outputs)):
-        return float("inf")
     finite = np.isfinite(wanted)
-    if not finite.any():
-        return 0.0
+    if not np.array_equal(finite, np.isfinite(outputs)):
+        return float("inf")
     values, others = wanted[finite].astype(np.float64), outputs[finite].astype(np.float64)
-    return float(np.abs(values - others).max() / (np.abs(values).max() or 1.0))
+    return float(np.abs(values - others).max(initial=0.0) / (np.abs(values).max(initial=0.0) or 1.0))
 
 
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
 """Operators whose third input is a bias."""
 
 
-def set_captured_apart(graph: onnx.GraphProto) -> bool:
-    """Let bodies read tensors of `graph` that no quantizer touches; tell whether there were any.
+def set_captured_apart(graph: onnx.GraphProto) -> None:
+    """Let bodies read tensors of `graph` that no quantizer touches.
 
     What a node computes reaches the bodies through an Identity, which reads as any other node does: from the 8-bit
     form where there is one. A weight that the graph itself reads too is copied. So in every graph inside.
     """
     taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
-    changed = [_set_apart(inner, taken) for inner in all_graphs(graph)]
-    return any(changed)
+    for inner in all_graphs(graph):
+        _set_apart(inner, taken)
 
 
-def _set_apart(graph: onnx.GraphProto, taken: set[str]) -> bool:
+def _set_apart(graph: onnx.GraphProto, taken: set[str]) -> None:
     captured = set().union(*(captured_names(node) for node in graph.node))
     computed = captured & {name for node in graph.node for name in node.output}
     read_here = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
     copied = [tensor for tensor in graph.initializer if tensor.name in captured & read_here]
     names = {name: fresh_name(f"{name}_captured", taken) for name in sorted(computed)}
     copies = {tensor.name: fresh_name(f"{tensor.name}_captured", taken) for tensor in copied}
-    if not names and not copies:
-        return False
     nodes = []
     for node in graph.node:
         rename_captured(node, names | copies)
@@ -131,11 +127,10 @@ def _set_apart(graph: onnx.GraphProto, taken: set[str]) -> bool:
     replace_nodes(graph, nodes)
     for tensor in copied:
         _copy(graph, tensor, copies[tensor.name])
-    return True
 
 
-def set_shared_weights_apart(graph: onnx.GraphProto) -> bool:
-    """Give nodes that turn a weight around, or have a bias, one that no other node reads; tell whether one was shared.
+def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
+    """Give nodes that turn a weight around, or have a bias, one that no other node reads.
 
     To make a Gemm that reads its weight transposed a MatMul, the quantizers transpose the weight in its place, once for
     each such Gemm. And scales per channel have one axis, that of the last reader. A shared bias the static quantizer
@@ -145,7 +140,6 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> bool:
     graphs = list(all_graphs(graph))
     taken = {name for inner in graphs for name in defined_names(inner)}
     readers = Counter(name for inner in graphs for node in inner.node for name in node.input)
-    changed = False
     for inner in graphs:
         weights = {tensor.name: tensor for tensor in inner.initializer if readers[tensor.name] > 1}
         for node in (node for deeper in all_graphs(inner) for node in deeper.node if weights):
@@ -155,8 +149,6 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> bool:
                     readers[weight.name] -= 1
                     node.input[place] = fresh_name(f"{weight.name}_own", taken)
                     _copy(inner, weight, node.input[place])
-                    changed = True
-    return changed
 
 
 def _is_turned(node: onnx.NodeProto) -> bool:
@@ -203,35 +195,21 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     BuildError : there is nothing to quantize, the opset cannot be raised, or ONNX Runtime cannot optimize the model.
     """
     path = model_file(spec.model)
-    _check_network(read_graph(path), path.name)
-    normal = work / NORMALIZED_FILE
-    write_normalized(path, normal, opset=raised_opset(spec, per_channel=per_channel))
-    prepared = work / "prepared.onnx"
-    _pre_process(normal, prepared, path.name)
-    _tidy(prepared)
-    return prepared
-
-
-def _check_network(model: onnx.ModelProto, name: str) -> None:
-    """Refuse trees and other classical models, which have no weights that a quantizer knows."""
-    classical = classical_operators(model)
-    if classical:
+    if classical := classical_operators(read_graph(path)):
         raise BuildError(
-            f"{name} has nothing to quantize: it is no neural network",
+            f"{path.name} has nothing to quantize: it is no neural network",
             value=f"{classical} of ai.onnx.ml",
             allowed="a model with convolutions, matrix products or recurrent cells",
             fix="leave it as it is: an engine of lower precision cannot be made of it",
         )
-
-
-def _pre_process(path: Path, target: Path, name: str) -> None:
-    """Shape inference over symbols is tried first; it gives up on some models that quantize well without it."""
-    first = _attempt(path, target, symbolic=True)
-    if first is None:
-        return
-    second = _attempt(path, target, symbolic=False)
-    if second is not None:
-        raise refused(f"to prepare {name} for quantization", second) from second
+    normal = work / NORMALIZED_FILE
+    write_normalized(path, normal, opset=raised_opset(spec, per_channel=per_channel))
+    prepared = work / "prepared.onnx"
+    # Shape inference over symbols gives up on some models that quantize well without it.
+    if _attempt(normal, prepared, symbolic=True) and (error := _attempt(normal, prepared, symbolic=False)):
+        raise refused(f"to prepare {path.name} for quantization", error) from error
+    _tidy(prepared)
+    return prepared
 
 
 def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
@@ -260,38 +238,24 @@ def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
 def _tidy(path: Path) -> None:
     """Rewrite the parts of the model that the quantizers would fail on or get wrong."""
     model = onnx.load(path)
-    changed = [
-        set_captured_apart(model.graph),
-        set_shared_weights_apart(model.graph),
-        _flatten_gemm_biases(model.graph),
-        _forget_shapes_of_weights(model.graph),
-    ]
-    if any(changed):
-        write_model(model, path)
+    set_captured_apart(model.graph)
+    set_shared_weights_apart(model.graph)
+    _flatten_gemm_biases(model.graph)
+    # Torch's exporter writes shapes of weights; the quantizers transpose those of a Gemm, which the old shape then
+    # contradicts. Weights carry their own.
+    infos = [value for value in model.graph.value_info if value.name not in constant_names(model.graph)]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(infos)
+    write_model(model, path)
 
 
-def _flatten_gemm_biases(graph: onnx.GraphProto) -> bool:
+def _flatten_gemm_biases(graph: onnx.GraphProto) -> None:
     """Give Gemm biases of shape (1, n), which fused MatMul and Add leave, the shape (n,).
 
     The quantizer indexes a bias by channel and fails on two axes; Gemm broadcasts both alike.
     """
     others = {name for node in graph.node if node.op_type != "Gemm" for name in node.input}
     biases = {node.input[2] for node in graph.node if node.op_type == "Gemm" and len(node.input) > 2} - others
-    rows = [bias for bias in graph.initializer if bias.name in biases and len(bias.dims) == 2 and bias.dims[0] == 1]
-    for bias in rows:
-        bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias).reshape(-1), bias.name))
-    return bool(rows)
-
-
-def _forget_shapes_of_weights(graph: onnx.GraphProto) -> bool:
-    """Drop the written shapes of weights, which carry their own.
-
-    Torch's exporter writes them; the quantizers transpose the weights of a Gemm, and the old shape then contradicts.
-    """
-    weights = constant_names(graph)
-    infos = [value for value in graph.value_info if value.name not in weights]
-    if len(infos) == len(graph.value_info):
-        return False
-    del graph.value_info[:]
-    graph.value_info.extend(infos)
-    return True
+    for bias in graph.initializer:
+        if bias.name in biases and len(bias.dims) == 2 and bias.dims[0] == 1:
+            bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias).reshape(-1), bias.name))

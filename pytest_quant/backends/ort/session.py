@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, misfit
+from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import BuildError, QuantError
-from pytest_quant.spec import Signature
 
 _NODE = (
     re.compile(r'In Node, \("(?P<node>[^"]*)", (?P<op>\w+)'),
@@ -62,34 +61,12 @@ def refused(doing: str, error: Exception, fix: str | None = None) -> QuantError:
     )
 
 
-def run_refused(error: Exception, feeds: Feeds, signature: Signature, doing: str) -> QuantError:
-    """Return the error that explains why a calibrator's run failed.
-
-    Its session checks the inputs itself, so they are looked at here only after a failure: a good run costs nothing.
-
-    Parameters
-    ----------
-    error : the exception that was raised.
-    feeds : the batch, or the first of the batches, of the run.
-    signature : the inputs that the model takes.
-    doing : the step, in words that complete the sentence "ONNX Runtime refused ...".
-
-    Returns
-    -------
-    `error` itself where it is one of our own, a `DataError` where `feeds` do not fit, else a `BuildError`.
-    """
-    if isinstance(error, QuantError):
-        return error
-    return misfit(feeds, signature) or refused(doing, error)
-
-
 def _node(text: str) -> str:
     for pattern in _NODE:
-        matched = pattern.search(text)
-        if matched:
-            parts = matched.groupdict()
-            name, op = parts.get("node"), parts.get("op")
-            return " ".join(part for part in (f"node '{name}'" if name else "", f"({op})" if op else "") if part)
+        if matched := pattern.search(text):
+            names = matched.groupdict()
+            words = (("node", "node '{}'"), ("op", "({})"))
+            return " ".join(form.format(names[key]) for key, form in words if names.get(key))
     return ""
 
 
@@ -176,8 +153,13 @@ def open_session(
     except Exception as error:
         fix = next((fix for said, fix in _OF_PROVIDERS.items() if said in str(error)), None)
         raise refused(f"the model {path.name}", error, fix) from error
-    names = [each.name for each in providers]
-    _prove_first(session.get_providers(), names[0], path.name)
+    names, registered = [each.name for each in providers], session.get_providers()
+    if registered[0] != names[0]:
+        raise BuildError(
+            f"{path.name} does not run where it was asked to",
+            value=f"asked for {names[0]}, got {', '.join(registered)}",
+            fix=_REINSTALL if names[0] == CPU else "pytest-quant doctor tells which library does not load",
+        )
     return session, prove_placement(parts, names, path.name)
 
 
@@ -205,16 +187,6 @@ def new_run_options() -> Any:
     import onnxruntime
 
     return onnxruntime.RunOptions()
-
-
-def _prove_first(registered: Sequence[str], wanted: str, name: str) -> None:
-    """Refuse a session that registered another provider than the one `wanted` for in its first place."""
-    if registered[0] != wanted:
-        raise BuildError(
-            f"{name} does not run where it was asked to",
-            value=f"asked for {wanted}, got {', '.join(registered)}",
-            fix=_REINSTALL if wanted == CPU else "pytest-quant doctor tells which library does not load",
-        )
 
 
 _REINSTALL = "reinstall onnxruntime: pip install --force-reinstall onnxruntime"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.backends.cuda.memory import STICKY
+from pytest_quant.backends.cuda import STICKY
 from tests.support import tensorrt_bindings
 from tests.support.fake_tensorrt import FakeCuda, HostMemory, make
 from tests.support.fake_tensorrt.contract import differences, read, read_real
@@ -177,10 +177,11 @@ def test_errors_that_cuda_does_not_recover_from_are_those_that_it_names(cuda: di
 
 EACH_CALL = """
 import numpy as np
-from pytest_quant.backends.cuda.memory import DeviceMemory, load_runtime
+from importlib import import_module
+from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.errors import BuildError
 
-real = load_runtime()
+real = import_module("cuda.bindings.runtime")
 
 class Opened:
     cudaSetDevice = staticmethod(lambda index: (real.cudaError_t.cudaSuccess,))

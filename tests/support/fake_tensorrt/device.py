@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_quant.backends.cuda.memory import DeviceMemory
+from pytest_quant.backends.cuda import DeviceMemory
 from tests.support.fake_tensorrt.cuda import FakeCuda
 
 

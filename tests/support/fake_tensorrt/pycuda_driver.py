@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_quant.backends.cuda.memory import PycudaMemory
+from pytest_quant.backends.cuda import PycudaMemory
 from tests.support.fake_tensorrt.cuda import FakeCuda, Kind, cudaError_t
 
 

@@ -14,24 +14,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_quant.backends.apart import ApartError, call_apart, end_running, run_apart
-
-FOREVER = "import signal; signal.pause()"
-WITH_CHILD = """
-import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-with open(sys.argv[1], "w") as pipe:
-    pipe.write(str(child.pid))
-child.wait()
-"""
+from pytest_quant.backends.apart import ApartError, call_apart, end_running
 
 
-def python(code: str, *arguments: str) -> tuple[str, ...]:
-    """A command that runs `code`."""
-    return (sys.executable, "-c", code, *arguments)
+def start_child(pipe: str) -> None:
+    """Start a process that waits for ever, write its number into `pipe`, and wait for it."""
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    Path(pipe).write_text(str(child.pid), encoding="utf-8")
+    child.wait()
 
 
-def test_a_call_returns_its_value_and_what_was_written_as_errors() -> None:
+def test_a_call_returns_its_value_and_what_was_written() -> None:
     """In a process whose environment can be given."""
     assert call_apart(divmod, 7, 2) == ((3, 1), "")
     assert call_apart(os.write, 2, b"a warning") == (9, "a warning")
@@ -63,28 +56,23 @@ def test_a_call_whose_process_dies(function: Callable[[int], object], argument: 
     assert (caught.value.error, caught.value.how) == (None, how)
 
 
-def test_what_it_wrote_and_how_it_ended() -> None:
-    """Both streams and the exit code."""
-    ended = run_apart(python("import sys; print('out'); sys.stderr.write('told'); sys.exit(3)"), 600)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (3, "out\n", "told")
+def test_one_that_takes_too_long_is_ended() -> None:
+    """Nothing of it is left."""
+    with pytest.raises(ApartError):
+        call_apart(time.sleep, 61, limit_s=0.5)
+    assert not [child for child in psutil.Process().children() if "backends.apart" in " ".join(child.cmdline())]
     assert not end_running()
 
 
-def test_one_that_takes_too_long() -> None:
-    """It is ended, and the limit is told."""
-    with pytest.raises(subprocess.TimeoutExpired, match=r"0\.05 seconds"):
-        run_apart(python(FOREVER), 0.05)
-    assert not [child for child in psutil.Process().children() if "signal.pause" in " ".join(child.cmdline())]
-
-
 def test_another_thread_ends_it_with_what_it_started(tmp_path: Path) -> None:
-    """The process that started it is answered, with the signal; its child is gone too, though it was never told."""
+    """The one that called is answered, with the signal; the child is gone too, though nobody signalled it."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(run_apart, python(WITH_CHILD, str(pipe)), 600)
+        waiting = pool.submit(call_apart, start_child, str(pipe))
         child = psutil.Process(int(pipe.read_text()))
         assert end_running()
-        assert waiting.result().returncode == -9
+        assert isinstance(ended := waiting.exception(), ApartError)
+    assert ended.how == "crashed (SIGKILL)"
     gone, left = psutil.wait_procs([child], timeout=60)
     assert (gone, left) == ([child], [])

@@ -11,8 +11,8 @@ from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
+from pytest_quant.backends.cuda import GRAPH_NOTE, DeviceMemory
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.cuda.memory import GRAPH_NOTE, DeviceMemory
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.readback import LayerTime, device_times, medians, warm_runs

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds, fitting_batches
+from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.cuda.memory import DeviceMemory
 from pytest_quant.backends.trt.configure import BuildFailedError, BuildRequest
 from pytest_quant.errors import BuildError, DataError, QuantError
 from pytest_quant.spec import Signature

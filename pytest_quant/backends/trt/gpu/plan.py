@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pytest_quant.backends.cuda import OutOfMemoryError
 from pytest_quant.backends.cuda.device import complaints, make_logger
-from pytest_quant.backends.cuda.memory import OutOfMemoryError
 from pytest_quant.backends.trt.configure import register_plugins
 from pytest_quant.errors import BuildError
 

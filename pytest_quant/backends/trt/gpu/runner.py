@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.cuda import DeviceMemory, OutOfMemoryError, make_clock
 from pytest_quant.backends.cuda.device import complaints
-from pytest_quant.backends.cuda.memory import DeviceMemory, OutOfMemoryError, make_clock
 from pytest_quant.backends.trt.gpu.plan import Slot
 from pytest_quant.backends.trt.options import sizes_of
 from pytest_quant.errors import BuildError, DataError

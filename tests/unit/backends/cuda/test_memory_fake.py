@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.backends.cuda.memory import PycudaMemory
+from pytest_quant.backends.cuda import PycudaMemory
 from pytest_quant.errors import BuildError
 from tests.support.fake_tensorrt import ACTIVATION_BYTES, MAX_BATCH, RUN_MS
 from tests.support.fake_tensorrt.opened import feeds_of, opened

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.backends.cuda import device
-from pytest_quant.backends.cuda.memory import make_clock
+from pytest_quant.backends.cuda import device, make_clock
 from pytest_quant.backends.ort import gpu_engine
 from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, on_stream
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT

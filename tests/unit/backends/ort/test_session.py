@@ -8,9 +8,8 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
-from pytest_quant.backends.ort.session import Provider, open_session, prove_placement, refused, run_refused
-from pytest_quant.errors import BuildError, DataError
-from pytest_quant.spec import Signature
+from pytest_quant.backends.ort.session import Provider, open_session, prove_placement, refused
+from pytest_quant.errors import BuildError
 
 
 @pytest.mark.parametrize(
@@ -64,15 +63,6 @@ def test_any_exception() -> None:
     """An exception without a text keeps its class."""
     error = refused("to quantize", AssertionError())
     assert error.value == "AssertionError: AssertionError"
-
-
-def test_misfit_comes_first() -> None:
-    """When the inputs are wrong that is what is told, else what the kernel said; our own errors pass."""
-    signature = Signature((), ())
-    assert isinstance(run_refused(ValueError("x"), {"a": None}, signature, "a run"), DataError)  # type: ignore[dict-item]
-    assert isinstance(run_refused(ValueError("x"), {}, signature, "a run"), BuildError)
-    own = DataError("own")
-    assert run_refused(own, {}, signature, "a run") is own
 
 
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.cuda.memory import OutOfMemoryError
+from pytest_quant.backends.cuda import OutOfMemoryError
 from pytest_quant.backends.trt.configure import PLAN_FILE
 from pytest_quant.backends.trt.gpu.engine import GpuEngine
 from pytest_quant.errors import BuildError, QuantError
