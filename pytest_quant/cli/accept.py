@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from difflib import unified_diff
 
 import click
 
@@ -13,20 +11,17 @@ from pytest_quant.cli.common import existing_history, history_option, project_ro
 from pytest_quant.cli.compare import find_side
 from pytest_quant.environment import Repository
 from pytest_quant.errors import UsageError
-from pytest_quant.history import StoredCheck, open_store
-from pytest_quant.history.baselines.accept import (
-    Acceptance,
-    Reason,
-    accept_checks,
-    accept_removal,
-    changed_lines,
-    choose_series,
+from pytest_quant.history import open_store
+from pytest_quant.history.baselines.accept import accept_checks, choose_series
+from pytest_quant.history.baselines.file import (
+    NAME,
+    BaselineEntry,
+    baseline_text,
+    read_baselines,
+    series_of,
+    write_baselines,
 )
-from pytest_quant.history.baselines.file import NAME, read_baselines, series_of
 from pytest_quant.history.merge_base import resolve
-
-if TYPE_CHECKING:
-    from pytest_quant.history.store import Store
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -62,39 +57,38 @@ def accept(
       pytest-quant accept v1.2 --series resnet50 --reason "the release" --expires 2027-01-31
       pytest-quant accept --removed --series test_old --reason "replaced by test_new"
     """  # noqa: D301 - click reads a backspace
-    why = Reason.now(reason, None if expires is None else expires.date())
+    now = datetime.now(UTC).replace(microsecond=0)
+    if not reason.strip():
+        raise UsageError("--reason is empty", allowed="a sentence for those who review the change")
+    if expires is not None and expires.date() < now.date():
+        raise UsageError("--expires is over", value=f"{expires:%Y-%m-%d}", allowed="today or a later day")
+    if removed and not texts:
+        raise UsageError("--removed needs --series", fix="name the tests that are gone, so that no other is meant")
     root = project_root()
     file = root / NAME
     store = open_store(existing_history(place))
-    if removed:
-        acceptance = _removals(store, source, texts, file, why)
-    else:
-        acceptance = accept_checks(file, _checks(store, source, root), why, texts)
-    show_diff(*acceptance.texts(), NAME)
-    if dry_run:
-        say(f"{len(acceptance.entries)} series would be accepted; nothing was written")
-        return
-    acceptance.write()
-    say(f"{len(acceptance.entries)} series accepted; commit {file}")
-
-
-def _checks(store: Store, source: str | None, root: Path) -> list[StoredCheck]:
-    side = find_side(store, source or "HEAD", root)
-    say(f"accepting {side.description}")
-    return side.checks
-
-
-def _removals(store: Store, source: str | None, texts: Sequence[str], file: Path, why: Reason) -> Acceptance:
-    if not texts:
-        raise UsageError("--removed needs --series", fix="name the tests that are gone, so that no other is meant")
     before = read_baselines(file)
-    commit = resolve(Repository(file.parent), source or "HEAD")
-    keys = dict.fromkeys([*before, *(summary.key for summary in store.series())])
-    removals = [
-        accept_removal(series_of(key), commit=commit, reason=why.text, accepted_at=why.given_at)
-        for key in choose_series(list(keys), texts)
-    ]
-    return Acceptance(file, before, tuple(removals))
+    if removed:
+        commit = resolve(Repository(root), source or "HEAD")
+        keys = choose_series(list(dict.fromkeys([*before, *(summary.key for summary in store.series())])), texts)
+        entries = [
+            BaselineEntry(
+                **series_of(key)._asdict(), reason=reason.strip(), commit=commit, accepted_at=now, removed=True
+            )
+            for key in keys
+        ]
+    else:
+        side = find_side(store, source or "HEAD", root)
+        say(f"accepting {side.description}")
+        last_day = None if expires is None else expires.date()
+        entries = accept_checks(side.checks, texts, reason=reason.strip(), accepted_at=now, expires=last_day)
+    after = before | {entry.series.key: entry for entry in entries}
+    show_diff(baseline_text(before.values()) if file.exists() else "", baseline_text(after.values()), NAME)
+    if dry_run:
+        say(f"{len(entries)} series would be accepted; nothing was written")
+        return
+    write_baselines(file, after.values())
+    say(f"{len(entries)} series accepted; commit {file}")
 
 
 def show_diff(before: str, after: str, name: str) -> None:
@@ -105,7 +99,8 @@ def show_diff(before: str, after: str, name: str) -> None:
     before, after : the whole texts.
     name : of the file.
     """
-    lines = changed_lines(before, after, name)
+    names = f"a/{name}", f"b/{name}"
+    lines = list(unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=9))
     for line in lines:
         say(line, color=_COLORS.get(line[:1]))
     if not lines:

@@ -43,8 +43,8 @@ class LaunchFigures:
     """
 
     started_at: str
-    speedup: float | None
-    candidate_p50_ms: float | None
+    speedup: float | None = None
+    candidate_p50_ms: float | None = None
     reference_p50_ms: float | None = None
     error: float | None = None
 

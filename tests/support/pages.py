@@ -98,7 +98,7 @@ def history_of(
         key, nodeid, "digits", "ort-int8-static", "top1", total or len(measured), measured[-1].started_at
     )
     entry = BaselineEntry(
-        series=series_of(key),
+        **series_of(key)._asdict(),
         commit="acce97ed" * 5,
         run="20260101T000000Z-00",
         reason="the release",

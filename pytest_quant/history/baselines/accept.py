@@ -1,36 +1,17 @@
-"""Accepting records as baselines: which may become one, what that changes in the file, and writing it."""
+"""Records that are accepted as baselines: which may become one, and the entry that it makes."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
 
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.history.baselines.file import (
-    AcceptedLatency,
-    BaselineEntry,
-    Series,
-    baseline_text,
-    read_baselines,
-    series_of,
-    write_baselines,
-)
+from pytest_quant.history.baselines.file import AcceptedLatency, BaselineEntry, series_of
 from pytest_quant.history.baselines.launches import launches_in, median_of
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.result import Status
 
 _REGRESSED = (Status.FAIL, Status.ERROR)
-
-
-def by_series(launches: Sequence[StoredCheck]) -> dict[str, list[StoredCheck]]:
-    """Return the records by series key, in the given order, oldest first."""
-    series: dict[str, list[StoredCheck]] = {}
-    for check in launches:
-        series.setdefault(check.record.series, []).append(check)
-    return series
 
 
 def choose_series(known: Sequence[str], texts: Sequence[str]) -> list[str]:
@@ -76,7 +57,7 @@ def accept(
     accuracy = last.record.accuracy
     fine = [check for check in measured if check.record.status not in _REGRESSED]
     return BaselineEntry(
-        series=series_of(last.record.series),
+        **series_of(last.record.series)._asdict(),
         commit=last.run.commit or "",
         run=last.run.id,
         reason=reason,
@@ -88,21 +69,8 @@ def accept(
         data=last.record.digests.get("data"),
         size_mb=last.record.resources.size_mb if last.record.resources else None,
         coverage_pct=last.record.coverage.pct if last.record.coverage else None,
-        latency=tuple(_by_machine(fine)),
+        latency=tuple(sorted(_by_machine(fine), key=lambda machine: (sorted(machine.identity.items()), machine.way))),
     )
-
-
-def accept_removal(series: Series, *, commit: str, reason: str, accepted_at: datetime) -> BaselineEntry:
-    """Return an entry that accepts the removal of a test.
-
-    Parameters
-    ----------
-    series : of the removed test.
-    commit : as of which it is removed.
-    reason : written to the file, for those who review the change.
-    accepted_at : time with a time zone.
-    """
-    return BaselineEntry(series, commit, None, reason, accepted_at, removed=True)
 
 
 def _refuse(check: StoredCheck) -> None:
@@ -146,91 +114,36 @@ def _by_machine(checks: Sequence[StoredCheck]) -> Iterator[AcceptedLatency]:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why records are accepted, and for how long.
-
-    Attributes
-    ----------
-    text : a sentence for those who review the change.
-    given_at : time with a time zone.
-    expires : last day on which they count; ``None`` for no end.
-    """
-
-    text: str
-    given_at: datetime
-    expires: date | None = None
-
-    @classmethod
-    def now(cls, text: str, expires: date | None = None) -> Reason:
-        """Return a reason that is given now. Raises `UsageError` where it is empty, or over."""
-        now = datetime.now(UTC).replace(microsecond=0)
-        if not text.strip():
-            raise UsageError("--reason is empty", allowed="a sentence for those who review the change")
-        if expires is not None and expires < now.date():
-            raise UsageError("--expires is over", value=f"{expires:%Y-%m-%d}", allowed="today or a later day")
-        return cls(text.strip(), now, expires)
-
-
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """Entries that take their place in a file of baselines, as of which `before` are there."""
-
-    file: Path
-    before: Mapping[str, BaselineEntry]
-    entries: tuple[BaselineEntry, ...]
-
-    @property
-    def after(self) -> dict[str, BaselineEntry]:
-        """All entries of the file with these among them."""
-        return dict(self.before) | {entry.series.key: entry for entry in self.entries}
-
-    def texts(self) -> tuple[str, str]:
-        """Return the file before and after; without a file the whole new text is the change."""
-        before = baseline_text(self.before.values()) if self.file.exists() else ""
-        return before, baseline_text(self.after.values())
-
-    def write(self) -> None:
-        """Write the file. Raises `HistoryError`."""
-        write_baselines(self.file, self.after.values())
-
-
-def accept_checks(file: Path, checks: Sequence[StoredCheck], reason: Reason, texts: Sequence[str] = ()) -> Acceptance:
-    """Return what accepting the records of one commit changes; nothing is written.
+def accept_checks(
+    checks: Sequence[StoredCheck],
+    texts: Sequence[str],
+    *,
+    reason: str,
+    accepted_at: datetime,
+    expires: date | None = None,
+) -> list[BaselineEntry]:
+    """Return the entries that accepting the records of one commit makes.
 
     Parameters
     ----------
-    file : of the baselines.
     checks : the records, oldest first.
-    reason : for all of them.
     texts : parts of the names of the series that are meant; empty for all.
+    reason, accepted_at, expires : see `accept`.
 
     Raises
     ------
     UsageError : a record must not become a baseline, see `accept`; nothing was measured; or no series is meant.
-    HistoryError : the file cannot be read.
     """
-    before = read_baselines(file)
-    series = by_series(checks)
+    series: dict[str, list[StoredCheck]] = {}
+    for check in checks:
+        series.setdefault(check.record.series, []).append(check)
     accepted = [
-        accept(series[key], reason=reason.text, accepted_at=reason.given_at, expires=reason.expires)
+        accept(series[key], reason=reason, accepted_at=accepted_at, expires=expires)
         for key in choose_series(list(series), texts)
     ]
-    entries = tuple(entry for entry in accepted if entry is not None)
+    entries = [entry for entry in accepted if entry is not None]
     if not entries:
         raise UsageError(
             "nothing was measured there, so there is nothing to accept", fix="run the tests where they can run"
         )
-    return Acceptance(file, before, entries)
-
-
-def changed_lines(before: str, after: str, name: str) -> list[str]:
-    """Return the difference of two versions of a file as git shows it; empty where there is none.
-
-    Parameters
-    ----------
-    before, after : the whole texts.
-    name : of the file.
-    """
-    names = f"a/{name}", f"b/{name}"
-    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=9))
+    return entries

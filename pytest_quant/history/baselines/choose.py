@@ -5,23 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_quant.environment import Committed, Repository, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.file import NAME, BaselineEntry, read_baselines
-from pytest_quant.history.baselines.launches import recorded_of, with_accepted_launches, with_recorded_launches
+from pytest_quant.history.baselines.launches import (
+    NO_NOISE_KNOWN,
+    LatencyNoise,
+    noise_by_machine,
+    recorded_of,
+    shared_noise,
+    with_launches,
+)
 from pytest_quant.history.merge_base import line_below, records_of, select_base
-from pytest_quant.history.noise import NO_NOISE_KNOWN, LatencyNoise, noise_by_machine, shared_noise
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.result import Baseline, LaunchFigures, NoBaseline, Status
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
 
-
 _NOT_ACCEPTED = "no record of this series was accepted"
+
+# A regressed record is never a baseline, or each further loss would be measured from the one before.
+_NEVER_A_BASE = (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)
 
 
 class Baselines:
@@ -42,9 +51,6 @@ class Baselines:
         self._open_history = open_history
         self._identity = dict(identity)
         self._today = today
-        self._entries: dict[str, BaselineEntry] | None = None
-        self._merge_base: _MergeBase | None = None
-        self._noises: Mapping[str, Mapping[str, LatencyNoise]] | None = None
 
     def find(
         self,
@@ -69,49 +75,31 @@ class Baselines:
         ------
         HistoryError : the file of baselines is damaged; the message names the line.
         """
-        if self._entries is None:
-            self._entries = read_baselines(self._root / NAME)
         entry = self._entries.get(series)
-        if entry is not None and not entry.removed:
-            return self._accepted(entry, data, way, started_at, on_latency)
-        baseline = self._of_commits(self._history(), series, data)
+        launches: Sequence[LaunchFigures] = ()
+        if entry is None or entry.removed:
+            baseline = self._of_commits(series, data)
+        else:
+            baseline, launches = self._accepted(entry, data, way)
+            on_latency = on_latency and bool(launches)
         if isinstance(baseline, NoBaseline) or not on_latency:
             return baseline
         timed = self._timed_before(series, way)
-        return replace(with_recorded_launches(baseline, timed, self._shared_noise(timed)), now=started_at)
+        return replace(with_launches(baseline, timed, self._shared_noise(timed), launches), now=started_at)
 
-    def _history(self) -> _MergeBase:
-        """Return the records of the merge base and the history, read once."""
-        if self._merge_base is None:
-            self._merge_base = self._read_merge_base()
-        return self._merge_base
-
-    def _of_commits(self, base: _MergeBase, series: str, data: str | None) -> Baseline | NoBaseline:
-        """Return the baseline of the merge base, or where that has no usable record, of the nearest commit below it."""
-        checks = [check for check in base.checks if check.record.series == series]
-        first = _of_launches(checks, data, base.why)
-        if base.recorded is None or any(each.record.status not in _NEVER_A_BASE for each in checks):
-            return first
-        try:
-            below = base.recorded.launches_of(series, base.commits)
-        except HistoryError as error:
-            return NoBaseline(f"{base.why}, and {error.what}")
-        for commit in base.reach:
-            baseline = _of_launches([check for check in below if _is_of(check, commit)], data, base.why)
-            if isinstance(baseline, Baseline):
-                return replace(
-                    baseline, note=f"{_why_not(base, checks)}, so that {commit.id[:12]} below it is the base"
-                )
-        return first
+    @cached_property
+    def _entries(self) -> Mapping[str, BaselineEntry]:
+        return read_baselines(self._root / NAME)
 
     def _accepted(
-        self, entry: BaselineEntry, data: str | None, way: tuple[str, ...], now: str, on_latency: bool
-    ) -> Baseline | NoBaseline:
+        self, entry: BaselineEntry, data: str | None, way: tuple[str, ...]
+    ) -> tuple[Baseline | NoBaseline, Sequence[LaunchFigures]]:
+        """Return the baseline of an entry, and the accepted launches on this machine."""
         of_commit = f"the accepted baseline of {entry.commit[:12]}"
         if entry.expired(self._today):
-            return NoBaseline(f"{of_commit} expired on {entry.expires}")
+            return NoBaseline(f"{of_commit} expired on {entry.expires}"), ()
         if entry.data is not None and data is not None and entry.data != data:
-            return NoBaseline(f"{of_commit} is for other evaluation data")
+            return NoBaseline(f"{of_commit} is for other evaluation data"), ()
         here = [figures for figures in entry.latency if dict(figures.identity) == self._identity and figures.way == way]
         latency = here[-1] if here else None
         baseline = Baseline(
@@ -121,17 +109,33 @@ class Baselines:
             candidate_p50_ms=latency.candidate_p50_ms if latency else None,
             same_identity=latency is not None,
         )
-        if latency is None or not on_latency:
-            return baseline
-        launches = latency.launches or (
-            LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms),
-        )
-        timed = self._timed_before(entry.series.key, way)
-        return replace(with_accepted_launches(baseline, launches, timed, self._shared_noise(timed)), now=now)
+        if latency is None:
+            return baseline, ()
+        one = LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms)
+        return baseline, latency.launches or (one,)
+
+    def _of_commits(self, series: str, data: str | None) -> Baseline | NoBaseline:
+        """Return the baseline of the merge base, or where that has no usable record, of the nearest commit below it."""
+        base = self._merge_base
+        checks = [check for check in base.checks if check.record.series == series]
+        first = _of_launches(checks, data, base.why)
+        if base.recorded is None or any(check.record.status not in _NEVER_A_BASE for check in checks):
+            return first
+        try:
+            below = base.recorded.launches_of(series, base.commits)
+        except HistoryError as error:
+            return NoBaseline(f"{base.why}, and {error.what}")
+        for commit in base.reach:
+            baseline = _of_launches([check for check in below if _is_of(check, commit)], data, base.why)
+            if isinstance(baseline, Baseline):
+                statuses = " and ".join(sorted({check.record.status.value for check in checks}))
+                why = f"the test is {statuses} at {base.name}" if statuses else f"{base.name} has no record of the test"
+                return replace(baseline, note=f"{why}, so that {commit.id[:12]} below it is the base")
+        return first
 
     def _timed_before(self, series: str, way: tuple[str, ...]) -> list[StoredCheck]:
         """Return the sound records of a series of the last commits on this machine, timed in this way, oldest first."""
-        base = self._history()
+        base = self._merge_base
         if base.recorded is None:
             return []
         try:
@@ -150,16 +154,17 @@ class Baselines:
 
     def _shared_noise(self, timed: Sequence[StoredCheck]) -> LatencyNoise:
         """Return what all series have in common on the machine of `timed`."""
-        base = self._history()
-        if base.recorded is None or not timed:
+        if not timed:
             return NO_NOISE_KNOWN
-        if self._noises is None:
-            self._noises = noise_by_machine(base.recorded.points_of(base.commits))
-        series = self._noises.get(identity_of(timed[-1].run, timed[-1].record), {})
-        return shared_noise(series.values())
+        return shared_noise(self._noises.get(identity_of(timed[-1].run, timed[-1].record), {}).values())
 
-    def _read_merge_base(self) -> _MergeBase:
-        """Return the records of the merge base, and the reason to give for a series without a record there."""
+    @cached_property
+    def _noises(self) -> Mapping[str, Mapping[str, LatencyNoise]]:
+        base = self._merge_base
+        return {} if base.recorded is None else noise_by_machine(base.recorded.points_of(base.commits))
+
+    @cached_property
+    def _merge_base(self) -> _MergeBase:
         if self._open_history is None:
             return _MergeBase([], f"{_NOT_ACCEPTED}, and the history is turned off")
         try:
@@ -167,15 +172,16 @@ class Baselines:
             git = Repository(self._root)
             recorded = self._open_history()
             base = select_base(recorded.commits, git, dirty=bool(state and state.dirty))
-            if base.found is None or base.commit is None:
+            if base.found is None:
                 return _MergeBase([], f"{_NOT_ACCEPTED}, and {base}")
             checks = records_of(recorded, base.found)
-            reach = recorded_of(recorded, line_below(git, base.commit))
+            reach = recorded_of(recorded, line_below(git, base.found.id))
         except (UsageError, HistoryError) as error:
             # Without a baseline one limit cannot be judged; the other verdicts of the check must not be lost.
             return _MergeBase([], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else ""))
-        why = f"{_NOT_ACCEPTED}, and {base.commit[:12]} ({base.asked_as}) has no record of it within its limits"
-        return _MergeBase(checks, why, recorded, reach, f"{base.commit[:12]} ({base.asked_as})")
+        name = f"{base.found.id[:12]} ({base.asked_as})"
+        why = f"{_NOT_ACCEPTED}, and {name} has no record of it within its limits"
+        return _MergeBase(checks, why, recorded, reach, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +193,14 @@ class _MergeBase:
     why : reason to give for a series without a record there.
     recorded : the history; ``None`` where it cannot be read.
     reach : the last commits with records, the merge base first.
-    told : the merge base, with how it was found.
+    name : of the merge base, with how it was found.
     """
 
     checks: Sequence[StoredCheck]
     why: str
     recorded: Store | None = None
     reach: tuple[Committed, ...] = ()
-    told: str = ""
+    name: str = ""
 
     @property
     def commits(self) -> tuple[str, ...]:
@@ -204,16 +210,6 @@ class _MergeBase:
 
 def _is_of(check: StoredCheck, commit: Committed) -> bool:
     return check.run.commit == commit.id or (commit.tree is not None and check.run.tree == commit.tree)
-
-
-def _why_not(base: _MergeBase, checks: Sequence[StoredCheck]) -> str:
-    """Return why the merge base is not the base of a series, of which it has `checks`."""
-    words = " and ".join(sorted({check.record.status.value for check in checks}))
-    return f"the test is {words} at {base.told}" if words else f"{base.told} has no record of the test"
-
-
-# A regressed record is never a baseline, or each further loss would be measured from the one before.
-_NEVER_A_BASE = (Status.FAIL, Status.ERROR, Status.UNAVAILABLE)
 
 
 def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> Baseline | NoBaseline:

@@ -6,14 +6,13 @@ One table for each series. Two branches that accept the same series conflict the
 from __future__ import annotations
 
 import json
+import math
 import re
-import sys
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 import tomli_w
@@ -37,8 +36,7 @@ _BACK = f"correct the line, or take the file back from version control: git chec
 _CONFLICT = re.compile(r"(<{7}|\|{7}|>{7})( |$)|={7}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """The parts of a series key, see `pytest_quant.record.series_key`."""
 
     test: str
@@ -52,8 +50,7 @@ class Series:
     @property
     def key(self) -> str:
         """The series key in records."""
-        parts = (self.test, self.model, self.backend, self.precision, self.scheme, self.batch_size, self.metric)
-        return json.dumps(parts)
+        return json.dumps(self)
 
     def __str__(self) -> str:
         """Return the readable form that commands show and search."""
@@ -61,13 +58,10 @@ class Series:
         return f"{self.test} {self.model} {engine} batch {self.batch_size} {self.metric or 'no metric'}"
 
 
-_Parts: TypeAlias = tuple[str, str, str, str, str | None, int, str | None]
-
-
 def series_of(key: str) -> Series:
     """Return the parts of a series key. Raises `HistoryError` when `key` is not one."""
     try:
-        return Series(*msgspec.convert(parse_json(key), _Parts))
+        return msgspec.convert(parse_json(key), Series)
     except (ValueError, OverflowError) as error:
         raise HistoryError(
             "a series key cannot be read",
@@ -76,109 +70,74 @@ def series_of(key: str) -> Series:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedLatency:
+class AcceptedLatency(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Latency on one machine, comparable on machines of the same `identity` and in the same `way` of timing only.
 
-    `way` is that of `pytest_quant.history.rows.way_of_timing`, `launches` are those that were accepted; an older entry
-    has the last one's `speedup` and `candidate_p50_ms` alone, which are medians over the launches else.
+    `way` is that of `pytest_quant.history.rows.way_of_timing`. `speedup` and `candidate_p50_ms` are medians over the
+    `launches` that were accepted, where the entry has these.
     """
 
     identity: Mapping[str, str]
-    speedup: float | None
-    candidate_p50_ms: float | None
+    speedup: float | None = None
+    candidate_p50_ms: float | None = None
     way: tuple[str, ...] = ()
     launches: tuple[LaunchFigures, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineEntry:
-    """The accepted figures of one series.
+_Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The accepted figures of one series: a table of the file.
 
     Attributes
     ----------
+    test, model, backend, precision, scheme, batch_size, metric : the parts of `Series`.
+    reason : for those who review the change.
     commit, run : commit and id of the run that the record is from; a removed test has no run.
-    accepted_at : UTC.
+    accepted_at : with a time zone.
     expires : the last day on which the entry is valid; ``None`` for no end.
     removed : the removal of the test was accepted; then there are no figures.
-    unit : of `candidate_score` and `drop`.
+    candidate_score, drop : in `unit`.
     data : digest of the evaluation data; a drop on other data is not compared.
     size_mb, coverage_pct : of the candidate, which `pytest-quant compare` takes as accepted.
     latency : one for each machine with records.
     """
 
-    series: Series
-    commit: str
-    run: str | None
-    reason: str
-    accepted_at: datetime
+    test: _Text
+    model: _Text
+    backend: _Text
+    precision: _Text
+    scheme: str | None = None
+    batch_size: int
+    metric: str | None = None
+    reason: _Text
+    commit: _Text
+    run: str | None = None
+    accepted_at: Annotated[datetime, msgspec.Meta(tz=True)]
     expires: date | None = None
     removed: bool = False
-    unit: str | None = None
     candidate_score: float | None = None
     drop: float | None = None
+    unit: str | None = None
     data: str | None = None
     size_mb: float | None = None
     coverage_pct: float | None = None
     latency: tuple[AcceptedLatency, ...] = ()
+
+    @property
+    def series(self) -> Series:
+        """The series that it is of."""
+        return Series(self.test, self.model, self.backend, self.precision, self.scheme, self.batch_size, self.metric)
 
     def expired(self, today: date) -> bool:
         """Whether `today` is later than its last day."""
         return self.expires is not None and today > self.expires
 
 
-_Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-_Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)] | None
-_Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
-
-
-class _Launch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    started_at: _Text
-    speedup: _Number = None
-    candidate_p50_ms: _Number = None
-    reference_p50_ms: _Number = None
-    error: _Number = None
-
-
-class _Latency(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    speedup: _Number = None
-    candidate_p50_ms: _Number = None
-    way: tuple[str, ...] = ()
-    identity: dict[str, str] = {}
-    launches: tuple[_Launch, ...] = ()
-
-
-class _Entry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One table of the file: the parts of `Series`, then the fields of `BaselineEntry`."""
-
-    test: _Text
-    model: _Text
-    backend: _Text
-    precision: _Text
-    batch_size: int
-    reason: _Text
-    commit: _Text
-    accepted_at: _Time
-    scheme: str | None = None
-    metric: str | None = None
-    run: str | None = None
-    expires: date | None = None
-    removed: bool = False
-    candidate_score: _Number = None
-    drop: _Number = None
-    unit: str | None = None
-    data: str | None = None
-    size_mb: _Number = None
-    coverage_pct: _Number = None
-    latency: tuple[_Latency, ...] = ()
-
-
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     schema: int
-    baseline: tuple[_Entry, ...] = ()
-
-
-_OF_SERIES = Series.__dataclass_fields__.keys()
+    baseline: tuple[BaselineEntry, ...] = ()
 
 
 def baseline_text(entries: Iterable[BaselineEntry]) -> str:
@@ -188,9 +147,8 @@ def baseline_text(entries: Iterable[BaselineEntry]) -> str:
     ------
     UsageError : a name has characters that UTF-8 cannot encode.
     """
-    ordered = sorted(entries, key=lambda entry: entry.series.key)
-    document = _File(SCHEMA, tuple(map(_table, ordered)))
-    text = _HEADER + tomli_w.dumps(msgspec.to_builtins(document, builtin_types=(datetime, date)))
+    file = _File(SCHEMA, tuple(sorted(entries, key=lambda entry: entry.series.key)))
+    text = _HEADER + tomli_w.dumps(_without_none(msgspec.to_builtins(file, builtin_types=(datetime, date))))
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -202,20 +160,11 @@ def baseline_text(entries: Iterable[BaselineEntry]) -> str:
     return text
 
 
-def _table(entry: BaselineEntry) -> _Entry:
-    fields = {name: getattr(entry.series, name) for name in _OF_SERIES}
-    fields |= {name: getattr(entry, name) for name in _Entry.__struct_fields__ if name not in fields}
-    latency = sorted(entry.latency, key=lambda machine: (sorted(machine.identity.items()), machine.way))
-    accepted_at = entry.accepted_at.astimezone(UTC).replace(microsecond=0)
-    return _Entry(**fields | {"accepted_at": accepted_at, "latency": tuple(map(_latency_table, latency))})
-
-
-def _latency_table(latency: AcceptedLatency) -> _Latency:
-    launches = tuple(
-        _Launch(*(getattr(launch, name) for name in _Launch.__struct_fields__)) for launch in latency.launches
-    )
-    identity = dict(sorted(latency.identity.items()))
-    return _Latency(latency.speedup, latency.candidate_p50_ms, latency.way, identity, launches)
+def _without_none(value: Any) -> Any:
+    """Return a value without what is ``None``, which TOML does not have."""
+    if isinstance(value, dict):
+        return {name: _without_none(part) for name, part in value.items() if part is not None}
+    return [_without_none(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def read_baselines(file: Path) -> dict[str, BaselineEntry]:
@@ -241,27 +190,22 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
 def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
     """Return the entries of a file's text by series key, see `read_baselines`."""
     _refuse_conflict(text, file)
+    document: dict[str, Any] = {}
     try:
-        document = tomllib.loads(text)
-    except ValueError as error:
-        raise HistoryError(f"{file} is not TOML", value=str(error), fix=_BACK) from error
-    except (RecursionError, MemoryError) as error:
-        raise HistoryError(f"{file}: lists or tables are nested without end", fix=_BACK) from error
-    schema = document.get("schema", SCHEMA)
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise HistoryError(
-            f"{file} was written by a newer pytest-quant",
-            value=f"schema {schema}",
-            allowed=f"schema {SCHEMA} or older",
-            fix="pip install --upgrade pytest-quant",
-        )
-    if not document:
-        return {}
-    try:
-        tables = msgspec.convert(document, _File).baseline
-        entries = [_entry(table) for table in tables]
+        document = tomllib.loads(text, parse_float=_finite)
+        schema = document.get("schema")
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise HistoryError(
+                f"{file} was written by a newer pytest-quant",
+                value=f"schema {schema}",
+                allowed=f"schema {SCHEMA} or older",
+                fix="pip install --upgrade pytest-quant",
+            )
+        entries = msgspec.convert(document, _File).baseline if document else ()
     except (ValueError, OverflowError) as error:
         raise HistoryError(f"{file} is not valid{_where(document, error)}", value=str(error), fix=_FIX) from error
+    except (RecursionError, MemoryError) as error:
+        raise HistoryError(f"{file}: lists or tables are nested without end", fix=_BACK) from error
     by_key = {entry.series.key: entry for entry in entries}
     for entry in entries:
         if by_key[entry.series.key] is not entry:
@@ -270,21 +214,12 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
     return by_key
 
 
-def _entry(table: _Entry) -> BaselineEntry:
-    fields = {name: getattr(table, name) for name in _Entry.__struct_fields__}
-    series = Series(**{name: fields.pop(name) for name in _OF_SERIES})
-    latency = tuple(
-        AcceptedLatency(
-            machine.identity,
-            machine.speedup,
-            machine.candidate_p50_ms,
-            machine.way,
-            tuple(LaunchFigures(**msgspec.structs.asdict(launch)) for launch in machine.launches),
-        )
-        for machine in table.latency
-    )
-    accepted_at = table.accepted_at.astimezone(UTC)
-    return BaselineEntry(**fields | {"series": series, "latency": latency, "accepted_at": accepted_at})
+def _finite(text: str) -> float:
+    """Return a number of the file. Raises `ValueError` for NaN and infinity, against which every verdict is luck."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no figure")
+    return number
 
 
 def _where(document: dict[str, object], error: Exception) -> str:

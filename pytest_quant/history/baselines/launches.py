@@ -1,21 +1,20 @@
-"""The launches that a latency is judged against: those of the last commits since its figures last changed."""
+"""Launches in the history: those that a latency is judged against, and how far launches of equal engines differ."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_quant.errors import UsageError
-from pytest_quant.history.noise import LatencyNoise
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import find_changes
-from pytest_quant.result import Baseline, LaunchFigures, LaunchNoise
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise
 from pytest_quant.stats.draws import draw_of
-from pytest_quant.stats.launches import Launch, days_of, moderated_noise, noise_of
+from pytest_quant.stats.launches import Launch, common_noise, days_of, moderated_noise, noise_of, noise_of_steps
 
 if TYPE_CHECKING:
     from pytest_quant.environment import Committed, Repository
@@ -23,6 +22,57 @@ if TYPE_CHECKING:
 
 MOST_COMMITS = 30
 """Last commits with records whose launches count."""
+
+SPEEDUP, CANDIDATE, REFERENCE = FIGURES = ("speedup", "candidate_p50_ms", "reference_p50_ms")
+"""The figures of a launch, by their fields in `LaunchFigures` and `CheckSummary`."""
+
+LatencyNoise: TypeAlias = Mapping[str, LaunchNoise]
+"""How launches differ in each of the `FIGURES`."""
+
+NO_NOISE_KNOWN: LatencyNoise = dict.fromkeys(FIGURES, NOTHING_KNOWN)
+
+
+def moderated(own: LatencyNoise, prior: LatencyNoise) -> LatencyNoise:
+    """Return noise drawn to a `prior`, each figure by its degrees of freedom."""
+    return {figure: moderated_noise(own[figure], prior[figure]) for figure in FIGURES}
+
+
+def shared_noise(series: Collection[LatencyNoise]) -> LatencyNoise:
+    """Return what the noise of several series on one machine has in common, see `common_noise`."""
+    return {figure: common_noise([noise[figure] for noise in series]) for figure in FIGURES}
+
+
+def noise_by_machine(points: Iterable[CheckSummary]) -> dict[str, dict[str, LatencyNoise]]:
+    """Return the noise of each series, by identity of the machine and key of the series.
+
+    Parameters
+    ----------
+    points : of all series, of the last commits of a branch, oldest first.
+    """
+    groups: dict[str, dict[str, list[CheckSummary]]] = {}
+    for point in points:
+        groups.setdefault(point.identity, {}).setdefault(point.series, []).append(point)
+    return {
+        identity: {key: _noise_of_points(group) for key, group in series.items()} for identity, series in groups.items()
+    }
+
+
+def _noise_of_points(points: Sequence[CheckSummary]) -> LatencyNoise:
+    days = days_of(point.started_at for point in points)
+    commits: dict[Hashable, list[CheckSummary]] = {}
+    for point in points:
+        commits.setdefault(point.commit, []).append(point)
+    return {
+        figure: noise_of_steps([list(logs_of(group, figure, days)) for group in commits.values()]) for figure in FIGURES
+    }
+
+
+def logs_of(launches: Iterable[LaunchFigures | CheckSummary], figure: str, days: Mapping[str, int]) -> Iterator[Launch]:
+    """Yield the natural logarithm of a figure of each launch that has it; `days` are those of all starts."""
+    for launch in launches:
+        value = getattr(launch, figure)
+        if value is not None and value > 0.0:
+            yield Launch(math.log(value), days[launch.started_at], getattr(launch, "error", None) or 0.0)
 
 
 def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
@@ -43,48 +93,42 @@ def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
     return (first, *latency.launches)
 
 
-def with_recorded_launches(baseline: Baseline, checks: Sequence[StoredCheck], shared: LatencyNoise) -> Baseline:
-    """Return a baseline with the launches of the history since the last change, their medians, and the noise of all.
+def with_launches(
+    baseline: Baseline, checks: Sequence[StoredCheck], shared: LatencyNoise, accepted: Sequence[LaunchFigures] = ()
+) -> Baseline:
+    """Return a baseline with its launches, and the noise of these and those of the history.
+
+    Its launches are the `accepted` ones, else those of the history since the last change, with their medians.
 
     Parameters
     ----------
     baseline : of the series.
     checks : records of the series on one machine, timed in one way, of the last commits of a branch, oldest first.
     shared : noise of all series there.
+    accepted : launches of the accepted entry, all on that machine.
     """
-    speedups, times = _levels(checks, "speedup"), _levels(checks, "candidate_p50_ms")
+    speedups, times = _levels(checks, SPEEDUP), _levels(checks, CANDIDATE)
     launches, p50_launches = (tuple(levels[-1]) if levels else () for levels in (speedups, times))
+    if accepted:
+        launches = p50_launches = tuple(accepted)
+        for levels in (speedups, times):
+            stored = {launch.started_at for level in levels for launch in level}
+            if stored.isdisjoint(launch.started_at for launch in accepted):
+                levels.append(list(accepted))
+    else:
+        baseline = replace(
+            baseline,
+            speedup=median_of(launch.speedup for launch in launches),
+            candidate_p50_ms=median_of(launch.candidate_p50_ms for launch in p50_launches),
+            same_identity=bool(launches),
+        )
     return replace(
         baseline,
-        speedup=median_of(launch.speedup for launch in launches),
-        candidate_p50_ms=median_of(launch.candidate_p50_ms for launch in p50_launches),
-        same_identity=bool(launches),
         launches=launches,
         p50_launches=p50_launches,
-        speedup_noise=_noise(speedups, "speedup", shared.speedup),
-        p50_noise=_noise(times, "candidate_p50_ms", shared.candidate),
+        speedup_noise=moderated_noise(_noise_of_levels(speedups, SPEEDUP), shared[SPEEDUP]),
+        p50_noise=moderated_noise(_noise_of_levels(times, CANDIDATE), shared[CANDIDATE]),
     )
-
-
-def with_accepted_launches(
-    baseline: Baseline, launches: Sequence[LaunchFigures], checks: Sequence[StoredCheck], shared: LatencyNoise
-) -> Baseline:
-    """Return a baseline with the `launches` that were accepted, and the noise of these and those of the history.
-
-    Parameters
-    ----------
-    baseline, checks, shared : as in `with_recorded_launches`.
-    launches : of the accepted entry, all on one machine.
-    """
-    noises = []
-    for figure, prior in (("speedup", shared.speedup), ("candidate_p50_ms", shared.candidate)):
-        levels = _levels(checks, figure)
-        times = {launch.started_at for level in levels for launch in level}
-        if not any(launch.started_at in times for launch in launches):
-            levels.append(list(launches))
-        noises.append(_noise(levels, figure, prior))
-    both = tuple(launches)
-    return replace(baseline, launches=both, p50_launches=both, speedup_noise=noises[0], p50_noise=noises[1])
 
 
 def points_before(recorded: Store, git: Repository, commit: str | None) -> list[CheckSummary]:
@@ -122,40 +166,29 @@ def median_of(values: Iterable[float | None]) -> float | None:
     return statistics.median(measured) if measured else None
 
 
-def _noise(levels: Sequence[Sequence[LaunchFigures]], figure: str, shared: LaunchNoise) -> LaunchNoise:
+def _noise_of_levels(levels: Sequence[Sequence[LaunchFigures]], figure: str) -> LaunchNoise:
     days = days_of(launch.started_at for level in levels for launch in level)
-    logs = [
-        [
-            Launch(math.log(value), days[launch.started_at])
-            for launch in level
-            for value in (getattr(launch, figure),)
-            if value
-        ]
-        for level in levels
-    ]
-    return moderated_noise(noise_of(logs), shared)
+    return noise_of([list(logs_of(level, figure, days)) for level in levels])
 
 
 def _levels(checks: Sequence[StoredCheck], figure: str) -> list[list[LaunchFigures]]:
     """Return the launches between the changes of a figure, the last level last."""
-    firsts = {change.first_bad for change in find_changes(_points(checks, figure))}
+    launches = [(check, launch) for check in checks for launch in launches_in(check)]
+    firsts = {change.first_bad for change in find_changes(_point(*launch, figure) for launch in launches)}
     levels: list[list[LaunchFigures]] = [[]]
-    started: set[str] = set()
-    for check in checks:
-        commit = check.run.commit or ""
-        if commit in firsts and commit not in started:
+    for check, launch in launches:
+        if check.run.commit in firsts:
+            firsts.remove(check.run.commit)
             levels.append([])
-        started.add(commit)
-        levels[-1] += [launch for launch in launches_in(check) if getattr(launch, figure)]
+        if getattr(launch, figure):
+            levels[-1].append(launch)
     return [level for level in levels if level]
 
 
-def _points(checks: Iterable[StoredCheck], figure: str) -> Iterable[CheckSummary]:
-    """Yield what the search for changes looks at: each launch with one figure, which it then searches."""
-    for check in checks:
-        record, run = check.record, check.run
-        for launch in launches_in(check):
-            point = CheckSummary(
-                run.id, launch.started_at, run.commit, run.branch, run.dirty, record.series, "", "", "", record.status
-            )
-            yield replace(point, **{figure: getattr(launch, figure)})
+def _point(check: StoredCheck, launch: LaunchFigures, figure: str) -> CheckSummary:
+    """Return what the search for changes looks at: a launch with one figure, which it then searches."""
+    record, run = check.record, check.run
+    point = CheckSummary(
+        run.id, launch.started_at, run.commit, run.branch, run.dirty, record.series, "", "", "", record.status
+    )
+    return replace(point, **{figure: getattr(launch, figure)})

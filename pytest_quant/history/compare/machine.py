@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_quant.history.baselines.launches import launches_in
+from pytest_quant.history.baselines.launches import (
+    CANDIDATE,
+    FIGURES,
+    NO_NOISE_KNOWN,
+    REFERENCE,
+    LatencyNoise,
+    launches_in,
+    logs_of,
+    moderated,
+    noise_by_machine,
+    shared_noise,
+)
 from pytest_quant.history.compare.pairing import Pair
-from pytest_quant.history.noise import NO_NOISE_KNOWN, LatencyNoise, noise_by_machine, shared_noise
 from pytest_quant.history.rows import StoredCheck, identity_of
 from pytest_quant.history.summaries import CheckSummary
-from pytest_quant.record import LatencyFigures
 from pytest_quant.stats.launches import Launch, days_of, noise_of
 
 FEWEST_SERIES = 3
@@ -29,21 +38,19 @@ class Launches:
 
     Attributes
     ----------
-    speedup : empty where a launch has no reference, as in records of other tools.
+    figures : each of the `FIGURES`.
     spans : interval of the speedup within each record, where it has one.
     doubted : number of records that were left out because their figures are noise.
     """
 
-    speedup: tuple[Launch, ...]
-    candidate: tuple[Launch, ...]
-    reference: tuple[Launch, ...]
+    figures: Mapping[str, tuple[Launch, ...]]
     spans: tuple[tuple[float, float], ...]
     doubted: int
 
     @property
     def n(self) -> int:
         """Number of launches that count."""
-        return len(self.candidate)
+        return len(self.figures[CANDIDATE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +64,14 @@ class Machine:
     shift : by how much its engines became slower from base to head, natural logarithm; ``None`` for too few series.
     """
 
-    common: LatencyNoise = NO_NOISE_KNOWN
+    common: LatencyNoise = field(default_factory=lambda: NO_NOISE_KNOWN)
     earlier: Mapping[str, LatencyNoise] = field(default_factory=dict)
     shift: float | None = None
 
     def noise_of(self, series: str, base: Launches, head: Launches) -> LatencyNoise:
         """Return the noise of one series: of base and head, of earlier commits, and of what all series share."""
-        return _own_noise(base, head).moderated(self.earlier.get(series, NO_NOISE_KNOWN)).moderated(self.common)
+        earlier = self.earlier.get(series, NO_NOISE_KNOWN)
+        return moderated(moderated(_own_noise(base, head), earlier), self.common)
 
 
 def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
@@ -117,51 +125,30 @@ def mean_change(base: Sequence[Launch], head: Sequence[Launch]) -> float | None:
 def _machine(series: Mapping[str, tuple[Launches, Launches]], earlier: Mapping[str, LatencyNoise]) -> Machine:
     own = {key: _own_noise(*sides) for key, sides in series.items()}
     noises = [
-        own.get(key, NO_NOISE_KNOWN).moderated(earlier.get(key, NO_NOISE_KNOWN))
+        moderated(own.get(key, NO_NOISE_KNOWN), earlier.get(key, NO_NOISE_KNOWN))
         for key in dict.fromkeys((*own, *earlier))
     ]
     changes = [
         change
         for base, head in series.values()
-        for change in (mean_change(base.candidate, head.candidate), mean_change(base.reference, head.reference))
-        if change is not None
+        for figure in (CANDIDATE, REFERENCE)
+        if (change := mean_change(base.figures[figure], head.figures[figure])) is not None
     ]
     timed = sum(bool(base.n and head.n) for base, head in series.values())
     return Machine(shared_noise(noises), earlier, statistics.median(changes) if timed >= FEWEST_SERIES else None)
 
 
 def _own_noise(base: Launches, head: Launches) -> LatencyNoise:
-    return LatencyNoise(
-        noise_of([base.speedup, head.speedup]),
-        noise_of([base.candidate, head.candidate]),
-        noise_of([base.reference, head.reference]),
-    )
+    return {figure: noise_of([base.figures[figure], head.figures[figure]]) for figure in FIGURES}
 
 
 def _read(checks: Sequence[StoredCheck], days: Mapping[str, int]) -> Launches:
     latencies = [check.record.latency for check in checks if check.record.latency is not None]
     sound = [latency for latency in latencies if not latency.reasons and (latency.candidate_p50_ms or 0.0) > 0.0]
     launches = [launch for check in checks for launch in launches_in(check) if (launch.candidate_p50_ms or 0.0) > 0.0]
-    figures = {
-        figure: tuple(
-            Launch(math.log(value), days[launch.started_at], launch.error or 0.0)
-            for launch in launches
-            for value in (getattr(launch, figure),)
-            if value is not None and value > 0.0
-        )
-        for figure in ("speedup", "candidate_p50_ms", "reference_p50_ms")
-    }
-    ratios = figures["speedup"]
+    intervals = [latency.speedup_ci for latency in sound if latency.speedup_ci and latency.speedup_ci.low > 0.0]
     return Launches(
-        speedup=ratios if len(ratios) == len(launches) else (),
-        candidate=figures["candidate_p50_ms"],
-        reference=figures["reference_p50_ms"],
-        spans=tuple(_spans(sound)),
-        doubted=len(latencies) - len(sound),
+        {figure: tuple(logs_of(launches, figure, days)) for figure in FIGURES},
+        tuple((math.log(interval.low), math.log(interval.high)) for interval in intervals),
+        len(latencies) - len(sound),
     )
-
-
-def _spans(sound: Iterable[LatencyFigures]) -> Iterator[tuple[float, float]]:
-    for latency in sound:
-        if latency.speedup_ci is not None and latency.speedup_ci.low > 0.0:
-            yield math.log(latency.speedup_ci.low), math.log(latency.speedup_ci.high)

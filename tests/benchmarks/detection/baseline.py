@@ -9,8 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from pytest_quant.history.baselines.launches import with_recorded_launches
-from pytest_quant.history.noise import NO_NOISE_KNOWN
+from pytest_quant.history.baselines.launches import NO_NOISE_KNOWN, with_launches
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
@@ -46,7 +45,7 @@ def judged(sd: float, head_launches: int, slower_pct: float, random: np.random.G
     more = (LaunchFigures(at, float(one), 1.0 / float(one)) for at, one in zip(today[1:], head[1:], strict=True))
     latency = replace(timed(1.0, 1.0), speedup=float(head[0]), launches=tuple(more))
     nothing = Baseline("c" * 40, drop=None, speedup=None, candidate_p50_ms=None, same_identity=False, now=today[0])
-    accepted = with_recorded_launches(nothing, checks, NO_NOISE_KNOWN)
+    accepted = with_launches(nothing, checks, NO_NOISE_KNOWN)
     (verdict,) = baseline_verdicts(Limits(max_slowdown=LIMIT_PCT), AccuracyResult(n=1), latency, accepted)
     return verdict.status
 

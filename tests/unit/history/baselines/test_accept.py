@@ -34,7 +34,7 @@ def test_the_values_are_those_of_the_record() -> None:
     assert (entry.commit, entry.run, entry.reason) == (RUN.commit, RUN.id, "first")
     assert (entry.candidate_score, entry.drop, entry.unit, entry.data) == (97.5, 0.28, "%", "def456")
     launches = (LaunchFigures(RUN.started_at, 1.9475, 0.2345, 0.4567, 0.0),)
-    assert entry.latency == (AcceptedLatency(RUN.environment.identity, 1.9475, 0.2345, launches=launches),)
+    assert entry.latency == (AcceptedLatency(dict(RUN.environment.identity), 1.9475, 0.2345, launches=launches),)
 
 
 def test_every_launch_of_each_machine_is_kept() -> None:

@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replace_entry
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import StoredCheck
@@ -102,7 +103,7 @@ def test_a_speedup_against_another_reference_is_not_compared(tmp_path: Path) -> 
     found = _accepted(tmp_path).find(_SERIES, "def456", way=("against fp16",))
     assert found == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
     half = AcceptedLatency(_HERE, 1.25, 0.2345, way=("against fp16",))
-    write_baselines(tmp_path / NAME, [replace(ENTRY, latency=(*ENTRY.latency, half))])
+    write_baselines(tmp_path / NAME, [replace_entry(ENTRY, latency=(*ENTRY.latency, half))])
     found = _accepted(tmp_path).find(_SERIES, "def456", way=("against fp16",))
     assert isinstance(found, Baseline)
     assert (found.speedup, found.same_identity) == (1.25, True)
@@ -142,7 +143,7 @@ def test_without_an_entry_the_merge_base_counts(scratch: ScratchRepository) -> N
 
 def test_a_removed_test_that_is_back_has_no_entry(scratch: ScratchRepository) -> None:
     """What was accepted was that it is gone."""
-    gone = replace(ENTRY, removed=True, latency=(), drop=None)
+    gone = replace_entry(ENTRY, removed=True, latency=(), drop=None)
     write_baselines(scratch.path / NAME, [gone])
     assert isinstance(_of_merge_base(scratch, _check(_run(scratch, "a"))), Baseline)
 

@@ -7,19 +7,24 @@ import statistics
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pytest_quant.environment import Repository
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.launches import (
+    CANDIDATE,
+    NO_NOISE_KNOWN,
+    SPEEDUP,
     launches_in,
+    noise_by_machine,
     points_before,
-    with_accepted_launches,
-    with_recorded_launches,
+    shared_noise,
+    with_launches,
 )
-from pytest_quant.history.noise import NO_NOISE_KNOWN
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record.record import LatencyFigures
-from pytest_quant.result import Baseline, LaunchFigures, LaunchNoise
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise, Status
 from tests.support.repository import make_repository, without_ci
 from tests.unit.history.in_memory import InMemory
 from tests.unit.record.examples import RUN, a_pass
@@ -60,23 +65,23 @@ def test_a_time_that_changed_with_its_reference_begins_a_level_of_its_own() -> N
         for one in later
         if one.record.latency is not None
     ]
-    found = with_recorded_launches(NOTHING, [*checks, *slower], NO_NOISE_KNOWN)
+    found = with_launches(NOTHING, [*checks, *slower], NO_NOISE_KNOWN)
     assert len(found.launches) == 16
     assert [launch.candidate_p50_ms for launch in found.p50_launches] == [1.0] * 8
     assert (found.speedup, found.candidate_p50_ms, found.same_identity) == (2.0, 1.0, True)
-    assert with_recorded_launches(NOTHING, [], NO_NOISE_KNOWN) == NOTHING
+    assert with_launches(NOTHING, [], NO_NOISE_KNOWN) == NOTHING
 
 
 def test_accepted_launches_and_the_history_tell_the_noise_together() -> None:
     """And a launch that is in both counts once."""
     checks = [check(day, 2.0 * one) for day, one in enumerate((1.0, 0.99, 1.01, 1.0), 1)]
     accepted = [LaunchFigures(f"2026-02-{day:02}T12:00:00+00:00", 2.0, 0.5) for day in (1, 2, 3)]
-    both = with_accepted_launches(NOTHING, accepted, checks, NO_NOISE_KNOWN)
+    both = with_launches(NOTHING, checks, NO_NOISE_KNOWN, accepted)
     assert (both.speedup_noise.between.freedom, both.p50_noise.between.freedom) == (5.0, 5.0)
     assert both.launches == both.p50_launches == tuple(accepted)
     known = [launch for one in checks for launch in launches_in(one)]
-    assert with_accepted_launches(NOTHING, known, checks, NO_NOISE_KNOWN).speedup_noise.between.freedom == 3.0
-    assert with_accepted_launches(NOTHING, accepted[:1], [], NO_NOISE_KNOWN).speedup_noise == LaunchNoise()
+    assert with_launches(NOTHING, checks, NO_NOISE_KNOWN, known).speedup_noise.between.freedom == 3.0
+    assert with_launches(NOTHING, [], NO_NOISE_KNOWN, accepted[:1]).speedup_noise == LaunchNoise()
 
 
 def test_the_commits_before_one_are_its_first_parents_with_records(
@@ -94,3 +99,24 @@ def test_the_commits_before_one_are_its_first_parents_with_records(
     found = points_before(InMemory(checks), git, commits[3])
     assert {point.commit for point in found} == {commits[0], commits[2]}
     assert points_before(InMemory(checks), git, None) == points_before(InMemory(checks), git, "f" * 40) == []
+
+
+def test_series_on_one_machine_have_their_noise_in_common() -> None:
+    """Twenty series of thirty days with 1 % between them; a step in one, and another machine, change nothing."""
+    random = np.random.default_rng(5)
+    points = [
+        CheckSummary(
+            f"r{day}", f"2026-03-{day:02}T12:00:00+00:00", f"c{day}", "main", False, f"s{series}", "v", machine, "avx2",
+            Status.PASS, speedup=float(np.exp(random.normal(0.0, sd))) * (2.0 if series == 3 and day > 15 else 1.0),
+        )
+        for machine, sd in (("here", 0.01), ("there", 0.1))
+        for day in range(1, 31)
+        for series in range(20)
+    ]  # fmt: skip
+    found = noise_by_machine(points)
+    here, there = (shared_noise(found[machine].values()) for machine in ("here", "there"))
+    assert here[SPEEDUP].between.sd == pytest.approx(0.01, rel=0.12)
+    assert there[SPEEDUP].between.sd == pytest.approx(0.1, rel=0.12)
+    assert here[CANDIDATE] == NOTHING_KNOWN
+    assert noise_by_machine([]) == {}
+    assert shared_noise([]) == NO_NOISE_KNOWN

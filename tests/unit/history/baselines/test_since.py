@@ -7,9 +7,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replace_entry
 
 from pytest_quant.history import StoredCheck
-from pytest_quant.history.baselines.accept import accept, accept_removal
+from pytest_quant.history.baselines.accept import accept
 from pytest_quant.history.baselines.file import NAME, BaselineEntry, write_baselines
 from pytest_quant.history.baselines.since import accepted_since
 from tests.support.repository import ScratchRepository, make_repository
@@ -85,9 +86,9 @@ def test_what_the_working_tree_accepts_of_another_head_is_heeded(scratch: Scratc
     scratch.git("checkout", "main")
     _write(scratch, _accepted())
     assert _heeded(scratch, base, head) == [_accepted()]
-    _write(scratch, replace(_accepted(), run="another"))
+    _write(scratch, replace_entry(_accepted(), run="another"))
     assert _heeded(scratch, base, head) == []
-    gone = accept_removal(_accepted().series, commit="c", reason="r", accepted_at=_accepted().accepted_at)
+    gone = replace_entry(_accepted(), removed=True, run=None, commit="c")
     _write(scratch, gone)
     assert _heeded(scratch, base, head) == [gone]
 
@@ -104,12 +105,12 @@ def test_an_entry_that_expired_is_not_heeded(scratch: ScratchRepository) -> None
     """The day after its last one."""
     base = scratch.git("rev-parse", "HEAD")
     for last, number in ((date(2026, 3, 4), 0), (_TODAY, 1)):
-        _write(scratch, replace(_accepted(), expires=last))
+        _write(scratch, replace_entry(_accepted(), expires=last))
         assert len(_heeded(scratch, base, base)) == number
 
 
 def test_a_removal_is_heeded_whenever_it_was_accepted(scratch: ScratchRepository) -> None:
     """The base may have had records of the test all the same."""
-    gone = accept_removal(_accepted().series, commit="c", reason="r", accepted_at=_accepted().accepted_at)
+    gone = replace_entry(_accepted(), removed=True, run=None, commit="c")
     base = _write(scratch, gone, message="accept")
     assert _heeded(scratch, base, base) == [gone]

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.history.baselines.accept import accept_removal
 from pytest_quant.history.baselines.file import BaselineEntry, series_of
 from pytest_quant.history.compare import Outcome, compare, rule
 from pytest_quant.history.rows import StoredCheck
@@ -73,7 +72,9 @@ def test_a_removed_test_is_1_for_the_whole_suite_unless_accepted() -> None:
     assert rule(found, full_suite=True).code == 1
     assert [one.series for one in rule(found, full_suite=True).missing] == [_OTHER.series]
     for nodeid, series, code in ((_B, _OTHER.series, 0), (_A, key(_A), 1)):
-        entry = accept_removal(series_of(key(nodeid)), commit="c", reason="r", accepted_at=_NOW)
+        entry = BaselineEntry(
+            **series_of(key(nodeid))._asdict(), commit="c", reason="r", accepted_at=_NOW, removed=True
+        )
         assert rule(compare(_BASE, _head(_A), accepted={series: entry}), full_suite=True).code == code
 
 
@@ -94,7 +95,8 @@ def _side(name: str) -> st.SearchStrategy[list[StoredCheck]]:
 
 _ENTRY = st.builds(
     lambda nodeid, removed, mb, score: BaselineEntry(
-        series_of(key(nodeid)), "c", None, "r", _NOW, removed=removed, size_mb=mb, candidate_score=score
+        **series_of(key(nodeid))._asdict(), commit="c", reason="r", accepted_at=_NOW,
+        removed=removed, size_mb=mb, candidate_score=score,
     ),
     st.sampled_from([_A, _B]), st.booleans(), st.sampled_from([None, 7.8]), st.sampled_from([None, 10.0]),
 )  # fmt: skip

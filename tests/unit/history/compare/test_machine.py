@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from pytest_quant.history.baselines.launches import SPEEDUP
 from pytest_quant.history.compare.machine import FEWEST_SERIES, Machine, launches_of, machines_of
 from pytest_quant.history.compare.pairing import Pair
 from pytest_quant.history.rows import identity_of
@@ -48,9 +49,10 @@ def test_the_noise_of_a_series_is_drawn_to_that_of_all() -> None:
     (machine,) = machines_of(pairs, ()).values()
     sides = [launches_of(one.base, one.head) for one in pairs]
     own = [
-        statistics.mean(statistics.variance(launch.value for launch in side.speedup) for side in both) for both in sides
+        statistics.mean(statistics.variance(launch.value for launch in side.figures[SPEEDUP]) for side in both)
+        for both in sides
     ]
-    found = machine.noise_of("s0", *sides[0]).speedup
+    found = machine.noise_of("s0", *sides[0])[SPEEDUP]
     assert found.within.freedom > 4.0
     assert min(own) < found.within.variance < max(own)
     assert abs(found.within.variance - 1e-4) < max(abs(one - 1e-4) for one in own)
@@ -77,11 +79,11 @@ def test_days_are_known_from_earlier_commits_of_the_same_machine() -> None:
 
     def noise(points: list[CheckSummary]) -> float:
         (machine,) = machines_of([ours], points).values()
-        return machine.noise_of("s0", *launches_of(ours.base, ours.head)).speedup.between.freedom
+        return machine.noise_of("s0", *launches_of(ours.base, ours.head))[SPEEDUP].between.freedom
 
     assert noise(earlier("s0", identity)) == pytest.approx(0.3 * 20)
     assert noise(earlier("s0", "elsewhere")) == 0.0
     assert noise(earlier("s9", identity)) == 0.0
     shared = [point for series in ("s7", "s8", "s9") for point in earlier(series, identity)]
     assert noise(shared) == 4.0
-    assert Machine().noise_of("s0", *launches_of((), ())).speedup == NOTHING_KNOWN
+    assert Machine().noise_of("s0", *launches_of((), ()))[SPEEDUP] == NOTHING_KNOWN
