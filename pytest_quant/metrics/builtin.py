@@ -5,7 +5,9 @@ All read outputs (n, ...) and labels (n, ...), and keep only a few numbers for e
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 
 import numpy as np
@@ -68,24 +70,17 @@ def _flat(outputs: Array, labels: Array) -> tuple[Array, Array]:
     return outputs.reshape(n, -1).astype(np.float64), labels.reshape(n, -1).astype(np.float64)
 
 
-def _absolute_error(outputs: Array, labels: Array) -> Array:
-    """Return the mean of |output - label| of each sample, (n,)."""
-    one, other = _flat(outputs, labels)
-    return np.asarray(np.mean(np.abs(one - other), axis=1))
-
-
-def _squared_error(outputs: Array, labels: Array) -> Array:
-    """Return the mean of (output - label)^2 of each sample, (n,)."""
-    one, other = _flat(outputs, labels)
-    return np.asarray(np.mean(np.square(one - other), axis=1))
+def _error(outputs: Array, labels: Array, of: Callable[[Array], Array]) -> Array:
+    """Return the mean of `of` (output - label) over the values of each sample, (n,)."""
+    ours, theirs = _flat(outputs, labels)
+    return np.asarray(np.mean(of(ours - theirs), axis=1))
 
 
 def _cosine(outputs: Array, labels: Array) -> Array:
     """Return the cosine between output and label vector of each sample, (n,); 0 where one of them is all zero."""
-    one, other = _flat(outputs, labels)
-    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    products = np.sum(one * other, axis=1)
-    return np.asarray(np.divide(products, norms, out=np.zeros(len(one)), where=norms > 0))
+    ours, theirs = _flat(outputs, labels)
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    return np.asarray(np.divide(np.sum(ours * theirs, axis=1), norms, out=np.zeros(len(ours)), where=norms > 0))
 
 
 def _class_pairs(outputs: Array, labels: Array) -> Array:
@@ -120,8 +115,8 @@ BUILTIN = {
             fewest_classes=_TOP + 1,
         ),
         ResolvedMetric("f1", "higher", "%", _class_pairs, macro_f1_pct, reads_classes=True),
-        ResolvedMetric("mae", "lower", "", _absolute_error, _mean, rate=1.0),
-        ResolvedMetric("rmse", "lower", "", _squared_error, _root_mean),
+        ResolvedMetric("mae", "lower", "", partial(_error, of=np.abs), _mean, rate=1.0),
+        ResolvedMetric("rmse", "lower", "", partial(_error, of=np.square), _root_mean),
         ResolvedMetric("cosine", "higher", "", _cosine, _mean, rate=1.0),
     )
 }
@@ -157,19 +152,17 @@ def metric_by_name(name: str) -> ResolvedMetric | Metric:
     if name not in table:
         raise UsageError(f"unknown metric '{name}'", allowed=nearest(name, table))
     metric = table[name]
-    return metric if isinstance(metric, ResolvedMetric) else _loaded(metric)
-
-
-def _loaded(point: EntryPoint) -> Metric:
+    if isinstance(metric, ResolvedMetric):
+        return metric
     try:
-        value = point.load()
+        value = metric.load()
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"the metric '{point.name}' does not load", value=f"{point.value}: {error}") from error
+        raise UsageError(f"the metric '{name}' does not load", value=f"{metric.value}: {error}") from error
     if isinstance(value, Metric):
-        return Metric(value.fn, value.better, value.unit, value.scale, point.name)
+        return replace(value, name=name)
     raise UsageError(
-        f"the metric '{point.name}' is registered as {type(value).__name__}",
-        value=point.value,
+        f"the metric '{name}' is registered as {type(value).__name__}",
+        value=metric.value,
         allowed="a pytest_quant.Metric",
     )
 
@@ -198,7 +191,13 @@ def resolve_metric(
     classes = output_shape[1] if len(output_shape) == 2 else 0
     if value is None:
         return BUILTIN["top1"] if labels == "int" and classes > 1 else None
-    given = value if isinstance(value, Metric) else metric_by_name(_name(value))
+    if not isinstance(value, (Metric, str)):
+        raise UsageError(
+            "metric must be a name or a Metric",
+            value=repr(value),
+            fix="wrap a callable, Metric(fn, better='higher', unit='%', scale=100): its direction cannot be guessed",
+        )
+    given = metric_by_name(value) if isinstance(value, str) else value
     metric = resolve_wrapped(given) if isinstance(given, Metric) else given
     if labels == "none":
         raise UsageError(
@@ -221,13 +220,3 @@ def resolve_metric(
             fix="name another metric, or another output of the model with output='...'",
         )
     return metric
-
-
-def _name(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    raise UsageError(
-        "metric must be a name or a Metric",
-        value=repr(value),
-        fix="wrap a callable, Metric(fn, better='higher', unit='%', scale=100): its direction cannot be guessed",
-    )

@@ -41,39 +41,31 @@ def split(output: Array, groups: Sequence[ChannelGroup]) -> list[tuple[ChannelGr
     UsageError : a group does not fit the shape, or channels are in no group, so that no limit would apply to them.
     """
     parts, ranges = [], []
+    shape = f"({', '.join(['n', *map(str, output.shape[1:])])})"
     for group in groups:
         axis = group.axis % output.ndim if -output.ndim < group.axis < output.ndim else 0
         if axis == 0:
             raise UsageError(
                 f"channels: output '{group.output}' has no axis {group.axis} of channels",
-                value=f"shape {_shape(output)}",
+                value=f"shape {shape}",
                 allowed="an axis after that of the samples, which is 0",
             )
         end = output.shape[axis] if group.end is None else group.end
         if not group.first < end <= output.shape[axis]:
             raise UsageError(
                 f"channels: group '{group.group}' goes beyond output '{group.output}'",
-                value=f"({group.first}, {group.end}) on axis {axis} of shape {_shape(output)}",
+                value=f"({group.first}, {group.end}) on axis {axis} of shape {shape}",
                 allowed=f"0 to {output.shape[axis]}",
             )
         parts.append((group, output[(slice(None),) * axis + (slice(group.first, end),)]))
         ranges.append((group.first, end))
-    _check_rest(groups[0].output, ranges, output.shape[axis])
-    return parts
-
-
-def _check_rest(output: str, ranges: Sequence[tuple[int, int]], size: int) -> None:
-    """Raise `UsageError` when channels are in none of the `ranges`."""
+    size = output.shape[axis]
     for start in (0, *(end for _, end in ranges)):
         if start < size and not any(first <= start < end for first, end in ranges):
             end = min((first for first, _ in ranges if first > start), default=size)
             raise UsageError(
-                f"channels: output '{output}' has channels that are in no group",
+                f"channels: output '{groups[0].output}' has channels that are in no group",
                 value=f"{start} to {end} of {size}",
                 fix=f"name them too: 'rest': ({start}, {end})",
             )
-
-
-def _shape(output: Array) -> str:
-    """Return the shape as text with n for the samples, ``(n, 84, 8400)``."""
-    return f"({', '.join(['n', *map(str, output.shape[1:])])})"
+    return parts

@@ -106,7 +106,18 @@ class Scores:
         if not self._reference:
             return result
         reference, candidate = np.concatenate(self._reference), np.concatenate(self._candidate)
-        scores = _score(metric, reference), _score(metric, candidate)
+        try:
+            scores = float(metric.aggregate(reference)), float(metric.aggregate(candidate))
+        except (ValueError, TypeError, RuntimeError) as error:
+            if not metric.costly:
+                raise
+            raise UsageError(
+                f"metric '{metric.name}' gives no score for {len(reference)} samples",
+                value=f"{type(error).__name__}: {error}",
+                allowed="one number for labels and outputs of all samples",
+                fix="set its options with functools.partial, or wrap a callable (outputs, labels) -> one score per "
+                "sample",
+            ) from error
         if not all(math.isfinite(score) for score in scores):
             return result
         drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
@@ -130,21 +141,6 @@ def _in_other_orders(metric: ResolvedMetric, pairs: Array) -> float:
     orders = (np.column_stack([pairs[:, 0], random.permutation(pairs[:, 1])]) for _ in range(_ORDERS))
     scores = [metric.aggregate(rows) for rows in orders]
     return min(_WHOLE_PCT, float(np.mean(scores) + SPREADS * np.std(scores)))
-
-
-def _score(metric: ResolvedMetric, statistics: Array) -> float:
-    """Return the score of all samples. Raises `UsageError` when a third party's metric gives no number for them."""
-    if not metric.costly:
-        return float(metric.aggregate(statistics))
-    try:
-        return float(metric.aggregate(statistics))
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise UsageError(
-            f"metric '{metric.name}' gives no score for {len(statistics)} samples",
-            value=f"{type(error).__name__}: {error}",
-            allowed="one number for labels and outputs of all samples",
-            fix="set its options with functools.partial, or wrap a callable (outputs, labels) -> one score per sample",
-        ) from error
 
 
 def _right_and_wrong(reference: Array, candidate: Array, unit: str) -> bool:
@@ -184,8 +180,8 @@ def _right_or_wrong(
         p_value=mcnemar_p(lost, won),
         discordant=lost + won,
         n_to_resolve=needed,
-        reference_correct=_packed(reference) if whole else None,
-        candidate_correct=_packed(candidate) if whole else None,
+        reference_correct=_packed(np.packbits(reference)) if whole else None,
+        candidate_correct=_packed(np.packbits(candidate)) if whole else None,
     )
 
 
@@ -196,6 +192,11 @@ def _resampled(
     bounded = metric.unit == "%"
     if not bounded and len(reference) < FEWEST_UNBOUNDED:
         return result
+    # How far scores of single samples lie apart, 0 included; unknown where a sample has none by itself.
+    span = _WHOLE_PCT if bounded else None
+    if not bounded and metric.rate is not None:
+        seen = np.concatenate([reference, candidate, [0.0]])
+        span = metric.rate * float(seen.max() - seen.min())
     better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)
     with warnings.catch_warnings():
         # A third party's warnings were shown when all samples were scored; resamples would repeat them.
@@ -206,7 +207,7 @@ def _resampled(
             metric.aggregate,
             confidence=result.confidence,
             effort=COSTLY if metric.costly else USUAL,
-            span=_WHOLE_PCT if bounded else _span(reference, candidate, metric),
+            span=span,
             bounded=bounded,
         )
     # Of scores that are all 0 nothing says how far another sample's could lie from it.
@@ -220,24 +221,12 @@ def _resampled(
     return replace(result, drop_ci=Interval(drops.low, drops.high), n_to_resolve=needed)
 
 
-def _span(reference: Array, candidate: Array, metric: ResolvedMetric) -> float | None:
-    """Return how far the scores of single samples lie apart, 0 included; ``None`` where a sample has none by itself."""
-    if metric.rate is None:
-        return None
-    seen = np.concatenate([reference, candidate, [0.0]])
-    return metric.rate * float(seen.max() - seen.min())
-
-
-def _packed(right: Array) -> str:
-    return base64.b64encode(zlib.compress(np.packbits(right).tobytes())).decode("ascii")
-
-
 def _packed_scores(scores: Array) -> str | None:
     """Return scores (n,) as a record keeps them; ``None`` for too many, or where float32 has no such numbers."""
-    if len(scores) > MOST_SCORES:
-        return None
     with np.errstate(over="ignore"):
         rounded = scores.astype("<f4")
-    if not np.isfinite(rounded).all():
-        return None
-    return base64.b64encode(zlib.compress(rounded.tobytes())).decode("ascii")
+    return _packed(rounded) if len(scores) <= MOST_SCORES and np.isfinite(rounded).all() else None
+
+
+def _packed(values: Array) -> str:
+    return base64.b64encode(zlib.compress(values.tobytes())).decode("ascii")

@@ -143,124 +143,84 @@ _FEWEST_DECISIONS = 10
 
 
 class ConstantOutput:
-    """Detects an output that is constant over a set; one that varies costs one comparison of two samples per chunk."""
+    """Detects an output that is constant over a set; one that varies costs one comparison of two samples per chunk.
+
+    Attributes
+    ----------
+    _same : whether all samples so far equal the first, of the reference and of the candidate.
+    _varies, _differ : of each value of a sample, whether the reference varies there, and in how many samples the
+        candidate has another value; gathered, as all below, only while the candidate is constant.
+    _low, _high : extremes of each value of the reference.
+    _whole : all values of the reference are whole numbers.
+    """
 
     def __init__(self) -> None:
         self._n = 0
-        self._reference, self._candidate = _FirstSample(), _FirstSample()
-        self._reference_spread = _ReferenceSpread()
+        self._same = (True, True)
+        self._whole = True
 
     def add(self, reference: Array, candidate: Array) -> None:
         """Add outputs (n, ...) of one shape."""
         if reference.size == 0:
             return
+        if self._n == 0:
+            self._first = np.array(reference[0], reference.dtype), np.array(candidate[0], candidate.dtype)
+            size = self._first[0].size
+            self._varies, self._differ = np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int64)
+            self._low, self._high = np.full(size, np.inf), np.full(size, -np.inf)
         self._n += len(reference)
-        self._reference.add(reference)
-        self._candidate.add(candidate)
-        if self._candidate.same:
-            self._reference_spread.add(reference, candidate)
+        sides = zip(self._same, self._first, (reference, candidate), strict=True)
+        reference_same, candidate_same = (same and _all_equal(rows, first) for same, first, rows in sides)
+        self._same = reference_same, candidate_same
+        if candidate_same:
+            self._see_spread(reference.reshape(len(reference), -1), candidate.reshape(len(candidate), -1))
 
-    @property
-    def reference_constant(self) -> bool:
-        """Whether the reference gives all samples the same output; of one sample, whether all values are equal."""
-        same, value = self._reference.same, self._reference.value
-        return self._n > 0 and same and (self._n > 1 or value is not None)
-
-    def fault(self, name: str) -> OutputFault | None:
-        """Return the fault of a candidate that is constant where the reference is not, else ``None``."""
-        if self._n == 0 or not self._candidate.same:
-            return None
-        value = self._candidate.value
-        if value is not None and self._reference_spread.varies_beyond(value):
-            return OutputFault(name, "constant", 0, f"{_shown(value)} everywhere, {self._reference_spread.describe()}")
-        if self._n > 1 and self._reference_spread.varies_between_samples():
-            detail = "the same for every sample, where the reference's are not"
-            return OutputFault(name, "constant", 0, detail)
-        return None
-
-
-class _FirstSample:
-    """The first sample of a stream of outputs, kept for as long as all others equal it."""
-
-    def __init__(self) -> None:
-        self._row: Array | None = None
-        self.same = True
-
-    def add(self, rows: Array) -> None:
-        """Compare outputs (n, ...) with the first sample."""
-        if not self.same:
-            return
-        if self._row is None:
-            self._row = np.array(rows[0], dtype=rows.dtype)
-        # Where outputs vary the last sample nearly always differs, and the others need no comparison.
-        self.same = bool(np.array_equal(rows[-1], self._row) and np.all(rows == self._row))
-        if not self.same:
-            self._row = None
-
-    @property
-    def value(self) -> object | None:
-        """The one value of every element of every sample; ``None`` when there are several."""
-        if self._row is None:
-            return None
-        values = self._row.reshape(-1)
-        return values[0] if np.all(values == values[0]) else None
-
-
-class _ReferenceSpread:
-    """Statistics of the reference while the candidate is constant; a few numbers for each element of a sample."""
-
-    def __init__(self) -> None:
-        self._first: Array | None = None
-        self._whole = True
-
-    def add(self, reference: Array, candidate: Array) -> None:
-        """Add outputs (n, ...) of one shape; every call has the same (...)."""
-        r, c = reference.reshape(len(reference), -1), candidate.reshape(len(reference), -1)
-        if self._first is None:
-            self._first = r[0].copy()
-            self._varies = np.zeros(r.shape[1], dtype=bool)
-            self._other = np.zeros(r.shape[1], dtype=np.int64)
-            self._low, self._high = np.full(r.shape[1], np.inf), np.full(r.shape[1], -np.inf)
-        self._varies |= np.any(r != self._first, axis=0)
-        self._other += np.sum(r != c, axis=0)
-        if r.dtype.kind == "f":
-            finite = np.nan_to_num(r.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    def _see_spread(self, reference: Array, candidate: Array) -> None:
+        self._varies |= np.any(reference != self._first[0].reshape(-1), axis=0)
+        self._differ += np.sum(reference != candidate, axis=0)
+        if reference.dtype.kind == "f":
+            finite = np.nan_to_num(reference.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
             np.minimum(self._low, finite.min(axis=0), out=self._low)
             np.maximum(self._high, finite.max(axis=0), out=self._high)
             self._whole = self._whole and bool(np.all(finite == np.rint(finite)))
 
-    def varies_beyond(self, value: object) -> bool:
-        """Whether the reference varies by more than rounding to the constant `value` explains."""
-        first = self._first
-        if first is None or not (self._varies.any() or np.any(first != first[0])):
-            return False
-        if self._are_decisions:
-            return int(self._other.sum()) >= _FEWEST_DECISIONS
-        return bool(value == 0) or float(self._high.max() - self._low.min()) > self._rounding
-
-    def varies_between_samples(self) -> bool:
-        """Whether the reference's samples differ by more than rounding to one sample explains."""
-        if self._are_decisions:
-            return int(self._other[self._varies].sum()) >= _FEWEST_DECISIONS
-        return bool(np.any(self._high - self._low > self._rounding))
-
-    def describe(self) -> str:
-        """Describe the reference's values, as the end of a sentence."""
-        if self._are_decisions:
-            return f"where {int(self._other.sum())} values of the reference are others"
-        return f"where the reference goes from {self._low.min():.4g} to {self._high.max():.4g}"
-
     @property
-    def _are_decisions(self) -> bool:
-        return self._first is None or self._first.dtype.kind != "f" or self._whole
+    def reference_constant(self) -> bool:
+        """Whether the reference gives all samples the same output; of one sample, whether all values are equal."""
+        return self._n > 0 and self._same[0] and (self._n > 1 or _only_value(self._first[0]) is not None)
 
-    @property
-    def _rounding(self) -> float:
-        return _STEPS * float(max(self._high.max(), -self._low.min()))
+    def fault(self, name: str) -> OutputFault | None:
+        """Return the fault of a candidate that is constant where the reference is not, else ``None``."""
+        if self._n == 0 or not self._same[1]:
+            return None
+        value = _only_value(self._first[1])
+        decisions = self._first[0].dtype.kind != "f" or self._whole
+        rounding = 0.0 if decisions else _STEPS * float(max(self._high.max(), -self._low.min()))
+        if value is not None and (self._varies.any() or _only_value(self._first[0]) is None):
+            differ = int(self._differ.sum())
+            where = f"{differ} values of the reference are others"
+            lost = differ >= _FEWEST_DECISIONS
+            if not decisions:
+                where = f"the reference goes from {self._low.min():.4g} to {self._high.max():.4g}"
+                lost = bool(value == 0) or float(self._high.max() - self._low.min()) > rounding
+            if lost:
+                shown = f"{value + 0.0:.4g}" if isinstance(value, np.floating) else str(value)
+                return OutputFault(name, "constant", 0, f"{shown} everywhere, where {where}")
+        told_apart = int(self._differ[self._varies].sum()) >= _FEWEST_DECISIONS
+        if self._n > 1 and (told_apart if decisions else bool(np.any(self._high - self._low > rounding))):
+            return OutputFault(name, "constant", 0, "the same for every sample, where the reference's are not")
+        return None
 
 
-def _shown(value: object) -> str:
-    return f"{value + 0.0:.4g}" if isinstance(value, np.floating) else str(value)
+def _all_equal(rows: Array, first: Array) -> bool:
+    # Where outputs vary the last sample nearly always differs, and the others need no comparison.
+    return bool(np.array_equal(rows[-1], first) and np.all(rows == first))
+
+
+def _only_value(row: Array) -> object | None:
+    """Return the one value of all elements, ``None`` when there are several."""
+    values = row.reshape(-1)
+    return values[0] if np.all(values == values[0]) else None
 
 
 _TEXT = "OU"
@@ -286,7 +246,7 @@ def check_reference(name: str, reference: Array, start: int) -> None:
     if nan.any():
         raise ModelError(
             f"the reference gives NaN in output '{name}'",
-            value=f"sample {start + _first(nan)}",
+            value=f"sample {start + int(np.argwhere(nan)[0, 0])}",
             fix="check the model and the sample in FP32 first; where NaN is meant, export the model without this "
             "output, or with numbers in place of NaN: torch.nan_to_num(x), or Where(IsNaN(x), 0, x) in ONNX",
         )
@@ -353,8 +313,3 @@ def find_unsound(name: str, candidate: Array, sound: Array, start: int) -> Outpu
     if np.isfinite(candidate[row]).all():
         detail = "finite where the reference is infinite"
     return OutputFault(name, "not finite", start + row, detail)
-
-
-def _first(mask: Array) -> int:
-    """Return the index of the first row of a mask (n, ...) with a true value."""
-    return int(np.argmax(mask.reshape(len(mask), -1).any(axis=1)))
