@@ -1,4 +1,7 @@
-"""Valid inputs of a model: drawn from its signature, or real samples with a few elements replaced."""
+"""Valid inputs of a model: drawn from its signature, or real samples with a few elements replaced.
+
+A failing example shrinks towards the base with one element that matters.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,6 @@ from pytest_quant.backends.onnx_files import read_signature, read_table_rows
 from pytest_quant.data import Layout, find_layout, open_data
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import Dataset, Model, Signature, TensorInfo
-from pytest_quant.strategies.values import Bounds, Port, Span, base_array, find_span, replaced
 
 Source: TypeAlias = str | Path | Model | Signature | Engine
 """A source of the inputs: an ONNX file, a `Model`, an open engine, or a `Signature`."""
@@ -33,25 +35,43 @@ _BATCH = "batch"
 """The common name of leading free axes without a name in the graph."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """All inputs of one model, in its order, and their batch axes."""
+Bounds = Mapping[str, tuple[float, float]]
+"""Smallest and largest value by input name."""
 
-    signature: Signature
-    ports: tuple[Port, ...]
-    layout: Layout
-    model: Model | None
+_MAX_REPLACED = 4
+_NARROW_INTEGERS = ("int8", "uint8")
+"""Integers that are quantities such as pixels; wider ones are ids, and not every id is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input of a model.
+
+    Attributes
+    ----------
+    axes : a size, or the name of a free axis, for each axis; axes of one name have the same size in a run.
+        ``None`` when the rank is unknown.
+    table_rows : number of rows of the embedding table that the values index; ``None`` where none is detected.
+    """
+
+    name: str
+    dtype: str
+    axes: tuple[int | str, ...] | None
+    table_rows: int | None = None
 
     @property
-    def batch_axes(self) -> frozenset[str]:
-        """Names of the free batch axes; empty when the batch size is fixed."""
-        axes_of_inputs = ((port.axes, self.layout.axes[port.name]) for port in self.ports)
-        sizes = (axes[axis] for axes, axis in axes_of_inputs if axes is not None and axis is not None)
-        return frozenset(size for size in sizes if isinstance(size, str))
+    def drawn_dtype(self) -> np.dtype[Any]:
+        """The dtype that values are drawn in: numpy has none for bfloat16."""
+        return np.dtype({"bfloat16": "float32", "str": "object"}.get(self.dtype, self.dtype))
 
 
-def read_ports(source: Source) -> Ports:
-    """Return the inputs of a model; sizes of embedding tables are read from an ONNX file only.
+def read_layout(source: Source) -> Layout:
+    """Return the batch axes of a model's inputs; see `read_ports`."""
+    return read_ports(source)[2]
+
+
+def read_ports(source: Source) -> tuple[Signature, tuple[Port, ...], Layout, Model | None]:
+    """Return the inputs of a model and their batch axes; sizes of embedding tables are read from an ONNX file only.
 
     Raises
     ------
@@ -59,35 +79,26 @@ def read_ports(source: Source) -> Ports:
     DataError : the ``batch_axes`` of the `Model` do not fit it.
     UsageError : `source` is none of the allowed types.
     """
+    model, rows = None, {}
     if isinstance(source, Signature):
-        return _ports(source, {}, None)
-    model = _model(source)
-    if model.path is not None:
-        return _ports(read_signature(model.path), read_table_rows(model.path), model)
-    return _ports(get_exporter().signature(model), {}, model)
-
-
-def _model(source: object) -> Model:
-    if isinstance(source, (str, Path)):
-        return Model.from_onnx(source)
-    spec = getattr(source, "spec", None)
-    model = source if spec is None else spec.model
-    if not isinstance(model, Model):
-        raise UsageError(
-            "inputs are drawn for a model",
-            value=type(source).__name__,
-            allowed="the path of an ONNX file, a Model, a Signature, or an engine such as the fixture quant_engine",
-        )
-    return model
-
-
-def _ports(signature: Signature, table_rows: Mapping[str, int], model: Model | None) -> Ports:
-    ports = tuple(
-        Port(tensor.name, tensor.dtype, _axes(tensor), table_rows.get(tensor.name)) for tensor in signature.inputs
-    )
+        signature = source
+    else:
+        model = Model.from_onnx(source) if isinstance(source, (str, Path)) else source
+        model = getattr(getattr(model, "spec", None), "model", model)
+        if not isinstance(model, Model):
+            raise UsageError(
+                "inputs are drawn for a model",
+                value=type(source).__name__,
+                allowed="the path of an ONNX file, a Model, a Signature, or an engine such as the fixture quant_engine",
+            )
+        if model.path is None:
+            signature = get_exporter().signature(model)
+        else:
+            signature, rows = read_signature(model.path), read_table_rows(model.path)
+    ports = tuple(Port(tensor.name, tensor.dtype, _axes(tensor), rows.get(tensor.name)) for tensor in signature.inputs)
     ranks = {port.name: 1 if port.axes is None else len(port.axes) for port in ports}
     batch_axes = {} if model is None else {name: axis for name, axis in model.batch_axes if name in ranks}
-    return Ports(signature, ports, find_layout(signature, batch_axes, ranks, where="the model"), model)
+    return signature, ports, find_layout(signature, batch_axes, ranks, where="the model"), model
 
 
 def _axes(tensor: TensorInfo) -> tuple[int | str, ...] | None:
@@ -150,22 +161,26 @@ def inputs(
     source, named_sizes, named_bounds = model, dict(sizes or {}), dict(bounds or {})
 
     def strategy() -> st.SearchStrategy[Feeds]:
-        ports = read_ports(source)
-        axes = [axis for port in ports.ports for axis in port.axes or () if isinstance(axis, str)]
-        _check_names("input", named_bounds, [port.name for port in ports.ports])
+        signature, ports, layout, read_model = read_ports(source)
+        axes = [axis for port in ports for axis in port.axes or () if isinstance(axis, str)]
+        _check_names("input", named_bounds, [port.name for port in ports])
         _check_names("free axis", named_sizes, axes)
         if data is None:
-            spans = {port.name: find_span(port, None, named_bounds, scale) for port in ports.ports}
-            batch = {} if batch_size is None else dict.fromkeys(ports.batch_axes, batch_size)
+            batch_axes = [
+                port.axes[axis] for port in ports if port.axes and (axis := layout.axes[port.name]) is not None
+            ]
+            batch = {} if batch_size is None else dict.fromkeys(map(str, batch_axes), batch_size)
             ranges = {
                 axis: _range(f"size of axis '{axis}'", (named_sizes | batch).get(axis, (1, max_size)))
                 for axis in dict.fromkeys(axes)
             }
-            return _without_samples(ports, spans, ranges)
-        rows, layout = _read_samples(data, ports)
-        spans = {port.name: find_span(port, _values(rows, port.name), named_bounds, scale) for port in ports.ports}
+            elements = {port.name: _elements(port, None, named_bounds, scale) for port in ports}
+            return _without_samples(ports, elements, ranges)
+        rows, layout = _read_samples(data, signature, read_model)
+        values = {port.name: np.concatenate([row[port.name].ravel() for row in rows]) for port in ports}
+        elements = {port.name: _elements(port, values[port.name], named_bounds, scale) for port in ports}
         counts = _range("batch_size", layout.fixed_batch_size or batch_size or (1, max_size))
-        return _around_samples(ports.ports, spans, rows, layout, counts)
+        return _around_samples(elements, rows, layout, counts)
 
     return st.deferred(strategy)
 
@@ -183,13 +198,76 @@ def _range(what: str, size: int | tuple[int, int]) -> tuple[int, int]:
     return low, high
 
 
+def _elements(port: Port, samples: NDArray[Any] | None, bounds: Bounds, scale: float) -> st.SearchStrategy[Any]:
+    """Return a strategy for single values of an input.
+
+    The caller's bounds take precedence, then the embedding table for integers, then the flat values of real `samples`.
+
+    Raises
+    ------
+    UsageError : the bounds are no range of that dtype, or it is not known which integers are valid.
+    """
+    dtype = port.drawn_dtype
+    if dtype.kind in "Ob":
+        return st.text(max_size=8) if dtype.kind == "O" else st.booleans()
+    is_float = dtype.kind == "f"
+    limits = np.finfo(dtype) if is_float else np.iinfo(dtype)
+    low, high = limits.min.item() if is_float else limits.min, limits.max.item() if is_float else limits.max
+    if port.name in bounds:
+        first, last = bounds[port.name]
+        if not low <= first <= last <= high:
+            raise UsageError(
+                f"bounds of input '{port.name}' are no range of {port.dtype}",
+                value=repr(bounds[port.name]),
+                allowed=f"(smallest, largest) within {low} and {high}",
+            )
+        low, high = first, last
+    elif is_float:
+        first, last = (-1.0, 1.0) if samples is None else (float(samples.min()), float(samples.max()))
+        # Halved before they are added, because the sum of two large numbers is infinite.
+        middle, half_width = first / 2 + last / 2, scale * (last / 2 - first / 2)
+        low, high = max(low, middle - half_width), min(high, middle + half_width)
+    elif port.table_rows is not None:
+        low, high = 0, port.table_rows - 1
+    elif samples is not None:
+        low, high = samples.min(), samples.max()
+    elif port.dtype not in _NARROW_INTEGERS:
+        raise UsageError(
+            f"which values input '{port.name}' takes is not known",
+            value=f"{port.dtype}, and the graph shows no embedding table that it indexes",
+            allowed="real samples, or bounds",
+            fix=f"give data=..., or bounds={{'{port.name}': (0, 1)}}",
+        )
+    if not is_float:
+        return st.integers(int(low), int(high))
+    width = {2: 16, 4: 32}.get(dtype.itemsize, 64)
+    return st.floats(float(dtype.type(low)), float(dtype.type(high)), width=width)  # type: ignore[arg-type]  # one of three
+
+
+@st.composite
+def _replaced(draw: st.DrawFn, elements: st.SearchStrategy[Any], array: NDArray[Any]) -> NDArray[Any]:
+    """Draw a copy of `array` with up to four elements replaced; none when shrunk.
+
+    An image has too many elements to draw each.
+    """
+    array = np.array(array)
+    positions = st.lists(st.integers(0, array.size - 1), max_size=_MAX_REPLACED, unique=True)
+    for position in draw(positions) if array.size else ():
+        array.reshape(-1)[position] = draw(elements)
+    return array
+
+
 @st.composite
 def _without_samples(
-    draw: st.DrawFn, ports: Ports, spans: Mapping[str, Span | None], ranges: Mapping[str, tuple[int, int]]
+    draw: st.DrawFn,
+    ports: Sequence[Port],
+    elements: Mapping[str, st.SearchStrategy[Any]],
+    ranges: Mapping[str, tuple[int, int]],
 ) -> Feeds:
+    """Draw arrays whose elements are equal but for a few; they shrink to the value that is nearest to zero."""
     sizes = {axis: draw(st.integers(*ends)) for axis, ends in ranges.items()}
     feeds: Feeds = {}
-    for port in ports.ports:
+    for port in ports:
         if port.axes is None:
             raise UsageError(
                 f"the graph does not tell how many axes input '{port.name}' has",
@@ -197,12 +275,13 @@ def _without_samples(
                 fix="give data=...",
             )
         shape = tuple(sizes[axis] if isinstance(axis, str) else axis for axis in port.axes)
-        span = spans[port.name]
-        feeds[port.name] = draw(replaced(port, span, draw(base_array(port, span, shape))))
+        base = np.full(shape, draw(elements[port.name]), port.drawn_dtype)
+        array = draw(_replaced(elements[port.name], base))
+        feeds[port.name] = array if array.dtype.kind == "O" else array.astype(port.dtype)
     return feeds
 
 
-def _read_samples(data: object, ports: Ports) -> tuple[list[Feeds], Layout]:
+def _read_samples(data: object, signature: Signature, model: Model | None) -> tuple[list[Feeds], Layout]:
     """Return the first samples of `data`, without a batch axis, and the batch axes of the model.
 
     Raises
@@ -210,13 +289,13 @@ def _read_samples(data: object, ports: Ports) -> tuple[list[Feeds], Layout]:
     DataError : the data is not usable or does not fit the model.
     UsageError : the model has a state, so that its samples are sequences and an engine runs single steps.
     """
-    if ports.model is not None and ports.model.state:
+    if model is not None and model.state:
         raise UsageError(
             "samples of a model with state are sequences, and one run of an engine is one step",
-            value=f"state={dict(ports.model.state)}",
+            value=f"state={dict(model.state)}",
             fix="draw steps without data: inputs(model, scale=...)",
         )
-    opened = open_data(Dataset.of(data), ports.signature, ports.model)
+    opened = open_data(Dataset.of(data), signature, model)
     axes = opened.layout.axes
     rows = [
         {
@@ -228,30 +307,17 @@ def _read_samples(data: object, ports: Ports) -> tuple[list[Feeds], Layout]:
     return rows, opened.layout
 
 
-def _values(rows: Sequence[Feeds], name: str) -> NDArray[Any]:
-    """Return the values of one input, (n, features) where samples are vectors of one length, else flat.
-
-    Elements of a vector have units of their own; those of a picture or a sequence share one.
-    """
-    arrays = [row[name] for row in rows]
-    if len({array.shape for array in arrays}) == 1 and arrays[0].ndim == 1:
-        return np.stack(arrays)
-    return np.concatenate([array.ravel() for array in arrays])
-
-
 @st.composite
 def _around_samples(
     draw: st.DrawFn,
-    ports: Sequence[Port],
-    spans: Mapping[str, Span | None],
+    elements: Mapping[str, st.SearchStrategy[Any]],
     rows: Sequence[Feeds],
     layout: Layout,
     counts: tuple[int, int],
 ) -> Feeds:
     """Draw a list of samples of one shape, from which hypothesis can remove those that do not matter.
 
-    Integers and booleans are those of one sample but for single elements, as ids and their mask must be; text is never
-    replaced.
+    All inputs of a sample stay together but for single elements, as ids and their mask must; text is never replaced.
     """
     by_shape: dict[tuple[tuple[int, ...], ...], list[Feeds]] = {}
     for row in rows:
@@ -259,8 +325,8 @@ def _around_samples(
     alike = draw(st.sampled_from(list(by_shape.values())))
     samples = [
         {
-            port.name: row[port.name] if port.is_text else draw(replaced(port, spans[port.name], row[port.name]))
-            for port in ports
+            name: array if array.dtype.kind == "O" else draw(_replaced(elements[name], array))
+            for name, array in row.items()
         }
         for row in draw(st.lists(st.sampled_from(alike), min_size=counts[0], max_size=counts[1]))
     ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import hypothesis
 import numpy as np
@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Engine, Feeds
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.engines import match_names
-from pytest_quant.strategies.inputs import inputs, read_ports
+from pytest_quant.strategies.inputs import inputs, read_layout
 
 _SHOWN = 8
+
+Property: TypeAlias = Callable[[Engine, Engine, Feeds], None]
+"""A check of engine, reference and one batch, such as `finite`, that raises `AssertionError` where it does not hold."""
 
 
 def finite(engine: Engine, reference: Engine, feeds: Feeds) -> None:
@@ -99,7 +102,7 @@ def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_rang
     UsageError : no input of the model has a batch axis.
     """
     del reference
-    layout = read_ports(engine).layout
+    layout = read_layout(engine)
     sizes = [feeds[name].shape[axis] for name, axis in layout.axes.items() if axis is not None]
     if not sizes:
         shapes = ", ".join(f"'{name}' {array.shape}" for name, array in feeds.items())
@@ -157,25 +160,22 @@ def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[st
     output_names = match_names(reference.signature.outputs, engine.signature.outputs, "output")
     for name, array in theirs.items():
         other = ours[output_names[name]]
-        _require_shape("another shape than the reference's", name, {"candidate": other, "reference": array}, feeds)
+        if other.shape != array.shape:
+            shapes = {"candidate": other.shape, "reference": array.shape}
+            raise AssertionError(_message("another shape than the reference's", name, (), shapes, feeds))
         yield name, array, other
 
 
 def _require_near(what: str, output: str, both: Mapping[str, NDArray[Any]], allowed: float, feeds: Feeds) -> None:
     """Raise `AssertionError` unless two arrays have one shape and values that differ by at most `allowed`."""
-    _require_shape(what, output, both, feeds)
     first, second = both.values()
+    if first.shape != second.shape:
+        raise AssertionError(_message(what, output, (), {name: array.shape for name, array in both.items()}, feeds))
     at, difference = _largest_difference(first, second)
     if difference > allowed:
         figures: dict[str, object] = {name: array[at] for name, array in both.items()}
         figures |= {"difference": difference, "allowed": allowed}
         raise AssertionError(_message(what, output, at, figures, feeds))
-
-
-def _require_shape(what: str, output: str, both: Mapping[str, NDArray[Any]], feeds: Feeds) -> None:
-    shapes = {name: array.shape for name, array in both.items()}
-    if len(set(shapes.values())) > 1:
-        raise AssertionError(_message(what, output, (), shapes, feeds))
 
 
 def _largest_difference(first: NDArray[Any], second: NDArray[Any]) -> tuple[tuple[int, ...], float]:
@@ -212,19 +212,14 @@ def _message(what: str, output: str, index: tuple[int, ...], figures: Mapping[st
     """Return the message of a property that does not hold, with ranges and first values of the batch."""
     place = f"output '{output}' at [{', '.join(map(str, index))}]" if index else f"output '{output}'"
     shown = ", ".join(f"{name} {value}" for name, value in figures.items())
-    return "\n".join([f"{what}: {place}: {shown}", *(_line(name, array) for name, array in feeds.items())])
-
-
-def _line(name: str, array: NDArray[Any]) -> str:
-    """Describe an input, ``input 'x' float32 (1, 8): 0 to 2.5, mean 0.3: [0. 0. 2.5 ...]``."""
-    first = np.array2string(array.reshape(-1)[:_SHOWN], precision=6, max_line_width=10_000)
-    if array.size > _SHOWN:
-        first = f"{first[:-1]} ...]"
-    text = f"  input '{name}' {array.dtype} {array.shape}"
-    if array.size and array.dtype.kind in "iuf":
-        numbers = array.astype(np.float64)
-        text += f": {numbers.min():.6g} to {numbers.max():.6g}, mean {numbers.mean():.6g}"
-    return f"{text}: {first}"
+    lines = [f"{what}: {place}: {shown}"]
+    for name, array in feeds.items():
+        text = f"  input '{name}' {array.dtype} {array.shape}"
+        if array.size and array.dtype.kind in "iuf":
+            text += f", {array.min():.6g} to {array.max():.6g}"
+        more = " ..." if array.size > _SHOWN else ""
+        lines.append(f"{text}: {', '.join(map(str, array.reshape(-1)[:_SHOWN].tolist()))}{more}")
+    return "\n".join(lines)
 
 
 settings = hypothesis.settings(
@@ -238,13 +233,6 @@ settings = hypothesis.settings(
 )
 """For tests of engines with ``@given``: the first run of an engine is slow, so that there is no deadline; the fixtures
 `quant_engine` and `quant_reference` hold no state that one example could leave to the next; inputs are large."""
-
-
-class Property(Protocol):
-    """A check of one batch, such as `finite`."""
-
-    def __call__(self, engine: Engine, reference: Engine, feeds: Feeds) -> None:
-        """Raise `AssertionError` where the property does not hold."""
 
 
 def check(
