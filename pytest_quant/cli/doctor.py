@@ -11,7 +11,8 @@ import click
 from pytest_quant.backends import backend_names
 from pytest_quant.cli.common import HISTORY_VARIABLE, history_place, say, show, show_json, split_names
 from pytest_quant.doctor.describe import describe
-from pytest_quant.doctor.examine import examine, unmet
+from pytest_quant.doctor.examine import examine
+from pytest_quant.doctor.probe import OK
 from pytest_quant.errors import UsageError, nearest
 
 
@@ -38,7 +39,7 @@ def doctor(as_json: bool, require: str | None) -> None:
         show_json(asdict(examination), indent=2)
     else:
         show(describe(examination))
-    absent = unmet(examination, required)
+    absent = [state for state in examination.backends if state.name in required and state.state != OK]
     for state in absent:
         say(f"required, but {state.name} cannot run here: {state.reason}", color="red", err=True)
     sys.exit(1 if absent else 0)

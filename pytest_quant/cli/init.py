@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
 
 from pytest_quant.cli.common import say, show, split_names
-from pytest_quant.init.new_files import NewFile, content, write_new
+from pytest_quant.init.model import described
 from pytest_quant.init.project import FORGES, is_kept_by_git
-from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, new_files
-from pytest_quant.init.sample_inputs import described
+from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, content, find_facts, new_files, write_new
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
 
@@ -68,12 +67,12 @@ def init(
     files = new_files(facts)
     written = write_new(facts.project.root, files, dry=dry_run)
     show("\n".join(_described(facts)))
-    for file in files:
+    for path in files:
         done = "would write" if dry_run else "wrote"
-        say(f"{done} {file.path}" if file.path in written else f"left {file.path}, which is there")
+        say(f"{done} {path}" if path in written else f"left {path}, which is there")
     if dry_run:
-        for file in files:
-            say(f"\n===== {file.path}\n{file.text}")
+        for path, text in files.items():
+            say(f"\n===== {path}\n{text}")
     else:
         for line in _next_steps(facts, files, written):
             say(line)
@@ -85,8 +84,8 @@ def _described(facts: InitFacts) -> list[str]:
     ends = (", ".join(map(described, tensors)) for tensors in (signature.inputs, signature.outputs))
     rows = [
         ("model", f"{facts.model.file or facts.model.expression}: {' -> '.join(ends)}"),
-        ("backends", ", ".join(facts.cpu.names)),
-        *([("on a GPU", ", ".join(facts.gpu.names))] if facts.gpu else []),
+        ("backends", ", ".join(facts.cpu)),
+        *([("on a GPU", ", ".join(facts.gpu))] if facts.gpu else []),
         ("CI", f"{' and '.join(facts.forges)}, target branch {facts.project.branch}, Python {facts.python}"),
         ("install", "; ".join(facts.installation.lines)),
         ("tests", facts.project.folder),
@@ -94,14 +93,14 @@ def _described(facts: InitFacts) -> list[str]:
     return aligned([(name, clean(text)) for name, text in rows])
 
 
-def _next_steps(facts: InitFacts, files: Sequence[NewFile], written: Collection[str]) -> Iterator[str]:
+def _next_steps(facts: InitFacts, files: Collection[str], written: Collection[str]) -> Iterator[str]:
     project, model = facts.project, facts.model
     if model.from_sources and project.configured and not project.searched:
         yield (
             f"next: let pytest import {model.module}: set pythonpath = {project.sources} in its configuration, or "
             "install the project here: python -m pip install -e ."
         )
-    conftest = next(file.path for file in files if file.path.endswith("conftest.py"))
+    conftest = next(path for path in files if path.endswith("conftest.py"))
     if conftest in written or b"quant_data" in content(project.root / conftest):
         step = f"write your labelled samples into quant_data of {conftest}"
     else:

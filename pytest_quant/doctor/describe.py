@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pytest_quant.doctor.examine import CardState, Examination, Library
+from pytest_quant.doctor.examine import Examination, Library
 from pytest_quant.doctor.probe import OK, BackendState
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
@@ -37,21 +38,14 @@ def _machine(examination: Examination) -> Iterator[str]:
         yield f"  {line}"
 
 
-def _cards(cards: Sequence[CardState]) -> list[str]:
+def _cards(cards: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a table of the cards, where there are any."""
     if not cards:
         return []
     rows = [("device", "card", "sm", "memory", "uuid")]
-    rows += [
-        (
-            card.cuda or "hidden",
-            clean(card.name),
-            card.sm or "-",
-            "-" if card.memory_mb is None else f"{card.memory_mb / 1000:.1f} GB",
-            clean(card.uuid),
-        )
-        for card in cards
-    ]
+    for card in cards:
+        memory = "-" if card["memory_mb"] is None else f"{card['memory_mb'] / 1000:.1f} GB"
+        rows.append((card["cuda"] or "hidden", clean(card["name"]), card["sm"] or "-", memory, clean(card["uuid"])))
     return ["", *aligned(rows)]
 
 

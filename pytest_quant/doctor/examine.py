@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import metadata, requires, version
 
 from packaging.requirements import Requirement
@@ -13,9 +13,9 @@ from packaging.specifiers import SpecifierSet
 
 from pytest_quant.backends import backend_names
 from pytest_quant.backends.runtime import installed_version, memory_libraries
-from pytest_quant.doctor.probe import OK, BackendState, probe
+from pytest_quant.doctor.probe import BackendState, probe
 from pytest_quant.environment import fingerprint, has_vnni, isa_tier
-from pytest_quant.environment.gpu import Gpu, cuda_gpus, find_gpus
+from pytest_quant.environment.gpu import cuda_gpus, find_gpus
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries
 from pytest_quant.history.selftests import newest_selftest
@@ -51,28 +51,10 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class CardState:
-    """One card, or an instance of a split one (MIG).
-
-    Attributes
-    ----------
-    cuda : CUDA's name in this process, ``cuda:0``; empty where CUDA does not have it.
-    sm : compute capability as ``SM90``; empty where the driver does not tell.
-    memory_mb : 10^6 bytes; ``None`` where it has no memory of its own.
-    """
-
-    cuda: str
-    name: str
-    sm: str
-    memory_mb: float | None
-    uuid: str
-    driver: str
-
-
-@dataclass(frozen=True, slots=True)
 class Examination:
     """The result of an examination; `machine` has the properties that identify it, as text by name.
 
+    `cards` are the fields of each `Gpu`, and as ``cuda`` CUDA's name of it in this process, empty where it has none.
     `runner` says which limits on speed it holds, or how to find out; empty where no history was asked.
     """
 
@@ -80,7 +62,7 @@ class Examination:
     backends: tuple[BackendState, ...]
     libraries: tuple[Library, ...]
     problems: tuple[Problem, ...]
-    cards: tuple[CardState, ...] = ()
+    cards: tuple[Mapping[str, object], ...] = ()
     runner: str = ""
 
 
@@ -96,19 +78,14 @@ def examine(history: str | None = None) -> Examination:
             DISTRIBUTION: version(DISTRIBUTION),
             **fingerprint().identity,
             "python": fingerprint().context["python"],
-            "gpus": ", ".join(f"{card.name} (driver {card.driver})" for card in cards) or "none",
+            "gpus": ", ".join(f"{card['name']} (driver {card['driver']})" for card in cards) or "none",
         }
         problems = (*card_problems, *problems_here(bool(cards)))
         runner = "" if history is None else runner_line(history)
         return Examination(machine, tuple(backends), find_libraries(), problems, cards, runner)
 
 
-def unmet(examination: Examination, required: Sequence[str]) -> tuple[BackendState, ...]:
-    """Return the `required` backends that cannot run here; the names must be registered ones."""
-    return tuple(state for state in examination.backends if state.name in required and state.state != OK)
-
-
-def find_cards() -> tuple[tuple[CardState, ...], tuple[Problem, ...]]:
+def find_cards() -> tuple[tuple[Mapping[str, object], ...], tuple[Problem, ...]]:
     """Return the GPUs of this machine, those that CUDA has first, and why CUDA has none of them."""
     cards = find_gpus()
     if not cards:
@@ -116,14 +93,10 @@ def find_cards() -> tuple[tuple[CardState, ...], tuple[Problem, ...]]:
     cuda = cuda_gpus()
     # Those that CUDA has neither as a whole nor in parts come last.
     whole_or_part = {gpu.card or gpu.uuid for gpu in cuda.gpus}
-    states = [_card_state(gpu, f"cuda:{place}") for place, gpu in enumerate(cuda.gpus)]
-    states += [_card_state(gpu, "") for gpu in cards if gpu.uuid not in whole_or_part]
+    listed = [(f"cuda:{place}", gpu) for place, gpu in enumerate(cuda.gpus)]
+    listed += [("", gpu) for gpu in cards if gpu.uuid not in whole_or_part]
     problem = Problem(cuda.reason, "set CUDA_VISIBLE_DEVICES to the UUID of one")
-    return tuple(states), (problem,) if cuda.reason else ()
-
-
-def _card_state(gpu: Gpu, cuda: str) -> CardState:
-    return CardState(cuda, gpu.name, gpu.sm or "", gpu.memory_mb, gpu.uuid, gpu.driver)
+    return tuple({"cuda": name, **asdict(gpu)} for name, gpu in listed), (problem,) if cuda.reason else ()
 
 
 def runner_line(history: str) -> str:

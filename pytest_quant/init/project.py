@@ -133,12 +133,6 @@ def _pyproject(root: Path) -> dict[str, Any]:
         ) from None
 
 
-def host_of(address: str) -> str:
-    """Return the host in the address of a remote, in small letters; empty for a path."""
-    match = _URL.match(address) or _SCP.match(address)
-    return match["host"].lower() if match else ""
-
-
 def find_forge(project: Project) -> Forge:
     """Return the forge whose name is in the remote's host, else the one whose files are here.
 
@@ -146,11 +140,10 @@ def find_forge(project: Project) -> Forge:
     ------
     UsageError : neither shows it.
     """
-    host = host_of(project.remote)
-    by_name: list[Forge] = [forge for forge in FORGES if forge in host]
-    by_files: list[Forge] = [
-        forge for forge in FORGES if any((project.root / file).exists() for file in _FORGE_FILES[forge])
-    ]
+    address = _URL.match(project.remote) or _SCP.match(project.remote)
+    host = address["host"].lower() if address else ""
+    by_name = [forge for forge in FORGES if forge in host]
+    by_files = [forge for forge in FORGES if any((project.root / file).exists() for file in _FORGE_FILES[forge])]
     for forges in (by_name, by_files):
         if len(forges) == 1:
             return forges[0]
@@ -160,11 +153,6 @@ def find_forge(project: Project) -> Forge:
         allowed="a remote whose host has github or gitlab in its name, or the files of one of them",
         fix="say it: pytest-quant init --github, or pytest-quant init --gitlab",
     )
-
-
-def is_in_lfs(root: Path, path: str) -> bool:
-    """Whether Git LFS keeps the content of the file `path`, which is relative to `root`."""
-    return ask_git(root, "check-attr", "filter", "--", path).text.endswith(": lfs")
 
 
 def is_kept_by_git(root: Path, path: str) -> bool:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pytest_quant.environment.revision import ask_git
 from pytest_quant.errors import UsageError
+from pytest_quant.files import next_step, write_whole
 from pytest_quant.history.git_branch import BRANCH
-from pytest_quant.init.backends import JobBackends, named, on_cpu, on_gpu
-from pytest_quant.init.model import ModelToTest, find_model
-from pytest_quant.init.new_files import MARKER, NewFile, content
+from pytest_quant.init.backends import extras_of, named, on_cpu, on_gpu
+from pytest_quant.init.model import CALIBRATION, ModelToTest, described, find_model, input_line, is_scores
 from pytest_quant.init.project import (
     GITLAB_FILE,
     Forge,
@@ -24,13 +25,14 @@ from pytest_quant.init.project import (
     find_installation,
     find_project,
     find_python,
-    is_in_lfs,
 )
-from pytest_quant.init.sample_inputs import CALIBRATION, described, input_line, is_scores
 from pytest_quant.printable import clean
 
 GITLAB_INCLUDED = ".gitlab/quant.yml"
 """The pipeline where ``.gitlab-ci.yml`` is the user's own, which includes it."""
+
+MARKER = "# written by pytest-quant init\n"
+"""The first line; every format that is written here has comments with a hash sign."""
 
 _PYTHON = re.compile(r"3\.\d{1,2}")
 
@@ -42,7 +44,7 @@ class InitFacts:
     Attributes
     ----------
     forges : whose workflows are written.
-    cpu, gpu : backends of the jobs; ``None`` without a job on a GPU runner.
+    cpu, gpu : backends of the jobs; none without a job on a GPU runner.
     installation, gpu_installation : how these jobs install the project.
     python : version for CI, ``3.12``.
     lfs : Git LFS keeps the model.
@@ -52,10 +54,10 @@ class InitFacts:
     model: ModelToTest
     project: Project
     forges: tuple[Forge, ...]
-    cpu: JobBackends
+    cpu: tuple[str, ...]
     installation: Installation
     python: str
-    gpu: JobBackends | None = None
+    gpu: tuple[str, ...] = ()
     gpu_installation: Installation | None = None
     lfs: bool = False
     included: bool = False
@@ -99,37 +101,69 @@ def find_facts(
     forges = forges or (find_forge(project),)
     chosen = find_model(project.root, here, model, project.sources)
     cpu = named(backends, chosen) if backends else on_cpu(chosen)
-    on_runner = None
-    if gpu_backends:
-        on_runner = named(gpu_backends, chosen)
-    elif gpu:
-        on_runner = on_gpu(chosen)
+    on_runner = named(gpu_backends, chosen) if gpu_backends else on_gpu(chosen) if gpu else ()
     root, pipeline = project.root, project.root / GITLAB_FILE
     return InitFacts(
         model=chosen,
         project=project,
         forges=forges,
         cpu=cpu,
-        installation=find_installation(root, cpu.extras, install),
+        installation=find_installation(root, extras_of(cpu, chosen), install),
         python=python or find_python(root),
         gpu=on_runner,
-        gpu_installation=None if on_runner is None else find_installation(root, on_runner.extras, install, gpu=True),
-        lfs=bool(chosen.file) and is_in_lfs(root, chosen.file),
+        gpu_installation=find_installation(root, extras_of(on_runner, chosen), install, gpu=True)
+        if on_runner
+        else None,
+        lfs=bool(chosen.file) and ask_git(root, "check-attr", "filter", "--", chosen.file).text.endswith(": lfs"),
         included=pipeline.exists() and not content(pipeline).startswith(MARKER.encode()),
     )
 
 
-def new_files(facts: InitFacts) -> tuple[NewFile, ...]:
-    """Return every file: fixtures, tests, a configuration of pytest where there is none, and the workflows."""
-    return tuple(NewFile(path, MARKER + text) for path, text in _texts(facts))
+def new_files(facts: InitFacts) -> dict[str, str]:
+    """Return every file by its path below the root: fixtures, tests, a configuration of pytest, and the workflows."""
+    return {path: MARKER + text for path, text in _texts(facts)}
+
+
+def content(file: Path) -> bytes:
+    """Return what is in a file; nothing of one that cannot be read."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tuple[str, ...]:
+    """Write the files whose place is free, and return their paths. A link that leads nowhere is not free.
+
+    Parameters
+    ----------
+    root : of the repository.
+    files : texts by path, relative to the root with slashes.
+    dry : write nothing, and return what would be written.
+
+    Raises
+    ------
+    UsageError : a place cannot be written.
+    """
+    free = [path for path in files if not (root / path).exists() and not (root / path).is_symlink()]
+    for path in () if dry else free:
+        try:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(root / path, files[path].encode())
+        except OSError as error:
+            step = next_step(error, "look at what is in its way, and at your right to write there")
+            raise UsageError(
+                f"{path} cannot be written", value=error.strerror or str(error), fix=f"{step}, and run it again"
+            ) from error
+    return tuple(free)
 
 
 def _texts(facts: InitFacts) -> Iterator[tuple[str, str]]:
     folder, name = PurePosixPath(facts.project.folder), facts.model.name
     yield str(folder / "conftest.py"), _rendered("conftest.py.j2", facts)
-    yield str(folder / f"test_{name}.py"), _rendered("test_model.py.j2", facts, backends=_listed(facts.cpu))
-    if facts.gpu is not None:
-        gpu = _rendered("test_model.py.j2", facts, backends=_listed(facts.gpu), where="_on_gpu")
+    yield str(folder / f"test_{name}.py"), _rendered("test_model.py.j2", facts, backends=_in_mark(facts.cpu))
+    if facts.gpu:
+        gpu = _rendered("test_model.py.j2", facts, backends=_in_mark(facts.gpu), where="_on_gpu")
         yield str(folder / "gpu" / f"test_{name}_on_gpu.py"), gpu
     if not facts.project.configured:
         yield "pytest.ini", _rendered("pytest.ini.j2", facts)
@@ -139,9 +173,9 @@ def _texts(facts: InitFacts) -> Iterator[tuple[str, str]]:
         yield GITLAB_INCLUDED if facts.included else GITLAB_FILE, _rendered("gitlab.yml.j2", facts)
 
 
-def _listed(backends: JobBackends) -> str:
+def _in_mark(backends: Sequence[str]) -> str:
     """Return the backends as the mark has them: a text, or a list where there are several."""
-    return json.dumps(backends.names[0] if len(backends.names) == 1 else list(backends.names))
+    return json.dumps(backends[0] if len(backends) == 1 else list(backends))
 
 
 def _rendered(template: str, facts: InitFacts, *, backends: str = "", where: str = "") -> str:
@@ -160,7 +194,7 @@ def _rendered(template: str, facts: InitFacts, *, backends: str = "", where: str
             scores=bool(outputs) and is_scores(outputs[0]),
             calibration=CALIBRATION,
             above=len(folder.parts),
-            tests=str(folder) if facts.gpu is None else f"{folder} --ignore={facts.gpu_folder}",
+            tests=str(folder) if not facts.gpu else f"{folder} --ignore={facts.gpu_folder}",
             history_branch=BRANCH,
             backends=backends,
             where=where,

@@ -9,7 +9,7 @@ import pytest
 from pytest_quant.doctor.probe import BackendState
 from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.init import backends
-from pytest_quant.init.backends import JobBackends, named, on_cpu, on_gpu
+from pytest_quant.init.backends import extras_of, named, on_cpu, on_gpu
 from pytest_quant.init.model import ModelToTest
 from pytest_quant.spec import Signature
 
@@ -32,23 +32,24 @@ def working(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("model", "here", "found"),
     [
-        (FILE, ["ort"], JobBackends(("ort",), ("ort",))),
+        (FILE, ["ort"], (("ort",), ("ort",))),
         (
             FILE,
             ["openvino", "ort", "torch", "trt-rtx", "ort-trt"],
-            JobBackends(("openvino", "ort"), ("openvino", "ort")),
+            (("openvino", "ort"), ("openvino", "ort")),
         ),
-        (MODULE, ["ort", "torch"], JobBackends(("ort", "torch"), ("ort", "torch"))),
-        (MODULE, ["openvino"], JobBackends(("openvino",), ("openvino", "torch"))),
+        (MODULE, ["ort", "torch"], (("ort", "torch"), ("ort", "torch"))),
+        (MODULE, ["openvino"], (("openvino",), ("openvino", "torch"))),
     ],
     ids=["one", "files only", "modules too", "with what exports"],
 )
 def test_the_cpu_job_has_what_can_run_here(
-    working: list[str], model: ModelToTest, here: Collection[str], found: JobBackends
+    working: list[str], model: ModelToTest, here: Collection[str], found: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> None:
     """No backend for a GPU, none that only builds for another machine, none that cannot read the model."""
     working += here
-    assert on_cpu(model) == found
+    names = on_cpu(model)
+    assert (names, extras_of(names, model)) == found
 
 
 def test_where_nothing_can_run_every_remedy_is_told(working: list[str]) -> None:
@@ -61,15 +62,17 @@ def test_where_nothing_can_run_every_remedy_is_told(working: list[str]) -> None:
 
 def test_the_gpu_job_has_what_has_int8_kernels(working: list[str]) -> None:
     """Where none can run here all of them are written, for the runner that has one."""
-    assert on_gpu(FILE) == JobBackends(("ort-trt", "trt"), ("gpu", "trt10", "trt"))
-    assert on_gpu(MODULE) == JobBackends(("ort-trt", "trt"), ("gpu", "trt10", "trt", "torch-cuda"))
+    assert on_gpu(FILE) == on_gpu(MODULE) == ("ort-trt", "trt")
+    assert extras_of(["ort-trt", "trt"], FILE) == ("gpu", "trt10", "trt")
+    assert extras_of(["ort-trt", "trt"], MODULE) == ("gpu", "trt10", "trt", "torch-cuda")
     working += ["trt", "ort-cuda"]
-    assert on_gpu(FILE) == JobBackends(("trt",), ("gpu", "trt"))
+    assert on_gpu(FILE) == ("trt",)
 
 
 def test_named_backends_are_taken_as_they_are(working: list[str]) -> None:
     """They may be on another machine."""
-    assert named(["trt", "ort"], FILE) == JobBackends(("trt", "ort"), ("gpu", "trt", "ort"))
+    assert named(["trt", "ort"], FILE) == ("trt", "ort")
+    assert extras_of(["trt", "ort"], FILE) == ("gpu", "trt", "ort")
     assert working == []
 
 

@@ -14,8 +14,6 @@ from pytest_quant.init.project import (
     find_installation,
     find_project,
     find_python,
-    host_of,
-    is_in_lfs,
     is_kept_by_git,
 )
 from tests.support.repository import make_repository
@@ -49,31 +47,14 @@ def found(root: Path, files: dict[str, str]) -> Project:
 
 
 @pytest.mark.parametrize(
-    ("address", "host"),
-    [
-        ("https://github.com/me/models.git", "github.com"),
-        ("https://token:x@GitHub.example.org:8443/me/models", "github.example.org"),
-        ("git@github.com:me/models.git", "github.com"),
-        ("github-work:me/models.git", "github-work"),
-        ("ssh://git@gitlab.example.org:2222/group/models.git", "gitlab.example.org"),
-        ("git://gitlab.com/group/models", "gitlab.com"),
-        ("/srv/git/github/models.git", ""),
-        ("../models.git", ""),
-        ("file:///srv/gitlab/models.git", ""),
-        ("", ""),
-    ],
-)
-def test_the_host_is_read_from_every_form_of_an_address(address: str, host: str) -> None:
-    """As git writes them; a path has no host, whatever folders are called."""
-    assert host_of(address) == host
-
-
-@pytest.mark.parametrize(
     ("address", "forge"),
     [
         ("git@github.com:me/models.git", "github"),
         ("https://github.example.org/me/models", "github"),
         ("https://gitlab.com/group/models.git", "gitlab"),
+        ("https://token:x@GitHub.example.org:8443/me/models", "github"),
+        ("github-work:me/models.git", "github"),
+        ("git://gitlab.com/group/models", "gitlab"),
         ("ssh://git@gitlab.example.org:2222/group/models.git", "gitlab"),
     ],
 )
@@ -91,7 +72,14 @@ def test_files_name_the_forge_where_the_host_does_not(tmp_path: Path, sign: str,
 
 @pytest.mark.parametrize(
     "address",
-    ["", "https://me:secret@code.example.org/models.git", "/srv/github/models.git", "ssh://code.example.org/gitlab/m"],
+    [
+        "",
+        "../models.git",
+        "file:///srv/gitlab/models.git",
+        "https://me:secret@code.example.org/models.git",
+        "/srv/github/models.git",
+        "ssh://code.example.org/gitlab/m",
+    ],
 )
 def test_an_unknown_remote_is_told_with_both_ways_out(tmp_path: Path, address: str) -> None:
     """Its address is shown without the password; a folder that is called as a forge is none."""
@@ -141,14 +129,11 @@ def test_a_name_that_a_workflow_would_read_as_something_else_is_refused(tmp_path
 
 
 def test_what_git_has_of_a_file_is_known(tmp_path: Path) -> None:
-    """Whether a clone has it, and whether only a pointer to it."""
+    """Whether a clone has it."""
     made = make_repository(tmp_path / "models")
-    (made.path / ".gitattributes").write_text("large/*.onnx filter=lfs\n")
     made.commit("one")
     assert is_kept_by_git(made.path, "file")
     assert not is_kept_by_git(made.path, "other")
-    assert is_in_lfs(made.path, "large/net.onnx")
-    assert not is_in_lfs(made.path, "net.onnx")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import errno
 import json
 import re
 import subprocess
@@ -15,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.init.backends import JobBackends
+from pytest_quant.errors import UsageError
+from pytest_quant.init import render
 from pytest_quant.init.model import ModelToTest
-from pytest_quant.init.new_files import MARKER, write_new
 from pytest_quant.init.project import Installation, Project
-from pytest_quant.init.render import InitFacts, new_files
+from pytest_quant.init.render import MARKER, InitFacts, content, new_files, write_new
 from pytest_quant.spec import Signature, TensorInfo
 from tests.support.workflows import lint_github, lint_gitlab, parse
 
@@ -44,7 +45,7 @@ PLAIN = InitFacts(
     model=FILE,
     project=CONFIGURED,
     forges=("github", "gitlab"),
-    cpu=JobBackends(("ort",), ("ort",)),
+    cpu=("ort",),
     installation=PIP,
     python="3.12",
 )
@@ -55,11 +56,11 @@ CASES: dict[str, InitFacts] = {
     "at the root": replace(PLAIN, project=replace(FRESH, folder=".", branch="release/1.x")),
     "uv": replace(PLAIN, installation=UV, python="3.14", lfs=True),
     "pip cached": replace(PLAIN, installation=replace(PIP, pip_cached=True)),
-    "with a GPU": replace(PLAIN, gpu=JobBackends(("ort-trt", "trt"), ("gpu", "trt")), gpu_installation=ON_GPU),
-    "GPU and uv": replace(PLAIN, gpu=JobBackends(("trt",), ("gpu", "trt")), gpu_installation=UV, installation=UV),
+    "with a GPU": replace(PLAIN, gpu=("ort-trt", "trt"), gpu_installation=ON_GPU),
+    "GPU and uv": replace(PLAIN, gpu=("trt",), gpu_installation=UV, installation=UV),
     "included": replace(PLAIN, included=True),
     "odd names": replace(PLAIN, model=ODD, project=replace(FRESH, folder="checks.d/a-b/quant")),
-    "two backends": replace(PLAIN, cpu=JobBackends(("openvino", "ort"), ("openvino", "ort"))),
+    "two backends": replace(PLAIN, cpu=("openvino", "ort")),
 }
 
 
@@ -74,7 +75,7 @@ def written(facts: InitFacts, root: Path) -> Mapping[str, Path]:
     """Write all files and return them by their paths."""
     new = new_files(facts)
     write_new(root, new)
-    return {file.path: root / file.path for file in new}
+    return {path: root / path for path in new}
 
 
 def pipeline(facts: InitFacts, root: Path) -> Path:
@@ -145,7 +146,7 @@ def test_pytest_is_configured_where_it_is_not(name: str, tmp_path: Path) -> None
     wanted = {} if facts.project.folder == "." else {"testpaths": "tests"}
     wanted |= {"pythonpath": facts.project.sources} if facts.model.module else {}
     assert dict(parser["pytest"]) == wanted
-    assert "pytest.ini" not in {file.path for file in new_files(PLAIN)}
+    assert "pytest.ini" not in new_files(PLAIN)
 
 
 def test_a_gpu_has_tests_of_its_own_which_the_cpu_job_leaves_out(tmp_path: Path) -> None:
@@ -213,3 +214,55 @@ def test_caches_cannot_grow_without_bound(tmp_path: Path) -> None:
     assert save["with"]["key"].startswith(restore["with"]["restore-keys"])
     keys = [cache["key"] for cache in parse(files[".gitlab-ci.yml"])["quant-cpu"]["cache"]]
     assert keys == ["quant-history", "quant-engines-$CI_NODE_INDEX", "quant-pip"]
+
+
+NEW = {"a/b.py": f"{MARKER}x = 2\n"}
+
+
+def test_new_files_are_written_with_their_folders(tmp_path: Path) -> None:
+    """A second time there is nothing to write; a dry run writes not even a folder."""
+    both = NEW | {"c.yml": "on: push\n"}
+    assert write_new(tmp_path, both, dry=True) == ("a/b.py", "c.yml")
+    assert list(tmp_path.iterdir()) == []
+    assert write_new(tmp_path, both) == ("a/b.py", "c.yml")
+    assert {path: content(tmp_path / path).decode() for path in both} == both
+    assert write_new(tmp_path, both) == ()
+
+
+@pytest.mark.parametrize("text", [b"mine", b"\xff", b"", f"{MARKER}x = 1\n".encode()])
+def test_nothing_that_is_there_is_overwritten(tmp_path: Path, text: bytes) -> None:
+    """Not even what was written here before, which its reader may have changed."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.py").write_bytes(text)
+    assert write_new(tmp_path, NEW) == ()
+    assert content(tmp_path / "a" / "b.py") == text
+
+
+def test_links_and_folders_are_left(tmp_path: Path) -> None:
+    """What a link that leads nowhere is to point to is somebody's."""
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+    assert write_new(tmp_path, {"link": "x", "folder": "x"}) == ()
+    assert not (tmp_path / "nowhere").exists()
+    assert content(tmp_path / "link") == content(tmp_path / "folder") == b""
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    """It is moved away by its owner, and by nobody else."""
+    (tmp_path / "a").write_text("mine")
+    with pytest.raises(UsageError, match=r"a/b\.py cannot be written") as caught:
+        write_new(tmp_path, NEW)
+    assert (caught.value.fix or "").endswith("run it again")
+    assert (tmp_path / "a").read_text() == "mine"
+
+
+def test_a_folder_that_is_read_only_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what the system says."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(render, "write_whole", refuse)
+    with pytest.raises(UsageError, match=r"a/b\.py cannot be written") as caught:
+        write_new(tmp_path, NEW)
+    assert caught.value.value == "Permission denied"
