@@ -1,6 +1,6 @@
 """The options of a run: one table, whose rows declare ``--quant-*`` and the ini options, and read their values.
 
-Nothing large is imported, and no dataclass is made, because every start of pytest imports this module.
+Every start of pytest imports this module, so that it imports nothing large and makes neither dataclass nor named tuple.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ import argparse
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
-
-from pytest_quant.files import FOLDER
-from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Pages
@@ -26,138 +23,158 @@ HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 
 _MOST_LAUNCHES = 100
 
+Read: TypeAlias = Callable[[str], object]
+"""Returns the value of a written option, of a type that xdist can send to its workers.
 
-class OptionKind(NamedTuple):
-    """One kind of written value.
+It raises `argparse.ArgumentTypeError`, with a text that may be printed, for what is not of its kind.
+"""
 
-    Attributes
+
+def _kind(value_of: Callable[[str], object | None], words: str) -> Read:
+    """Return the reader of one kind of value.
+
+    Parameters
     ----------
-    read : takes a text without blanks around it and returns its value, of a type that xdist can send to its workers;
-        ``None`` or a `ValueError` if the text is not of this kind.
+    value_of : returns the value of a text without blanks around it; ``None`` or a `ValueError` for another kind.
     words : the kind and an example, in the words that follow "is not".
-    is_path : the value is a path; a relative one starts at the working directory on the command line, else at the root.
     """
 
-    read: Callable[[str], object | None]
-    words: str
-    is_path: bool = False
+    def read(text: str) -> object:
+        try:
+            value = value_of(text.strip())
+        except ValueError:
+            value = None
+        if value is None:
+            # Here, because its patterns take milliseconds of each start.
+            from pytest_quant.printable import clean
+
+            raise argparse.ArgumentTypeError(clean(f"{text!r} is not {words}"))
+        return value
+
+    return read
 
 
-def _matching(pattern: str, words: str) -> OptionKind:
-    return OptionKind(lambda text: text if re.fullmatch(pattern, text) else None, words)
+def _matching(pattern: str, words: str) -> Read:
+    return _kind(lambda text: text if re.fullmatch(pattern, text) else None, words)
 
 
-def _number(is_allowed: Callable[[float], bool], words: str) -> OptionKind:
-    return OptionKind(lambda text: number if is_allowed(number := float(text)) else None, words)
+def _number(is_allowed: Callable[[float], bool], words: str) -> Read:
+    return _kind(lambda text: number if is_allowed(number := float(text)) else None, words)
 
 
-def _read_names(text: str) -> tuple[str, ...] | None:
+def _names_in(text: str) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in text.replace("\n", ",").split(",") if name.strip()) or None
 
 
-def _read_percent(text: str) -> float | None:
+def _percent(text: str) -> float | None:
     percent = float(text.removesuffix("%"))
     return percent if 0.0 < percent < math.inf else None
 
 
-def _read_launches(text: str) -> int | str | None:
+def _launches(text: str) -> int | str | None:
     if text.lower() == "auto":
         return "auto"
     return int(text) if text.isdecimal() and 1 <= int(text) <= _MOST_LAUNCHES else None
 
 
 NAME = _matching(r".+", "a name, for example ort")
-NAMES = OptionKind(_read_names, "a list of names with commas between them; write ort,trt")
+NAMES = _kind(_names_in, "a list of names with commas between them; write ort,trt")
 LEVEL = _number(lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
 SECONDS = _number(lambda seconds: 0.0 < seconds < math.inf, "a time above 0 in seconds; write 30")
 SECONDS_OR_NONE = _number(lambda seconds: 0.0 <= seconds < math.inf, "a time in seconds; write 30, or 0 for none")
-PERCENT = OptionKind(_read_percent, "a percentage above 0; write 5")
-LAUNCHES = OptionKind(_read_launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
+PERCENT = _kind(_percent, "a percentage above 0; write 5")
+LAUNCHES = _kind(_launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
 SIZE_OF_PAGES = _matching("huge|small", "a size of pages; write small or huge")
 TARGET = _matching(r"SM\d{2,3}", "a compute capability; write SM89")
 DEVICE = _matching(
     r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*", "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736"
 )
-FILE = OptionKind(lambda text: text if text and not Path(text).is_dir() else None, "the name of a file", is_path=True)
-DIRECTORY = OptionKind(lambda text: text or None, "a folder", is_path=True)
+FILE = _kind(lambda text: text if text and not Path(text).is_dir() else None, "the name of a file")
+DIRECTORY = _kind(lambda text: text or None, "a folder")
 LOCATION = _matching(r".+", "a file or a database URL")
 
 
-class Option(NamedTuple):
+class Option:
     """One option: a row of the table.
 
-    Attributes
+    Parameters
     ----------
-    kind : of its value; ``None`` for a flag.
+    read : reads its value; ``None`` for a flag.
     metavar, help : as in `argparse`.
     default : the value if the option is not given.
     alone : the value of an option that may be written without one.
     name : of the ini option; ``quant_`` and the name of the field unless it is given.
     """
 
-    kind: OptionKind | None
-    metavar: str
-    help: str
-    default: object = None
-    alone: str | None = None
-    name: str = ""
+    def __init__(
+        self,
+        read: Read | None,
+        metavar: str,
+        help: str,  # noqa: A002 - as in argparse
+        default: object = None,
+        *,
+        alone: str | None = None,
+        name: str = "",
+    ) -> None:
+        self.read = read
+        self.metavar = metavar
+        self.help = help
+        self.default = default
+        self.alone = alone
+        self.name = name
+
+    def __set_name__(self, owner: type, field: str) -> None:
+        """Name the option after its field."""
+        self.name = self.name or f"quant_{field}"
 
     @property
     def flag(self) -> str:
         """The spelling on the command line."""
         return "--" + self.name.replace("_", "-")
 
-    def read(self, text: str) -> object:
-        """Return the value of a written option. Raises `argparse.ArgumentTypeError` with a text that may be printed."""
-        if self.kind is None:
-            raise TypeError(f"{self.flag} is a flag")
-        try:
-            value = self.kind.read(text.strip())
-        except ValueError:
-            value = None
-        if value is None:
-            raise argparse.ArgumentTypeError(clean(f"{text!r} is not {self.kind.words}"))
-        return value
-
     def value(self, config: pytest.Config) -> Any:
         """Return the value of the command line, else of the ini file, else the default.
 
-        ``--no-quant-strict`` on the command line overrides the ini file too.
+        A relative path starts at the working directory on the command line, else at the root. ``--no-quant-strict`` on
+        the command line overrides the ini file too.
 
         Raises
         ------
         pytest.UsageError : the value in the ini file is not valid.
         """
         value: object | None = config.getoption(self.name)
-        if value is None and self.kind is None:
+        if value is None and self.read is None:
             return bool(config.getini(self.name))
-        if value is None and config.getini(self.name):
+        if value is None and self.read is not None and config.getini(self.name):
             try:
                 value = self.read(str(config.getini(self.name)))
             except argparse.ArgumentTypeError as error:
                 raise pytest.UsageError(f"ini option {self.name}: {error}") from None
         value = self.default if value is None else value
-        if isinstance(value, str) and self.kind is not None and self.kind.is_path:
+        if isinstance(value, str) and self.read in (FILE, DIRECTORY):
             return _start(config, self.name) / Path(value).expanduser()
         return value
 
 
-def _option(kind: OptionKind, metavar: str, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
-    return Option(kind, metavar, help, default, **more)
+def _option(read: Read, metavar: str, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
+    return Option(read, metavar, help, default, **more)
 
 
 def _flag(help: str, name: str = "") -> Any:  # noqa: A002 - as there
     return Option(None, "", help, default=False, name=name)
 
 
-class Settings(NamedTuple):
-    """The options of one run. Each field is declared with its row, which says what it means.
+class Settings:
+    """The options of one run. Each attribute is declared with its row, which says what it means.
 
     Paths are absolute. `history` is a file or a database URL, ``None`` if nothing is added to a history; the command
     line takes precedence over the environment variable, which takes precedence over the ini file. `compare` is also on
     if `compare_base` is given. `latency_off` is the reason why latency is not measured, empty if it is. `for_github` is
     true if GitHub Actions runs the tests and gets a summary of the step.
     """
+
+    def __init__(self, **values: Any) -> None:
+        vars(self).update(values)
 
     backend: str = _option(NAME, "NAME", "backend of marks that name none (default: ort)", "ort")
     strict: bool = _flag(
@@ -195,13 +212,13 @@ class Settings(NamedTuple):
         DIRECTORY,
         "DIR",
         "keep built engines and reference outputs here (default: .quant/cache)",
-        f"{FOLDER}/cache",
+        ".quant/cache",
     )
     history: str | None = _option(
         LOCATION,
         "FILE_OR_URL",
         "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
-        f"{FOLDER}/history.db",
+        ".quant/history.db",
     )
     no_history: bool = _flag("add the records of this run to no history")
     compare: bool = _flag(
@@ -312,9 +329,7 @@ class Settings(NamedTuple):
     )
 
 
-_ROWS: Mapping[str, Option] = {
-    field: row._replace(name=row.name or f"quant_{field}") for field, row in Settings._field_defaults.items()
-}
+_ROWS = {field: row for field, row in vars(Settings).items() if isinstance(row, Option)}
 
 OPTIONS = tuple(_ROWS.values())
 
@@ -327,7 +342,7 @@ def add_options(parser: pytest.Parser) -> None:
     # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.leave`.
     group.addoption("--quant-leave", metavar="DIR", default=None, help=argparse.SUPPRESS)
     for option in OPTIONS:
-        if option.kind is None:
+        if option.read is None:
             # With ``--no-``, so that a run can turn off what the ini file turns on.
             group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
