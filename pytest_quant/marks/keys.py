@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_quant.backends import get_backend
 from pytest_quant.errors import UsageError, nearest
-from pytest_quant.marks.marked import NAME
+from pytest_quant.marks import NAME
 from pytest_quant.metrics import Metric, metric_by_name
 from pytest_quant.readers import (
     NUMBER,

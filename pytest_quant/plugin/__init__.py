@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.marks.marked import NAME, is_marked, marks_of_parameters, own_marks
+from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
 from pytest_quant.plugin.controller import Controller, note_left_out
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Against(config, controller), "quant-against")
     leave = getattr(config, "workerinput", {}).get("quant_leave") or config.getoption("quant_leave")
     if leave:
-        from pytest_quant.plugin.leave import Leaving
+        from pytest_quant.plugin.against import Leaving
 
         config.pluginmanager.register(Leaving(Path(leave)), "quant-leaving")
 

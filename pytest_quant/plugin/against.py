@@ -7,8 +7,11 @@ tests, and what is in the temporary folder is gone in any case.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import re
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -18,21 +21,36 @@ import pytest
 
 from pytest_quant.environment import Repository, git_state
 from pytest_quant.environment.worktree import check_out, top_level, workplace
-from pytest_quant.errors import QuantError
+from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.history.compare import Outcome, rule
 from pytest_quant.history.merge_base import base_to_run
+from pytest_quant.marks import is_marked
 from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
+from pytest_quant.measure.timing_process import TimingJob
+from pytest_quant.plugin.collect import STATE
 from pytest_quant.plugin.console import open_console
 from pytest_quant.plugin.controller import Controller, takes_all
-from pytest_quant.plugin.leave import OPTION, Leaving
-from pytest_quant.plugin.outputs import Compared
-from pytest_quant.plugin.run_end import decoded, print_comparison, run_in_progress
+from pytest_quant.plugin.outputs import end_of
+from pytest_quant.plugin.run_end import begin, decoded, print_comparison
 from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines
+from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
 from pytest_quant.sides.dependencies import changed_dependencies, own_python
-from pytest_quant.sides.run import Asked, Collected, Left, Selection, read_collected, run_side
+from pytest_quant.sides.run import (
+    Asked,
+    Collected,
+    Left,
+    Selection,
+    launch_file,
+    read_collected,
+    read_selection,
+    run_side,
+    write_collected,
+)
+from pytest_quant.spec import LatencyPlan, Pages
 
 MERGE_BASE = "merge-base"
 """What stands for the revision where the user names none."""
@@ -105,7 +123,7 @@ class Against:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section of the comparison, and why the run fails."""
-        compared = self._controller.against
+        compared = end_of(self._config).against
         if compared is not None:
             terminalreporter.write_sep("=", f"quant against {clean(self._commit[:12])}")
             listed = (Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
@@ -145,20 +163,20 @@ class Against:
             self._leave_out(str(error))
             return
         ruling = rule(comparison, strict=settings.strict)
-        self._controller.against = Compared(self._named, comparison, ruling)
+        end_of(self._config).against = ComparedRuns(comparison, ruling, (self._named,))
         if ruling.code:
             worse = len(comparison.having(Outcome.REGRESSION))
             self._fault = f"{worse} of {len(comparison.rows)} rows regressed" if worse else _UNDECIDED
 
     def _leave_out(self, why: str) -> None:
-        self._fault = self._controller.not_compared = why
+        self._fault = end_of(self._config).not_compared = why
 
     def _left_by_head(self) -> Left:
         encoded = decoded(self._config, self._controller.in_order())
         records = {each.record.nodeid: each.record for each in reversed(encoded)}
         return Left(
             self._head,
-            run_in_progress(self._config).run,
+            begin(self._config),
             tuple(reversed(records.values())),
             read_collected(self._head) or Collected(),
             sys.executable,
@@ -211,3 +229,108 @@ class Against:
         for name in _PASSED_ON:
             if on_command_line(self._config, name):
                 yield f"--{name.replace('_', '-')}={self._config.getoption(name)}"
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_MOST_LETTERS = 2000
+OPTION = "quant_leave"
+
+
+class Leaving:
+    """Hooks of every process of a run that leaves what is compared: see `pytest_quant.sides.run`.
+
+    The user's own run leaves the engines that it timed. A run of another commit runs only what is compared with them,
+    and no test's body: its marks are measured, and nothing is judged.
+
+    Parameters
+    ----------
+    folder : gets what is left.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._selection = read_selection(folder)
+        self._errors: dict[str, str] = {}
+        self._tests: dict[str, str] = {}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep why a file could not be collected."""
+        if report.failed:
+            self._errors[report.nodeid] = str(report.longrepr)[-_MOST_LETTERS:]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the tests that are compared, and describe every marked one."""
+        marked = [item for item in items if is_marked(item)]
+        self._tests = {_nodeid(item): _digest(item) for item in marked}
+        if self._selection is None:
+            return
+        wanted = set(self._selection.nodeids)
+        items[:] = [item for item in marked if self._selection.others or _nodeid(item) in wanted]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Function) -> None:
+        """Leave what was timed; of another commit nothing but the measurement is wanted."""
+        measurement = item.funcargs.get("quant") if is_marked(item) else None
+        if isinstance(measurement, Measurement):
+            self._leave(_nodeid(item), measurement, settings_of(item.config).pages)
+        if self._selection is not None:
+            pytest.skip("measured")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Leave what was collected: in xdist's workers the same, which one of them therefore writes."""
+        # The controller of xdist collects nothing itself.
+        collects = self._tests or self._errors or self._selection is not None
+        if collects and getattr(session.config, "workerinput", {}).get("workerid", "gw0") == "gw0":
+            self._write_collected(())
+
+    def pytest_sessionfinish(self) -> None:
+        """Leave what another commit's run imported from the user's checkout, where it imported anything."""
+        if self._selection is not None:
+            self._write_collected(_imported_from(Path(self._selection.elsewhere)))
+
+    def _write_collected(self, imported: Sequence[str]) -> None:
+        write_collected(self._folder, Collected(self._tests, self._errors, tuple(imported)))
+
+    def _leave(self, nodeid: str, measurement: Measurement, pages: Pages) -> None:
+        if measurement.bench is None:
+            return
+        plan = measurement.check.latency or LatencyPlan(batch_size=measurement.check.batch_size, pages=pages)
+        file = launch_file(self._folder, nodeid)
+        try:
+            TimingJob.of(*measurement.bench.timed, plan).save(file)
+        except LaunchError as error:
+            file.with_suffix(".why").write_text(error.what, encoding="utf-8")
+
+
+def _nodeid(item: pytest.Item) -> str:
+    """Return the node id of the check, to which xdist may have added a group since."""
+    state = item.stash.get(STATE, None)
+    return item.nodeid if state is None else state.check.nodeid
+
+
+def _digest(item: pytest.Item) -> str:
+    """Return a digest of a test's mark and code; addresses of objects in it do not count."""
+    state = item.stash.get(STATE, None)
+    function = getattr(item, "function", None)
+    try:
+        code = "" if function is None else inspect.getsource(function)
+    except (OSError, TypeError):
+        code = ""
+    mark = "" if state is None else _ADDRESS.sub("", repr(state.keys))
+    return hashlib.sha256(f"{mark}\n{code}".encode()).hexdigest()[:16]
+
+
+def _imported_from(checkout: Path) -> Sequence[str]:
+    """Return the modules that came from a folder, but for this package and what is installed there."""
+    installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    names = set()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or name.partition(".")[0] in ("pytest_quant", "__main__"):
+            continue
+        place = Path(file).resolve()
+        inside = place.is_relative_to(checkout.resolve())
+        if inside and not any(map(place.is_relative_to, installed)):
+            names.add(name.partition(".")[0])
+    return sorted(names)

@@ -17,16 +17,15 @@ from pytest_quant.history import missing_libraries, open_store
 from pytest_quant.history.baselines.choose import Baselines
 from pytest_quant.history.rows import way_of_timing
 from pytest_quant.history.selftests import DEFAULT, RunnerNoise, session_noise
+from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
-from pytest_quant.marks.marked import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import LaunchCount
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
-from pytest_quant.plugin.collect import STATE, ItemState, backends_of, prepare
+from pytest_quant.plugin.collect import STATE, ItemState, backends_of, find_data, find_models, prepare, simulate_check
 from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
-from pytest_quant.plugin.resolve import find_data, find_models, simulate_check
 from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key

@@ -15,15 +15,15 @@ from pytest_quant.history.baselines.launches import points_before
 from pytest_quant.history.baselines.since import accepted_since
 from pytest_quant.history.compare import Outcome, compare, rule
 from pytest_quant.history.merge_base import elsewhere, records_of, select_base
-from pytest_quant.plugin.outputs import Compared
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.record import Record, Run
+from pytest_quant.report.comparison import ComparedRuns
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
 
 
-def compare_run(config: pytest.Config, run: Run, records: Sequence[Record], *, all_ran: bool) -> Compared:
+def compare_run(config: pytest.Config, run: Run, records: Sequence[Record], *, all_ran: bool) -> ComparedRuns:
     """Compare the records of a run with those of the base.
 
     Parameters
@@ -52,10 +52,10 @@ def compare_run(config: pytest.Config, run: Run, records: Sequence[Record], *, a
     comparison = compare(of_base, of_head, accepted=accepted, earlier=before)
     unsure = "; not every test ran, so that none counts as removed" if comparison.removed and not all_ran else ""
     ruling = rule(comparison, strict=settings.strict, full_suite=all_ran)
-    return Compared(f"{base}{elsewhere(earlier, base.commit)}{unsure}", comparison, ruling)
+    return ComparedRuns(comparison, ruling, (f"{base}{elsewhere(earlier, base.commit)}{unsure}",))
 
 
-def regression(compared: Compared) -> str:
+def regression(compared: ComparedRuns) -> str:
     """Return why a comparison lets the run fail; empty if it does not."""
     if not compared.ruling.code:
         return ""

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_quant.marks.marked import RECORD_ATTRIBUTE
+from pytest_quant.marks import RECORD_ATTRIBUTE
 from pytest_quant.plugin.settings import on_command_line, settings_of
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-    from pytest_quant.plugin.outputs import Compared, RunEnd
     from pytest_quant.record import Json
 
 
@@ -75,19 +74,12 @@ _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.Exit
 
 
 class Controller:
-    """Hooks of the controlling process only; without a check it neither imports, prints nor writes anything.
-
-    `against` and `not_compared` are set by `pytest_quant.plugin.against`, see `RunEnd`.
-    """
+    """Hooks of the controlling process only; without a check it neither imports, prints nor writes anything."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._records: dict[str, tuple[int, dict[str, Json]]] = {}
-        self._expected: set[str] = set()
-        self._broken: set[str] = set()
-        self._end: RunEnd | None = None
-        self.against: Compared | None = None
-        self.not_compared = ""
+        self._has_ended = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the record that is attached to a report; of several reports of one test the last one counts."""
@@ -99,12 +91,16 @@ class Controller:
             place, _ = self._records.get(key, (index, record))
             self._records[key] = (place, record)
             self._keep(record)
-            self._expected.discard(key)
-            self._broken.discard(key)
+            # Here, because a run without a check needs none of it.
+            from pytest_quant.plugin.outputs import end_of
+
+            end = end_of(self._config)
+            end.broken -= {key}
+            end.expected -= {key}
             if report.failed:
-                self._broken.add(key)
+                end.broken.add(key)
             if report.skipped and hasattr(report, "wasxfail"):
-                self._expected.add(key)
+                end.expected.add(key)
 
     def _keep(self, record: dict[str, Json]) -> None:
         """Put a finished check on the disk, before the next one starts."""
@@ -141,20 +137,16 @@ class Controller:
         has_empty_answer = settings.json_file or settings.html_file or settings.markdown_file or settings.require
         if self._config.getoption("collectonly", False) or not (self._records or has_empty_answer):
             return
-        from pytest_quant.plugin.outputs import RunEnd
+        from pytest_quant.plugin.outputs import end_of
         from pytest_quant.plugin.run_end import end_run
 
         ended_by_tests = session.exitstatus in _ENDED_BY_TESTS
         whole = ended_by_tests and not (session.shouldstop or session.shouldfail)
-        end = self._end = RunEnd(
-            failed=session.exitstatus != pytest.ExitCode.OK,
-            broken=frozenset(self._broken),
-            expected=frozenset(self._expected),
-            against=self.against,
-            not_compared=self.not_compared,
-        )
+        end = end_of(self._config)
+        end.failed = session.exitstatus != pytest.ExitCode.OK
         all_ran = whole and takes_all(self._config)
-        end_run(self._config, end, self.in_order(), ended_by_tests=ended_by_tests, all_ran=all_ran)
+        end_run(self._config, self.in_order(), ended_by_tests=ended_by_tests, all_ran=all_ran)
+        self._has_ended = True
         could_pass = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         if could_pass and (end.regression or end.faults):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -162,10 +154,10 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section ``quant``, below the long tables of pytest-benchmark."""
-        if self._end is not None:
+        if self._has_ended:
             from pytest_quant.plugin.run_end import show
 
-            show(self._config, self._end, terminalreporter)
+            show(self._config, terminalreporter)
 
     def in_order(self) -> list[dict[str, Json]]:
         """Return the records so far, in the order of the tests."""

@@ -16,9 +16,10 @@ from pytest_quant.files import next_step, write_whole
 from pytest_quant.plugin.settings import settings_of
 
 if TYPE_CHECKING:
-    from pytest_quant.history.compare import Comparison, Ruling
     from pytest_quant.history.series_history import SeriesHistory
+    from pytest_quant.history.unfinished_runs import UnfinishedRun
     from pytest_quant.record import Encoded, Record, Run
+    from pytest_quant.report.comparison import ComparedRuns
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Environment variable of GitHub Actions that names the file of the step's summary."""
@@ -29,25 +30,17 @@ MAX_SUMMARY_BYTES = 1024 * 1024
 _TO_COMPARE = "pytest --quant-compare --quant-html FILE"
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A comparison of a run with another commit, which `base` names in one line."""
-
-    base: str
-    comparison: Comparison
-    ruling: Ruling
-
-
 @dataclass(slots=True, kw_only=True)
 class RunEnd:
-    """A run whose tests have ended, and what becomes of it.
+    """A run from its first finished check on, and what becomes of it at its end.
 
     Attributes
     ----------
+    run : ``None`` without a check.
+    journal : of the finished checks, until they are stored; ``None`` where no history is written, or the disk refuses.
     failed : the tests let the run fail.
     broken : node ids of tests with a record that failed and should not have.
     expected : node ids of tests that failed as they were expected to.
-    run : ``None`` without a check.
     records : of the checks, in the order of the tests.
     compared : the comparison of ``--quant-compare``, if there is one.
     regression : why ``--quant-compare`` lets the run fail; empty if it does not.
@@ -58,24 +51,40 @@ class RunEnd:
     faults : problems that make the run fail, beside the regression.
     """
 
-    failed: bool = False
-    broken: frozenset[str] = frozenset()
-    expected: frozenset[str] = frozenset()
     run: Run | None = None
+    journal: UnfinishedRun | None = None
+    failed: bool = False
+    broken: set[str] = field(default_factory=set)
+    expected: set[str] = field(default_factory=set)
     records: tuple[Record, ...] = ()
-    compared: Compared | None = None
+    compared: ComparedRuns | None = None
     regression: str = ""
-    against: Compared | None = None
+    against: ComparedRuns | None = None
     not_compared: str = ""
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
+    def close_journal(self, *, stored: bool) -> None:
+        """Give up what is on the disk: it is `stored` elsewhere, or left to the next run."""
+        if self.journal is not None:
+            self.journal.close(stored=stored)
+            self.journal = None
+
     @property
-    def comparisons(self) -> list[Compared]:
+    def comparisons(self) -> list[ComparedRuns]:
         """The comparisons, that of ``--quant-compare`` first."""
-        beside = [] if self.against is None else [replace(self.against, base=f"timed beside it: {self.against.base}")]
+        about = () if self.against is None else (f"timed beside it: {self.against.about[0]}",)
+        beside = [] if self.against is None else [replace(self.against, about=about)]
         return [*([] if self.compared is None else [self.compared]), *beside]
+
+
+_END = pytest.StashKey[RunEnd]()
+
+
+def end_of(config: pytest.Config) -> RunEnd:
+    """Return the end of the run of this process, which begins empty."""
+    return config.stash.setdefault(_END, RunEnd())
 
 
 def write_output(option: str, file: Path, content: bytes) -> list[str]:
@@ -110,18 +119,17 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
 def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
     # Here, because only a run with a page should import what makes one.
     from pytest_quant.history import StoredCheck
-    from pytest_quant.report.comparison import ComparedRuns
     from pytest_quant.report.page.render import page_html
 
     settings = settings_of(config)
     history, why_no_history = _history(config, [record.series for record in end.records])
     # Of two, the one that was timed beside this run, which has less noise.
-    shown = [ComparedRuns(each.comparison, each.ruling, (each.base,)) for each in end.comparisons][-1:]
+    shown = end.comparisons[-1:]
     why_not = f"--quant-against: {end.not_compared}" if end.not_compared else end.regression
     return page_html(
         [StoredCheck(run, record) for record in end.records],
         runs=(run,),
-        expected=end.expected,
+        expected=frozenset(end.expected),
         compared=shown[0] if shown else None,
         why_not_compared="" if shown else why_not or "This run was not compared with another commit.",
         next_step="" if settings.compare or settings.against is not None else _TO_COMPARE,
@@ -164,23 +172,21 @@ def write_markdown(config: pytest.Config, end: RunEnd) -> None:
 
 def _markdown(end: RunEnd) -> str:
     # Here, because only a run that writes Markdown should import it, and the comparisons with it.
-    from pytest_quant.report.comparison import ComparedRuns
     from pytest_quant.report.pull_request import run_comment
 
-    comparisons = [ComparedRuns(each.comparison, each.ruling, (each.base,)) for each in end.comparisons]
     # The verdict says that rows regressed, but not why nothing was compared, nor what to do about tests that are gone.
     is_said = end.compared is not None and not end.compared.ruling.missing
     faults = [*end.faults, *([end.regression] if end.regression and not is_said else [])]
     if end.not_compared:
         faults.append(f"--quant-against: {end.not_compared}")
-    failed = end.failed or bool(faults) or any(each.ruling.code for each in comparisons)
+    failed = end.failed or bool(faults) or any(each.ruling.code for each in end.comparisons)
     return run_comment(
         end.run,
         end.records,
         failed=failed,
-        broken=end.broken,
-        expected=end.expected,
-        compared=comparisons,
+        broken=frozenset(end.broken),
+        expected=frozenset(end.expected),
+        compared=end.comparisons,
         faults=faults,
     )
 

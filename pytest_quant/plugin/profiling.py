@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.errors import UsageError
-from pytest_quant.marks.marked import is_marked
+from pytest_quant.marks import is_marked
 
 
 class Profiling:

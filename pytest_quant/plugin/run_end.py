@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,9 +13,9 @@ from pytest_quant.environment import git_trouble
 from pytest_quant.errors import HistoryError, QuantError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
-from pytest_quant.marks.marked import ENCODED
+from pytest_quant.marks import ENCODED
 from pytest_quant.plugin.hooks import send_records
-from pytest_quant.plugin.outputs import Compared, RunEnd, json_of, write_markdown, write_output, write_page
+from pytest_quant.plugin.outputs import RunEnd, end_of, json_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Run, from_json, start_run
@@ -24,41 +23,17 @@ from pytest_quant.report.summary import summary
 
 if TYPE_CHECKING:
     from pytest_quant.history.compare import Row
+    from pytest_quant.report.comparison import ComparedRuns
 
 
-@dataclass
-class RunInProgress:
-    """A run whose tests have not ended.
-
-    Attributes
-    ----------
-    run : the run.
-    journal : of its finished checks; ``None`` without one, where no history is written, or where the disk refuses it.
-    notes, warnings : as in `RunEnd`.
-    """
-
-    run: Run
-    journal: UnfinishedRun | None = None
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def close(self, *, stored: bool) -> None:
-        """Give up what is on the disk: it is `stored` elsewhere, or left to the next run."""
-        if self.journal is not None:
-            self.journal.close(stored=stored)
-            self.journal = None
-
-
-_IN_PROGRESS = pytest.StashKey[RunInProgress]()
-
-
-def run_in_progress(config: pytest.Config) -> RunInProgress:
+def begin(config: pytest.Config) -> Run:
     """Return the run of this process, which begins with the first call."""
-    if _IN_PROGRESS not in config.stash:
-        begun = config.stash[_IN_PROGRESS] = RunInProgress(start_run(config.rootpath))
-        if not begun.run.parents and (trouble := git_trouble(config.rootpath)):
-            begun.warnings.append(trouble)
-    return config.stash[_IN_PROGRESS]
+    end = end_of(config)
+    if end.run is None:
+        end.run = start_run(config.rootpath)
+        if not end.run.parents and (trouble := git_trouble(config.rootpath)):
+            end.warnings.append(trouble)
+    return end.run
 
 
 def journal_check(config: pytest.Config, record: dict[str, Json]) -> None:
@@ -66,36 +41,30 @@ def journal_check(config: pytest.Config, record: dict[str, Json]) -> None:
 
     With the first one, what dead runs left is added to the history.
     """
-    is_first = _IN_PROGRESS not in config.stash
-    begun = run_in_progress(config)
+    end = end_of(config)
     try:
-        if is_first:
-            _open_journal(config, begun)
-        if begun.journal is not None:
-            begun.journal.keep(record)
+        if end.run is None:
+            _open_journal(config, end, begin(config))
+        if end.journal is not None:
+            end.journal.keep(record)
     except (OSError, NotImplementedError) as error:
         why = getattr(error, "strerror", None) or error
-        begun.warnings.append(f"finished checks could not be kept on the disk while other tests ran: {why}")
-        begun.close(stored=False)
+        end.warnings.append(f"finished checks could not be kept on the disk while other tests ran: {why}")
+        end.close_journal(stored=False)
 
 
-def _open_journal(config: pytest.Config, begun: RunInProgress) -> None:
+def _open_journal(config: pytest.Config, end: RunEnd, run: Run) -> None:
     place = settings_of(config).history
     if place is None or missing_libraries():
         return
     added, refused = recover(place, config.rootpath)
-    begun.notes += [added] if added else []
-    begun.warnings += refused
-    begun.journal = UnfinishedRun(place, config.rootpath, begun.run)
+    end.notes += [added] if added else []
+    end.warnings += refused
+    end.journal = UnfinishedRun(place, config.rootpath, run)
 
 
 def end_run(
-    config: pytest.Config,
-    end: RunEnd,
-    collected: Sequence[dict[str, Json]],
-    *,
-    ended_by_tests: bool,
-    all_ran: bool,
+    config: pytest.Config, collected: Sequence[dict[str, Json]], *, ended_by_tests: bool, all_ran: bool
 ) -> None:
     """Write the records to the JSON file, the history, the page and the Markdown, and compare them.
 
@@ -104,28 +73,24 @@ def end_run(
     Parameters
     ----------
     config : of the controlling process.
-    end : has the outcomes of the tests; gets everything else.
     collected : encoded records, in the order of the tests.
     ended_by_tests : the tests ended by themselves: required backends that are unknown are faults and, if `all_ran`,
         those that no test used.
     all_ran : every test of the suite ran.
     """
-    settings = settings_of(config)
+    settings, end = settings_of(config), end_of(config)
     # Runs of other commits, for --quant-against, are no runs of the user's.
     is_own = not config.getoption("quant_leave")
     encoded = decoded(config, collected)
     end.records = tuple(each.record for each in encoded)
     if encoded or settings.json_file is not None or settings.html_file is not None:
-        begun = run_in_progress(config)
-        run = end.run = begun.run
+        run = begin(config)
         if settings.json_file is not None:
             end.faults += write_output("--quant-json", settings.json_file, json_of(run, encoded))
         if encoded and settings.history is not None:
-            messages = _append(settings.history, begun, encoded)
+            messages = _append(settings.history, end.journal, run, encoded)
             end.warnings += messages
-            begun.close(stored=not messages)
-        end.notes += begun.notes
-        end.warnings += begun.warnings
+            end.close_journal(stored=not messages)
         if is_own:
             end.warnings += send_records(config, run, end.records)
         if encoded and settings.compare:
@@ -156,17 +121,17 @@ def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> 
         end.regression = f"--quant-compare: {error}"
 
 
-def _append(place: str, begun: RunInProgress, records: Sequence[Encoded]) -> list[str]:
+def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequence[Encoded]) -> list[str]:
     """Add the records to the history; return warnings where that fails, when the file of the run keeps them."""
     missing = missing_libraries()
     if missing:
         return [f"no history is written: {missing}; to keep one: {INSTALL}; to do without: --quant-no-history"]
     try:
-        open_store(place).append(begun.run, records)
+        open_store(place).append(run, records)
     except HistoryError as error:
-        if begun.journal is None:
+        if journal is None:
             return [str(error), "the records of this run are kept nowhere; --quant-json FILE keeps them elsewhere"]
-        words = f"{shlex.quote(str(begun.journal.file))}{_history_option(place)}"
+        words = f"{shlex.quote(str(journal.file))}{_history_option(place)}"
         return [str(error), f"the next run adds the records of this one, or now: pytest-quant history import {words}"]
     return []
 
@@ -200,8 +165,9 @@ def faults_of_required(required: Collection[str], used: Collection[str], *, all_
     ]
 
 
-def show(config: pytest.Config, end: RunEnd, reporter: pytest.TerminalReporter) -> None:
+def show(config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
     """Print the table of all checks with their summary, the comparison, and in red warnings and faults."""
+    end = end_of(config)
     red = [*end.warnings, *([end.regression] if end.regression else []), *end.faults]
     if end.records or end.notes or red:
         reporter.write_sep("=", "quant")
@@ -232,7 +198,7 @@ def _tables(config: pytest.Config, end: RunEnd) -> Iterator[str]:
 
 
 def print_comparison(
-    config: pytest.Config, compared: Compared, rows: Sequence[Row] | None, reporter: pytest.TerminalReporter
+    config: pytest.Config, compared: ComparedRuns, rows: Sequence[Row] | None, reporter: pytest.TerminalReporter
 ) -> None:
     """Print a comparison: the line that names its base, its verdict, and the given rows or those that changed."""
     # Here, because only runs that compare should import it.
@@ -240,5 +206,5 @@ def print_comparison(
 
     terminal = config.get_terminal_writer()
     width, color = terminal.fullwidth, terminal.hasmarkup
-    reporter.write_line(clean(compared.base))
+    reporter.write_line(clean(compared.about[0]))
     reporter.write_line(guard_lines(comparison_text(compared.comparison, compared.ruling, width, color, rows=rows)))

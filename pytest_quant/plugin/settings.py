@@ -22,7 +22,6 @@ HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 """Environment variable for the history, so that its password need not be in a file or a command."""
 
 _MOST_LAUNCHES = 100
-
 Read: TypeAlias = Callable[[str], object]
 """Returns the value of a written option, of a type that xdist can send to its workers.
 
@@ -167,10 +166,9 @@ def _flag(help: str, name: str = "") -> Any:  # noqa: A002 - as there
 class Settings:
     """The options of one run. Each attribute is declared with its row, which says what it means.
 
-    Paths are absolute. `history` is a file or a database URL, ``None`` if nothing is added to a history; the command
-    line takes precedence over the environment variable, which takes precedence over the ini file. `compare` is also on
-    if `compare_base` is given. `latency_off` is the reason why latency is not measured, empty if it is. `for_github` is
-    true if GitHub Actions runs the tests and gets a summary of the step.
+    Paths are absolute. `history` is a file or a database URL, ``None`` if nothing is added to a history. `compare` is
+    also on if `compare_base` is given. `latency_off` is the reason why latency is not measured, empty if it is.
+    `for_github` is true if GitHub Actions runs the tests and gets a summary of the step.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -339,7 +337,7 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("quant", "quantized models")
     # What `pytest-quant profile` gives: see `pytest_quant.plugin.profiling`.
     group.addoption("--quant-profile", metavar="FILE", default=None, help=argparse.SUPPRESS)
-    # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.leave`.
+    # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.against`.
     group.addoption("--quant-leave", metavar="DIR", default=None, help=argparse.SUPPRESS)
     for option in OPTIONS:
         if option.read is None:
@@ -375,6 +373,7 @@ def _start(config: pytest.Config, name: str) -> Path:
 
 
 def _history(config: pytest.Config, place: str) -> str:
+    """Return the place that the command line names, else the environment variable, else the ini file."""
     start = _start(config, "quant_history")
     variable = os.environ.get(HISTORY_VARIABLE)
     if variable and not on_command_line(config, "quant_history"):

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import strategies as st
 
 from pytest_quant import Metric
-from pytest_quant.marks.check import check_backends, checks_of
-from pytest_quant.marks.combine import combine
+from pytest_quant.marks.check import check_backends, checks_of, combine
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.spec import Calibration, Dataset, Limits, Model
 from tests.fuzz import odd

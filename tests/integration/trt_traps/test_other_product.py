@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.environment.gpu import find_gpus
-from pytest_quant.plugin.resolve import simulate_check
+from pytest_quant.plugin.collect import simulate_check
 from pytest_quant.record import Record
 from pytest_quant.result import Status
 from pytest_quant.spec import Dataset, Limits

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant import Metric, UsageError
-from pytest_quant.marks.combine import combine, series_nodeid
+from pytest_quant.marks.check import combine, series_nodeid
 from pytest_quant.marks.keys import KEYS, MarkKeys, describe
 from pytest_quant.spec import Limits
 

@@ -10,8 +10,8 @@ from pytest_quant.errors import QuantError
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME
 from pytest_quant.plugin.compare_with_base import compare_run, regression
-from pytest_quant.plugin.outputs import Compared
 from pytest_quant.record import Record
+from pytest_quant.report.comparison import ComparedRuns
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record
 
@@ -33,7 +33,7 @@ def scratch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Scrat
 
 def _compare(
     pytester: pytest.Pytester, scratch: ScratchRepository, records: list[Record], *args: str, all_ran: bool = True
-) -> Compared:
+) -> ComparedRuns:
     run = replace(RUN, id="head", commit=scratch.git("rev-parse", "HEAD"))
     return compare_run(pytester.parseconfig("--quant-compare", *args), run, records, all_ran=all_ran)
 
@@ -42,7 +42,7 @@ def test_nothing_changed_lets_no_run_fail(pytester: pytest.Pytester, scratch: Sc
     """The base is named."""
     compared = _compare(pytester, scratch, [a_pass(), _OTHER])
     fork = scratch.git("rev-parse", "main")
-    assert (compared.base, regression(compared)) == (f"base {fork[:12]}: merge base with main", "")
+    assert (compared.about[0], regression(compared)) == (f"base {fork[:12]}: merge base with main", "")
     assert compared.comparison.base.checks == 2
 
 
@@ -60,7 +60,7 @@ def test_a_test_that_did_not_run_is_not_removed(pytester: pytest.Pytester, scrat
     """Where not all tests ran, as the line of the base says."""
     compared = _compare(pytester, scratch, [a_pass()], all_ran=False)
     assert regression(compared) == ""
-    assert compared.base.endswith("not every test ran, so that none counts as removed")
+    assert compared.about[0].endswith("not every test ran, so that none counts as removed")
 
 
 def test_an_accepted_removal_is_no_regression(pytester: pytest.Pytester, scratch: ScratchRepository) -> None:
@@ -77,7 +77,7 @@ def test_no_base_lets_the_run_fail_under_strict_only(pytester: pytest.Pytester, 
     """A new project has nothing to compare with."""
     compared = _compare(pytester, scratch, [a_pass()], "--quant-history", "other.db")
     assert regression(compared) == ""
-    assert compared.base.startswith("no base: there are no records of")
+    assert compared.about[0].startswith("no base: there are no records of")
     assert regression(_compare(pytester, scratch, [a_pass()], "--quant-history", "other.db", "--quant-strict"))
 
 
@@ -85,7 +85,7 @@ def test_a_base_can_be_named(pytester: pytest.Pytester, scratch: ScratchReposito
     """A revision that git does not know is an error, for it was asked for."""
     main = scratch.git("rev-parse", "main")
     compared = _compare(pytester, scratch, [a_pass(), _OTHER], "--quant-compare-base", "main")
-    assert compared.base == f"base {main[:12]}: main"
+    assert compared.about[0] == f"base {main[:12]}: main"
     with pytest.raises(QuantError, match="git knows no such commit"):
         _compare(pytester, scratch, [a_pass()], "--quant-compare-base", "no-such")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.marks.marked import RECORD_ATTRIBUTE
+from pytest_quant.marks import RECORD_ATTRIBUTE
 from pytest_quant.plugin.controller import Controller
 from pytest_quant.record import failed_record
 from pytest_quant.result import Status

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import Availability, get_backend
-from pytest_quant.plugin.resolve import simulate_check
+from pytest_quant.plugin.collect import simulate_check
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 
 MODEL = Model("net", Path("net.onnx"))
