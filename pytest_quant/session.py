@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.data import Data
-from pytest_quant.diagnose.hints import find_hints
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, LayerProfile, Measurement, profile_layers, reopened
 from pytest_quant.measure.build import Tools, build_engine, export_spec
@@ -19,7 +18,7 @@ from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import LaunchCount, add_launches
 from pytest_quant.record import Encoded, build_record, failed_record
-from pytest_quant.result import Baseline, LatencyResult, NoBaseline, Status
+from pytest_quant.result import Baseline, Hint, LatencyResult, NoBaseline, Status, Verdict
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, worst
 
@@ -107,10 +106,19 @@ class Session:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""
         baseline = self._baseline(measurement)
         verdicts = judge(measurement, baseline)
-        hints = find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), self._diagnose_s, self._tools)
+        status = worst(verdicts)
+        hints = () if status is Status.PASS else self._hints(measurement, verdicts, baseline)
         doubts = reference_doubts(measurement.accuracy, measurement.check.output)
         noted = replace(measurement, notes=(*measurement.notes, *doubts))
-        return build_record(noted, status=worst(verdicts), verdicts=verdicts, hints=hints)
+        return build_record(noted, status=status, verdicts=verdicts, hints=hints)
+
+    def _hints(
+        self, measurement: Measurement, verdicts: Sequence[Verdict], baseline: Baseline | NoBaseline | None
+    ) -> tuple[Hint, ...]:
+        # Here, because a check that passes needs no advice.
+        from pytest_quant.diagnose.advise import find_hints
+
+        return find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), self._diagnose_s, self._tools)
 
     def profile(self, measurement: Measurement) -> LayerProfile:
         """Time the layers of both engines. Raises what `profile_layers` raises."""

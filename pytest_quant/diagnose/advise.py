@@ -1,20 +1,22 @@
-"""Trials of possible remedies for a broken limit, within a time budget; only those that helped are advised."""
+"""Advice about a broken limit: remedies are tried within a time budget, and only those that helped are advised."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple
 
 from pytest_quant.backends.offer import Remedy, without
-from pytest_quant.diagnose.effect import Effect, TrialResult, broken
+from pytest_quant.diagnose.effect import Effect, broken
+from pytest_quant.diagnose.trials import EngineTrials, Judge
 from pytest_quant.errors import QuantError
-from pytest_quant.result import Hint
-from pytest_quant.spec import EngineSpec
+from pytest_quant.measure.bench import Measurement
+from pytest_quant.measure.build import Tools
+from pytest_quant.result import Hint, LatencyResult, Status, Verdict
+from pytest_quant.spec import LatencyPlan
 
 _PARTS = 4
 _ENOUGH = 8
@@ -24,31 +26,16 @@ _SMALL = 0.01
 """A group whose error is below this share of the largest is not split."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Neighbouring nodes and their error: noise / signal in power when they alone are quantized."""
 
     nodes: tuple[str, ...]
     noise: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Groups of nodes by their error, the largest first, without those that have none.
-
-    Attributes
-    ----------
-    groups : single nodes; several nodes where the time was over, or the error too small, to split them.
-    mixed : number of nodes whose separate errors are unknown because the time was over.
-    """
-
-    groups: tuple[Group, ...]
-    mixed: int
-
-
 def rank_nodes(
     nodes: tuple[str, ...], noise: Callable[[tuple[str, ...]], float | None], may_go_on: Callable[[], bool]
-) -> Ranking:
+) -> tuple[list[Group], int]:
     """Rank nodes by the error of quantizing them alone, by splitting the worst group again and again.
 
     Parameters
@@ -57,6 +44,12 @@ def rank_nodes(
     noise : quantizes the given nodes only and returns noise / signal in power, infinite for outputs that cannot be
         compared, ``None`` when that engine cannot be built; such nodes are left out.
     may_go_on : whether there is time for another call of `noise`.
+
+    Returns
+    -------
+    Groups of nodes by their error, the largest first, without those that have none: single nodes, or several where the
+    time was over, or the error too small, to split them; and the number of nodes whose separate errors are unknown
+    because the time was over.
     """
     groups: list[Group] = []
     late: list[str] = []
@@ -74,9 +67,9 @@ def rank_nodes(
         parts += [Group(tuple(late), whole.noise)] if late else []
         groups = sorted((group for group in (*groups, *parts) if group is not whole), key=lambda group: -group.noise)
         whole = _next_to_split(groups)
-    bad = tuple(group for group in groups if group.noise > 0.0)
+    bad = [group for group in groups if group.noise > 0.0]
     unsplit = {name for group in bad if len(group.nodes) > 1 for name in group.nodes} | set(late)
-    return Ranking(bad, len(unsplit) if late else 0)
+    return bad, len(unsplit) if late else 0
 
 
 def _next_to_split(groups: list[Group]) -> Group | None:
@@ -147,37 +140,7 @@ _WORTH_MORE_NODES = 0.05
 _MOST_OPTIONS = 2
 
 
-class Trials(Protocol):
-    """Other engines for one check, built, run and judged.
-
-    Attributes
-    ----------
-    spec : of the candidate.
-    samples : description of the samples that `before` and `judged` refer to, ``64 of 1797 samples``.
-    before : the candidate's verdicts on these samples.
-    """
-
-    @property
-    def spec(self) -> EngineSpec: ...  # noqa: D102
-    @property
-    def samples(self) -> str: ...  # noqa: D102
-    @property
-    def before(self) -> TrialResult: ...  # noqa: D102
-
-    def remedies(self) -> Sequence[Remedy]:
-        """Return the backend's remedies, the most promising first."""
-
-    def nodes(self) -> tuple[str, ...]:
-        """Return the nodes that the candidate quantizes, in the graph's order."""
-
-    def noise(self, spec: EngineSpec) -> float | None:
-        """Return noise / signal in power of `spec` on a few samples; ``None`` when it cannot be built."""
-
-    def judged(self, spec: EngineSpec) -> TrialResult:
-        """Judge `spec` on `samples`. Raises `QuantError` where it cannot be built or run."""
-
-
-def advise(trials: Trials, budget: Budget) -> tuple[Hint, ...]:
+def advise(trials: EngineTrials, budget: Budget) -> tuple[Hint, ...]:
     """Return hints: the remedies that helped, the best first, and those that there was no time for."""
     return _Advice(trials, budget).hints()
 
@@ -185,7 +148,7 @@ def advise(trials: Trials, budget: Budget) -> tuple[Hint, ...]:
 class _Advice:
     """One search for remedies, and its results so far."""
 
-    def __init__(self, trials: Trials, budget: Budget) -> None:
+    def __init__(self, trials: EngineTrials, budget: Budget) -> None:
         self._trials = trials
         self._budget = budget
         self._built = 0
@@ -221,7 +184,7 @@ class _Advice:
         elif effect is not None and not self._trades:
             self._useless.append(effect.remedy.paste)
 
-    def _ranking(self, nodes: tuple[str, ...]) -> Ranking:
+    def _ranking(self, nodes: tuple[str, ...]) -> list[Group]:
         spec = self._trials.spec
 
         def noise(quantized: tuple[str, ...]) -> float | None:
@@ -230,10 +193,10 @@ class _Advice:
             with self._budget.trial("nodes"):
                 return self._trials.noise(without(spec, others).spec)
 
-        ranking = rank_nodes(nodes, noise, lambda: self._budget.allows("nodes", share=_RANKING_SHARE))
-        if ranking.mixed:
-            self._mixed = f"{ranking.mixed} of {len(nodes)} nodes were not ranked"
-        return ranking
+        groups, mixed = rank_nodes(nodes, noise, lambda: self._budget.allows("nodes", share=_RANKING_SHARE))
+        if mixed:
+            self._mixed = f"{mixed} of {len(nodes)} nodes were not ranked"
+        return groups
 
     def _options(self) -> Iterator[Effect]:
         for remedy in self._trials.remedies():
@@ -285,11 +248,68 @@ def _rank(effect: Effect) -> tuple[bool, float, float]:
     return not effect.mends, effect.lost_coverage if effect.mends else 0.0, -effect.gain
 
 
-def _lists(ranking: Ranking, nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _lists(groups: Sequence[Group], nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Yield lists of the worst nodes, each longer than the one before, in the graph's order; never all nodes."""
     chosen: set[str] = set()
-    for group in ranking.groups:
+    for group in groups:
         chosen.update(group.nodes)
         if len(chosen) > _LONGEST_LIST or len(chosen) == len(nodes):
             return
         yield tuple(name for name in nodes if name in chosen)
+
+
+_MORE_ROUNDS = 6
+_TOO_SHORT = "too few rounds"
+
+
+def timing_hints(latency: LatencyResult | None, plan: LatencyPlan | None) -> tuple[Hint, ...]:
+    """Return one hint for each reason why the numbers of `latency` cannot be trusted."""
+    if latency is None or plan is None:
+        return ()
+    return tuple(
+        Hint(reason, f"--quant-max-time={_MORE_ROUNDS * plan.max_s:g}")
+        if reason.startswith(_TOO_SHORT)
+        else Hint(f"measure on a quiet machine: {reason}")
+        for reason in latency.reasons
+    )
+
+
+def find_hints(
+    measurement: Measurement, verdicts: Sequence[Verdict], judge: Judge, seconds: float, tools: Tools
+) -> tuple[Hint, ...]:
+    """Return hints about broken limits, the best first.
+
+    Remedies are tried unless an engine is nondeterministic, which would make the results of trials meaningless.
+
+    Parameters
+    ----------
+    measurement : of the check, with open engines.
+    verdicts : of all its limits.
+    judge : judges the limits on a trial's figures.
+    seconds : approximate budget for trials; 0 for none.
+    tools : the cache, and the messages to the user.
+    """
+    on_timing = timing_hints(measurement.latency, measurement.check.latency) if _latency_limit_not_met(verdicts) else ()
+    bench = measurement.bench
+    if bench is None or seconds == 0.0 or measurement.accuracy_again is not None or not broken(verdicts):
+        return on_timing
+    built = bench.candidate.built
+    budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
+    doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
+    with ExitStack() as stack:
+        stack.enter_context(tools.steps.show(doing))
+        times = measurement.check.latency is not None
+        devices = built.backend.device, bench.reference.built.backend.device
+        stack.enter_context(tools.locks.shared(*devices, waits=times))
+        try:
+            trials = EngineTrials(bench, measurement, judge, tools, seconds)
+            return (*advise(trials, budget), *on_timing)
+        except Exception as error:
+            # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.
+            return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *on_timing)
+
+
+def _latency_limit_not_met(verdicts: Sequence[Verdict]) -> bool:
+    """Whether a limit on latency was not met."""
+    on_latency = ("max_latency_ms", "min_speedup", "max_slowdown", "max_p50_increase")
+    return any(verdict.status is not Status.PASS and verdict.limit.startswith(on_latency) for verdict in verdicts)

@@ -25,9 +25,6 @@ _LEAST_GAIN = 0.05
 _NOT_HELD = (Status.FAIL, Status.INCONCLUSIVE)
 """A figure that was not measured repairs nothing."""
 
-_DIGITS, _ALL_DIGITS = 4, 17
-"""Significant digits of a figure: the default, and those that represent it exactly."""
-
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
@@ -163,26 +160,13 @@ def _named(verdicts: Iterable[Verdict], limit: str) -> Verdict | None:
 def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
     name, unit = FIGURES[_kind(limit)]
     where = limit.removeprefix(_kind(limit))
-    observed = [None if verdict is None else verdict.observed for verdict in (before, after)]
-    digits = _digits([figure for figure in observed if figure is not None])
-    return f"{name}{where} {_figure(limit, before, digits)} -> {_figure(limit, after, digits)}{unit}"
+    return f"{name}{where} {_figure(limit, before)} -> {_figure(limit, after)}{unit}"
 
 
-def _digits(values: Sequence[float]) -> int:
-    """Return the number of significant digits: four, or as many as show the change of a figure within 1 %."""
-    change = max(values, default=0.0) - min(values, default=0.0)
-    if not 0.0 < change < math.inf:
-        return _DIGITS
-    enough = (
-        d for d in range(_DIGITS, _ALL_DIGITS) if all(abs(float(f"{v:.{d}g}") - v) <= change / 100 for v in values)
-    )
-    return next(enough, _ALL_DIGITS)
-
-
-def _figure(limit: str, verdict: Verdict | None, digits: int) -> str:
+def _figure(limit: str, verdict: Verdict | None) -> str:
     if verdict is None:
         return "0" if limit == "outputs" else "-"
     value = verdict.observed
     if value is None:
         return "-"
-    return f"{value + 0.0:.2f}" if FIGURES[_kind(limit)][1] == " %" else f"{value + 0.0:.{digits}g}"
+    return f"{value + 0.0:.2f}" if FIGURES[_kind(limit)][1] == " %" else f"{value + 0.0:.6g}"

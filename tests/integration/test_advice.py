@@ -191,8 +191,8 @@ def test_engines_that_were_tried_are_not_kept(pytester: pytest.Pytester) -> None
 def test_a_trial_that_breaks_takes_nothing_from_the_verdict(pytester: pytest.Pytester) -> None:
     """A runtime may raise what it likes while other engines are tried: the check FAILs as before, and is told of it."""
     _models(pytester)
-    broken = "\nimport pytest_quant.diagnose.hints\n\n\ndef _lost(*args):\n    raise OSError('the device is gone')\n"
-    pytester.makeconftest(f"{CONFTEST}{broken}\n\npytest_quant.diagnose.hints.build_apart = _lost\n")
+    broken = "\nimport pytest_quant.diagnose.trials\n\n\ndef _lost(*args):\n    raise OSError('the device is gone')\n"
+    pytester.makeconftest(f"{CONFTEST}{broken}\n\npytest_quant.diagnose.trials.build_apart = _lost\n")
     (check,) = _run(pytester, {"large_channel": ORT["large_channel"]}, run=run_project_apart).values()
     assert check["status"] == "FAIL"
     assert "broke off with OSError: the device is gone" in check["hints"][0]["text"]

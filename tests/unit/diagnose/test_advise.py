@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.offer import Remedy, with_option, without
-from pytest_quant.diagnose.advise import Budget, advise, rank_nodes
+from pytest_quant.diagnose.advise import Budget, advise, rank_nodes, timing_hints
 from pytest_quant.diagnose.effect import TrialResult
+from pytest_quant.diagnose.trials import EngineTrials
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Hint, Status, Verdict
-from pytest_quant.spec import Calibration, EngineSpec, Model
+from pytest_quant.spec import Calibration, EngineSpec, LatencyPlan, Model
+from tests.unit.record.examples import LATENCY
 
 SPEC = EngineSpec("any", "int8", "static", Model("net"))
 NODES = tuple(f"conv{i}" for i in range(20))
@@ -80,7 +83,7 @@ class AdditiveTrials:
 
 
 def _advice(trials: AdditiveTrials, seconds: float = 100.0) -> tuple[Hint, ...]:
-    return advise(trials, Budget(seconds, 0.0, trials.clock))
+    return advise(cast(EngineTrials, trials), Budget(seconds, 0.0, trials.clock))
 
 
 def test_the_shortest_list_that_mends_is_advised() -> None:
@@ -140,7 +143,7 @@ def test_nothing_is_begun_that_is_known_to_take_too_long() -> None:
     """The candidate took a minute to build, and there are five seconds."""
     clock = Clock()
     trials = AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5})
-    found = advise(trials, Budget(5.0, 60.0, clock))
+    found = advise(cast(EngineTrials, trials), Budget(5.0, 60.0, clock))
     assert clock.now == 0.0
     assert [hint.paste for hint in found] == ["--quant-diagnose-time=20"]
 
@@ -180,49 +183,49 @@ def test_one_bad_node_is_found_in_a_logarithmic_number_of_trials(case: tuple[int
     """Each step tries four parts and takes one of them apart: at most 4 (1 + log4 n) trials, rounded up."""
     n, bad = case
     noise = _Noise({f"node{bad}": 0.5})
-    found = rank_nodes(_names(n), noise, lambda: True)
-    assert [group.nodes for group in found.groups] == [(f"node{bad}",)]
+    groups, mixed = rank_nodes(_names(n), noise, lambda: True)
+    assert [group.nodes for group in groups] == [(f"node{bad}",)]
     steps = 1
     while 4**steps < n:
         steps += 1
     assert noise.trials <= 4 * (steps + 1)
-    assert found.mixed == 0
+    assert mixed == 0
 
 
 @given(st.dictionaries(st.integers(0, 39), st.floats(0.1, 1.0), min_size=1, max_size=5))
 def test_bad_nodes_are_ranked_by_their_error(errors: dict[int, float]) -> None:
     """The largest error first, whatever their places in the graph."""
     by_node = {f"node{place}": error for place, error in errors.items()}
-    found = rank_nodes(_names(40), _Noise(by_node), lambda: True)
-    single = {group.nodes[0]: group.noise for group in found.groups if len(group.nodes) == 1}
+    groups, _ = rank_nodes(_names(40), _Noise(by_node), lambda: True)
+    single = {group.nodes[0]: group.noise for group in groups if len(group.nodes) == 1}
     assert single == by_node
-    assert [group.noise for group in found.groups] == sorted((group.noise for group in found.groups), reverse=True)
+    assert [group.noise for group in groups] == sorted((group.noise for group in groups), reverse=True)
 
 
 def test_outputs_that_cannot_be_compared_are_the_worst_error() -> None:
     """A node that gives NaN comes before one that is merely coarse."""
-    found = rank_nodes(_names(16), _Noise({"node3": 0.5, "node12": float("inf")}), lambda: True)
-    assert found.groups[0].nodes == ("node12",)
+    groups, _ = rank_nodes(_names(16), _Noise({"node3": 0.5, "node12": float("inf")}), lambda: True)
+    assert groups[0].nodes == ("node12",)
 
 
 def test_when_the_time_is_over_the_rest_is_told_as_mixed() -> None:
     """Four trials of 64 nodes tell which sixteen hold the bad one, and no more."""
-    found = rank_nodes(_names(64), _Noise({"node20": 0.5}), _for(4))
-    assert [group.nodes for group in found.groups] == [_names(64)[16:32]]
-    assert found.mixed == 16
+    groups, mixed = rank_nodes(_names(64), _Noise({"node20": 0.5}), _for(4))
+    assert [group.nodes for group in groups] == [_names(64)[16:32]]
+    assert mixed == 16
 
 
 def test_parts_without_a_trial_keep_the_error_of_their_group() -> None:
     """The fifth trial tries the first quarter of the bad group; the bad node is still in what is left of it."""
-    found = rank_nodes(_names(64), _Noise({"node30": 0.5}), _for(5))
-    assert [group.nodes for group in found.groups] == [_names(64)[20:32]]
-    assert found.mixed == 12
+    groups, mixed = rank_nodes(_names(64), _Noise({"node30": 0.5}), _for(5))
+    assert [group.nodes for group in groups] == [_names(64)[20:32]]
+    assert mixed == 12
 
 
 def test_without_any_time_nothing_is_ranked() -> None:
     """All nodes are untold."""
-    found = rank_nodes(_names(8), _Noise({"node1": 0.5}), lambda: False)
-    assert (found.groups, found.mixed) == ((), 8)
+    groups, mixed = rank_nodes(_names(8), _Noise({"node1": 0.5}), lambda: False)
+    assert (groups, mixed) == ([], 8)
 
 
 def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
@@ -231,4 +234,26 @@ def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
     def noise(nodes: tuple[str, ...]) -> float | None:
         return None if "node0" in nodes else float("node3" in nodes)
 
-    assert [group.nodes for group in rank_nodes(_names(4), noise, lambda: True).groups] == [("node3",)]
+    assert [group.nodes for group in rank_nodes(_names(4), noise, lambda: True)[0]] == [("node3",)]
+
+
+_PLAN = LatencyPlan(max_s=20.0)
+
+
+def test_too_few_rounds_ask_for_more_time_than_there_was() -> None:
+    """Six times what was spent; never the time that was given already."""
+    few = replace(LATENCY, reasons=("too few rounds: 3 in the time allowed, and 95 % confidence needs 6",))
+    (hint,) = timing_hints(few, _PLAN)
+    assert hint.paste == "--quant-max-time=120"
+
+
+def test_other_reasons_ask_for_a_quiet_machine() -> None:
+    """The reason is said as it was found."""
+    (hint,) = timing_hints(replace(LATENCY, reasons=("the null is off: 1.2 times",)), _PLAN)
+    assert (hint.paste, hint.text) == ("", "measure on a quiet machine: the null is off: 1.2 times")
+
+
+def test_figures_that_can_be_trusted_need_no_advice() -> None:
+    """Nor does latency that was not measured."""
+    assert timing_hints(LATENCY, _PLAN) == ()
+    assert timing_hints(None, None) == ()

@@ -1,4 +1,4 @@
-"""Hints about a broken limit from trials of remedies, while the engines of the check are open."""
+"""Trials of remedies for a broken limit: other engines of the same check are built, run and judged."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_quant.backends.offer import Remedy, with_all_samples, without
-from pytest_quant.diagnose.advise import Budget, advise
 from pytest_quant.diagnose.effect import TrialResult, broken
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure.batching import OpenEngine
-from pytest_quant.measure.bench import Bench, Measurement
+from pytest_quant.measure.bench import Bench
 from pytest_quant.measure.build import Tools, build_apart
-from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
-from pytest_quant.spec import EngineSpec, LatencyPlan
+from pytest_quant.result import Measured, Verdict
+from pytest_quant.spec import EngineSpec
 
 _FEW = 64
 _FEW_CALIBRATION = 16
@@ -34,7 +33,7 @@ Judge = Callable[[Measured], Sequence[Verdict]]
 
 
 class EngineTrials:
-    """The trials of one check, see `pytest_quant.diagnose.Trials`; the engine of a trial is closed after it.
+    """The trials of one check; the engine of a trial is closed after it.
 
     Parameters
     ----------
@@ -43,16 +42,15 @@ class EngineTrials:
     judge : judges the limits of the check; a trial keeps the candidate's latency.
     tools : the cache, and the messages to the user.
     seconds : time budget, which determines the number of samples that trials are judged on.
+
+    Attributes
+    ----------
+    spec : of the candidate.
+    samples : description of the samples that `before` and `judged` refer to, ``64 of 1797 samples``.
+    before : the candidate's verdicts on these samples.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        measured: Measured,
-        judge: Judge,
-        tools: Tools,
-        seconds: float,
-    ) -> None:
+    def __init__(self, bench: Bench, measured: Measured, judge: Judge, tools: Tools, seconds: float) -> None:
         whole = bench.data
         self.spec = bench.candidate.spec
         self._candidate = bench.candidate
@@ -71,7 +69,7 @@ class EngineTrials:
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
-        """Return the remedies to try: no ``exclude`` for coverage, all calibration samples, and the backend's own."""
+        """Return the remedies: no ``exclude`` for coverage, all calibration samples, and the backend's, best first."""
         backend, spec, data = self._candidate.built.backend, self.spec, self._data
         remedies: list[Remedy] = []
         if spec.exclude and "min_coverage" in broken(self.before.verdicts):
@@ -83,12 +81,12 @@ class EngineTrials:
         return [remedy for remedy in remedies if self._offered(remedy.spec)]
 
     def nodes(self) -> tuple[str, ...]:
-        """Return the nodes that the backend quantizes, none where it does not support ``exclude``."""
+        """Return the nodes that the candidate quantizes, in the graph's order; none without ``exclude``."""
         names = self._candidate.built.backend.quantized_nodes(self.spec)
         return names if names and self._offered(without(self.spec, names[:1]).spec) else ()
 
     def noise(self, spec: EngineSpec) -> float | None:
-        """Build `spec` and compare it on a few samples.
+        """Build `spec`, and return noise / signal in power on a few samples; ``None`` when it cannot be built.
 
         Where excluded nodes need other ranges, few calibration samples are used, since this only ranks nodes.
         """
@@ -102,7 +100,7 @@ class EngineTrials:
             return None
 
     def judged(self, spec: EngineSpec) -> TrialResult:
-        """Build `spec`, compare it on `samples`, read its coverage, and judge its limits."""
+        """Judge `spec` on `samples`. Raises `QuantError` where it cannot be built or run."""
         return self._tried(spec, self._judged)
 
     def _noise(self, side: OpenEngine) -> float:
@@ -137,60 +135,3 @@ class EngineTrials:
             engine = built.open(tools.steps.watch)
             opened.callback(engine.close)
             return find(replace(ours, built=built, engine=engine))
-
-
-_LONGER = 6
-_TOO_SHORT = "too few rounds"
-
-
-def timing_hints(latency: LatencyResult | None, plan: LatencyPlan | None) -> tuple[Hint, ...]:
-    """Return one hint for each reason why the numbers of `latency` cannot be trusted."""
-    if latency is None or plan is None:
-        return ()
-    return tuple(
-        Hint(reason, f"--quant-max-time={_LONGER * plan.max_s:g}")
-        if reason.startswith(_TOO_SHORT)
-        else Hint(f"measure on a quiet machine: {reason}")
-        for reason in latency.reasons
-    )
-
-
-def find_hints(
-    measurement: Measurement, verdicts: Sequence[Verdict], judge: Judge, seconds: float, tools: Tools
-) -> tuple[Hint, ...]:
-    """Return hints about broken limits, the best first.
-
-    Remedies are tried unless an engine is nondeterministic, which would make the results of trials meaningless.
-
-    Parameters
-    ----------
-    measurement : of the check, with open engines.
-    verdicts : of all its limits.
-    judge : judges the limits on a trial's figures.
-    seconds : approximate budget for trials; 0 for none.
-    tools : the cache, and the messages to the user.
-    """
-    on_timing = timing_hints(measurement.latency, measurement.check.latency) if _latency_limit_not_met(verdicts) else ()
-    bench = measurement.bench
-    if bench is None or seconds == 0.0 or measurement.accuracy_again is not None or not broken(verdicts):
-        return on_timing
-    built = bench.candidate.built
-    budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
-    doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
-    with ExitStack() as stack:
-        stack.enter_context(tools.steps.show(doing))
-        times = measurement.check.latency is not None
-        devices = built.backend.device, bench.reference.built.backend.device
-        stack.enter_context(tools.locks.shared(*devices, waits=times))
-        try:
-            trials = EngineTrials(bench, measurement, judge, tools, seconds)
-            return (*advise(trials, budget), *on_timing)
-        except Exception as error:
-            # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.
-            return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *on_timing)
-
-
-def _latency_limit_not_met(verdicts: Sequence[Verdict]) -> bool:
-    """Whether a limit on latency was not met."""
-    on_latency = ("max_latency_ms", "min_speedup", "max_slowdown", "max_p50_increase")
-    return any(verdict.status is not Status.PASS and verdict.limit.startswith(on_latency) for verdict in verdicts)
