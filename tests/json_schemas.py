@@ -17,9 +17,9 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest_quant
-from pytest_quant.record import LatencyFigures, Record, Run
+from pytest_quant.record import Record, Run
 from pytest_quant.report.comparison_document import ComparisonDocument
-from pytest_quant.result import AccuracyResult, Coverage, OpCoverage, OutputError, Resources, Verdict
+from pytest_quant.result import AccuracyResult, Coverage, LatencyFigures, OpCoverage, OutputError, Resources, Verdict
 
 PACKAGE = Path(pytest_quant.__file__).parent
 

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 from pytest_quant.history.connect import open_engine, outside, reading, storage_errors, writing
 from pytest_quant.history.rows import pack, unpack
 from pytest_quant.history.schema import RECORDS, RUNS
-from pytest_quant.record import LatencyFigures, Record
+from pytest_quant.record import Record
+from pytest_quant.result import LatencyFigures
 
 
 @dataclass(frozen=True, slots=True)

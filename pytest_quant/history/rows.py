@@ -12,18 +12,8 @@ from typing import TypeVar
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import inflate, parse_json
-from pytest_quant.record import (
-    Encoded,
-    Json,
-    LatencyFigures,
-    Record,
-    Run,
-    encoded,
-    from_json,
-    run_of,
-    run_to_json,
-)
-from pytest_quant.result import LatencyResult
+from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json
+from pytest_quant.result import LatencyFigures, LatencyResult
 
 T = TypeVar("T")
 

@@ -13,9 +13,8 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.files import parse_json
 from pytest_quant.history import open_store, require_libraries
 from pytest_quant.history.rows import StoredCheck, in_utc, machine_of, searchable
-from pytest_quant.record import LatencyFigures
 from pytest_quant.record.codec import decode, plain
-from pytest_quant.result import SelfTest
+from pytest_quant.result import LatencyFigures, SelfTest
 from pytest_quant.spec import UNMEASURED, Spread
 from pytest_quant.stats.draws import Draw, draw_of, session_spread
 

@@ -278,7 +278,7 @@ def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
         return result.half_width_pct <= max(100.0 * plan.precision, _HARDLY * sessions_pct)
     if plan.min_speedup is not None and result.speedup_ci.low < plan.min_speedup <= result.speedup_ci.high:
         return False
-    bounds = {percentile: (low, high) for percentile, low, high in result.percentile_bounds_ms}
+    bounds = {bound.percentile: (bound.low_ms, bound.high_ms) for bound in result.percentile_bounds}
     for percentile, allowed in plan.max_latency_ms:
         low, high = bounds[percentile]
         waits = percentile != 50.0 and len(result.candidate.runs_ns) < rounds_of_tails(plan)

@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 
 from pytest_quant.measure.interleave import NS_PER_MS, Block
-from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult
+from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult, PercentileBound
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.draws import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import fewest_rounds, percentile_bounds, runs_needed
@@ -78,7 +78,7 @@ def latency_figures(
         candidate_p50_ms=statistics.median(cand_ns) / NS_PER_MS,
         candidate_p90_ms=_stated(runs_ms, 90, plan),
         candidate_p99_ms=_stated(runs_ms, 99, plan),
-        percentile_bounds_ms=tuple((percentile, *bounds[percentile]) for percentile in sorted(bounds)),
+        percentile_bounds=tuple(PercentileBound(percentile, *bounds[percentile]) for percentile in sorted(bounds)),
         speedup=speedup,
         speedup_ci=speedup_ci,
         null_ratio_ci=null_ratio_ci,
@@ -90,7 +90,7 @@ def latency_figures(
         effective_rounds=float(ratio.effective_rounds.item()),
         widened=widening(ratio, rounds, plan),
     )
-    result = replace(result, sets=tuple(sets) or (rounds,))
+    result = replace(result, rounds_by_set=tuple(sets) or (rounds,), sets=max(len(sets), 1))
     if len(sets) > 1:
         result = _over_sets(result, (ref_logs, null_logs, cand_logs), plan)
     if not by_device:
@@ -103,18 +103,18 @@ def latency_figures(
 
 def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan) -> LatencyResult:
     """Return the figures that several sets of sessions give together in place of those of their rounds."""
-    sets = session_sets(*logs, result.sets)
+    sets = session_sets(*logs, result.rounds_by_set)
     # As many looks at sets as at launches, at the level that makes them err together as one look would.
     confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE
     *over, session_sd = judge_sets(sets, plan.sessions, confidence)
     log_ratio, _, log_ns = (estimate.value for estimate in over)
     span, of_null, p50 = (Interval(math.exp(estimate.low), math.exp(estimate.high)) for estimate in over)
-    speedup, of_p50 = math.exp(log_ratio), (50.0, p50.low / NS_PER_MS, p50.high / NS_PER_MS)
+    speedup, of_p50 = math.exp(log_ratio), PercentileBound(50.0, p50.low / NS_PER_MS, p50.high / NS_PER_MS)
     return replace(
         result,
         candidate_p50_ms=math.exp(log_ns) / NS_PER_MS,
         reference_p50_ms=math.exp(log_ratio + log_ns) / NS_PER_MS,
-        percentile_bounds_ms=tuple(of_p50 if bound[0] == of_p50[0] else bound for bound in result.percentile_bounds_ms),
+        percentile_bounds=tuple(of_p50 if bound.percentile == 50.0 else bound for bound in result.percentile_bounds),
         speedup=speedup,
         speedup_ci=span,
         null_ratio_ci=of_null,

@@ -77,11 +77,11 @@ def _twice_as_wide(latency: LatencyResult) -> LatencyResult:
     """Return a latency whose intervals reach twice as far, in logarithms: a FAIL that does not stand there is close."""
     value, span = latency.speedup, latency.speedup_ci
     bounds = tuple(
-        (percentile, None if low is None or high is None else low * low / high, high)
-        for percentile, low, high in latency.percentile_bounds_ms
+        replace(bound, low_ms=bound.low_ms**2 / bound.high_ms if bound.low_ms and bound.high_ms else None)
+        for bound in latency.percentile_bounds
     )
     wide = Interval(span.low * span.low / value, span.high * span.high / value)
-    return replace(latency, speedup_ci=wide, percentile_bounds_ms=bounds)
+    return replace(latency, speedup_ci=wide, percentile_bounds=bounds)
 
 
 def time_check(
@@ -280,7 +280,7 @@ def _sets(latency: LatencyResult) -> list[SessionSet]:
     reference, null, candidate = (
         np.log(side.medians_ns[: latency.rounds]) for side in (latency.reference, latency.null, latency.candidate)
     )
-    return session_sets(reference, null, candidate, latency.sets or (latency.rounds,))
+    return session_sets(reference, null, candidate, latency.rounds_by_set or (latency.rounds,))
 
 
 def _session_spread(first: LatencyResult, sets: Sequence[Sequence[SessionSet]]) -> Spread:

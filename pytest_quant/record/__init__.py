@@ -13,15 +13,13 @@ schema  what changed
 
 from pytest_quant.record.build import build_record, failed_record, series_key
 from pytest_quant.record.codec import Encoded, Json, encoded, from_json, to_json
-from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
+from pytest_quant.record.record import Record
 from pytest_quant.record.run import SCHEMA, Run, run_from_json, run_of, run_to_json, start_run
 
 __all__ = [
     "SCHEMA",
     "Encoded",
     "Json",
-    "LatencyFigures",
-    "PercentileBound",
     "Record",
     "Run",
     "build_record",

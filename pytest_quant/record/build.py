@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pytest_quant.environment import isa_tier
 from pytest_quant.record.codec import Encoded, from_json, to_json
-from pytest_quant.record.record import LatencyFigures, PercentileBound, Record
+from pytest_quant.record.record import Record
 from pytest_quant.result import Blocks, Hint, LatencyResult, Measured, Status, Verdict
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def build_record(
     ------
     UsageError : a figure of a metric or backend is neither a number nor a text; the message names it.
     """
-    latency = None if measured.latency is None else _figures(measured.latency)
+    latency = None if measured.latency is None else _with_medians(measured.latency)
     unmeasured = _unmeasured(measured.check, status, measured.accuracy.metric)
     return _normal(
         replace(
@@ -118,20 +118,12 @@ def _metric_name(metric: object | None) -> str | None:
     return name if isinstance(name, str) else type(metric).__name__
 
 
-_OTHERWISE = ("percentile_bounds", "round_p50_ms", "repeat", "sets")
-"""Fields that a record has in another form than the result; all others are the same."""
-
-
-def _figures(latency: LatencyResult) -> LatencyFigures:
+def _with_medians(latency: LatencyResult) -> LatencyResult:
     engines = {"reference": latency.reference, "null": latency.null, "candidate": latency.candidate}
-    names = (field.name for field in fields(LatencyFigures) if field.name not in _OTHERWISE)
-    same: dict[str, Any] = {name: getattr(latency, name) for name in names}
-    return LatencyFigures(
-        **same,
-        percentile_bounds=tuple(PercentileBound(*bound) for bound in latency.percentile_bounds_ms),
+    return replace(
+        latency,
         round_p50_ms={name: _round_medians_ms(blocks) for name, blocks in engines.items()},
-        repeat=None if latency.repeat is None else _figures(latency.repeat),
-        sets=max(len(latency.sets), 1),
+        repeat=None if latency.repeat is None else _with_medians(latency.repeat),
     )
 
 

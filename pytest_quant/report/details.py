@@ -9,9 +9,9 @@ from functools import partial
 from itertools import chain, islice
 from typing import TypeAlias
 
-from pytest_quant.record import LatencyFigures, Record
+from pytest_quant.record import Record
 from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, points
-from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Resources
+from pytest_quant.result import AccuracyResult, Coverage, Interval, LatencyFigures, OutputError, Resources
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """Labels with their texts."""

@@ -14,10 +14,12 @@ from pytest_quant.result.latency import (
     NULL_OFF,
     Blocks,
     DeviceTimes,
+    LatencyFigures,
     LatencyResult,
     LaunchFigures,
     LaunchNoise,
     OverLaunches,
+    PercentileBound,
     WhichClock,
 )
 from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
@@ -39,6 +41,7 @@ __all__ = [
     "Hint",
     "Interval",
     "KindNoise",
+    "LatencyFigures",
     "LatencyResult",
     "LaunchFigures",
     "LaunchNoise",
@@ -49,6 +52,7 @@ __all__ = [
     "OutputFault",
     "OverLaunches",
     "Percent",
+    "PercentileBound",
     "Positive",
     "Probability",
     "Resources",

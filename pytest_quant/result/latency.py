@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pytest_quant.result.kinds import Interval
-from pytest_quant.spec import UNKNOWN, Spread
+from pytest_quant.result.kinds import Count, Interval, Positive
+from pytest_quant.spec import REFERENCE_PRECISIONS, UNKNOWN, Spread
 
 WhichClock: TypeAlias = Literal["host", "device"]
 """What runs are timed by."""
@@ -88,72 +89,130 @@ class OverLaunches:
 
 
 @dataclass(frozen=True, slots=True)
-class LatencyResult:
-    """Reference, null and candidate timed interleaved, round by round.
+class PercentileBound:
+    """An interval of one percentile of the candidate's latency, from order statistics.
 
     Attributes
     ----------
-    batch_size : samples in one run.
-    reference, null, candidate : the raw runs.
-    reference_p50_ms, candidate_p50_ms, candidate_p90_ms, candidate_p99_ms : milliseconds per run; a
-        percentile is ``None`` when there were too few runs to state it.
-    percentile_bounds_ms : ``(percentile, low, high)`` order-statistic intervals of the candidate;
-        ``low`` or ``high`` is ``None`` when there were too few runs for that side.
-    speedup, speedup_ci : reference / candidate; > 1 is faster. The interval holds over all looks at the rounds, and
-        allows for `session_sd` and for rounds that resemble each other.
-    null_ratio_ci : null / reference, of these two sessions; must enclose nearly 1.
+    percentile : which one, 0..100.
+    low_ms : lower end, milliseconds per run of one batch; ``None`` where there were too few runs for it.
+    high_ms : upper end, milliseconds per run of one batch; ``None`` where there were too few runs for it.
+    """
+
+    percentile: float
+    low_ms: float | None
+    high_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyFigures:
+    """A `LatencyResult` without its single runs.
+
+    Attributes
+    ----------
+    batch_size : samples in one run, as timed.
+    rounds : blocks of runs in which every engine was timed once.
+    reference_p50_ms : median of the reference, milliseconds per run of one batch.
+    candidate_p50_ms : median of the candidate, milliseconds per run of one batch.
+    candidate_p90_ms : 90th percentile, milliseconds per run of one batch; ``None`` when there were too few runs.
+    candidate_p99_ms : 99th percentile, milliseconds per run of one batch; ``None`` when there were too few runs.
+    speedup : reference / candidate, > 1 is faster; ``None`` where no reference was timed.
+    speedup_ci : its interval at the level `confidence`; ``None`` where no reference was timed.
+    null_ratio_ci : interval of the ratio of two sessions of the reference (A/A), which should enclose 1.
     half_width_pct : half-width of the speedup's interval in percent, the detectable effect.
+    percentile_bounds : intervals of the candidate's percentiles.
     reasons : named reasons why the numbers cannot be trusted; empty when they can.
     notes : named signs of noise that do not void the numbers.
-    spent_s : seconds that warming up and all rounds took.
+    round_p50_ms : by engine, ``reference``, ``null`` and ``candidate``: the median of each round, milliseconds
+        with four digits, at most 40 rounds.
+    repeat : the second measurement, when the first one broke a limit.
     reference_precision : of the engine that latency is compared with: ``fp32``, ``tf32``, ``fp16`` or ``bf16``.
+        Speedups against different ones are never compared.
     clock : what the runs were timed by: ``host``, or ``device`` where each engine has a clock of its own. Times by
         different clocks are never compared.
     tf32 : whether that engine's FP32 products may be rounded to TF32; ``None`` where its device has no TF32, or its
         products are not FP32.
-    repeat : the second measurement, when the first one broke a limit.
-    confidence : of the intervals, 0..1.
-    looks : at the rounds, the last one included.
-    session_sd : standard deviation between sessions that the interval of the speedup allows for, as a natural
-        logarithm: what was known of the runner, moderated by this launch's null.
-    effective_rounds : how many independent rounds tell as much as these, see `pytest_quant.stats.rounds`.
-    widened : what makes the interval of the speedup wider than its rounds alone would, one sentence.
     launches : further launches of the same check in this run, each a fresh process; this one is not among them.
-    over : what all of them say together, with this one; ``None`` without further ones.
-    sets : rounds of each set of sessions, in order; several where sessions differ by more than rounds do.
-    small_pages : engines on the processor were timed on the pages of 4 KB that the system gives.
+    confidence : level of the intervals, 0..1; ``None`` in records of versions that did not keep it.
+    looks : how often the rounds were looked at, the last time included; ``None`` in such records.
+    session_sd : standard deviation between sessions that the interval of the speedup allows for, as a natural
+        logarithm (0.01 is about 1 %); ``None`` in such records.
+    effective_rounds : how many independent rounds say as much as these; ``None`` in such records.
+    sets : how many sets of sessions were timed; `round_p50_ms` has the rounds of all of them.
+    small_pages : engines on the processor were timed on the pages of 4 KB that the system gives, and not on pages of
+        2 MB. Latencies with and without it are never compared.
+    widened : what makes the interval of the speedup wider than its rounds alone would, one sentence, or empty.
     """
 
-    batch_size: int
-    rounds: int
-    reference: Blocks = field(repr=False)
-    null: Blocks = field(repr=False)
-    candidate: Blocks = field(repr=False)
-    reference_p50_ms: float
-    candidate_p50_ms: float
+    batch_size: Positive
+    rounds: Count
+    reference_p50_ms: float | None
+    candidate_p50_ms: float | None
     candidate_p90_ms: float | None
     candidate_p99_ms: float | None
-    percentile_bounds_ms: tuple[tuple[float, float | None, float | None], ...]
+    speedup: float | None
+    speedup_ci: Interval | None
+    null_ratio_ci: Interval | None
+    half_width_pct: float | None
+    percentile_bounds: tuple[PercentileBound, ...] = ()
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    round_p50_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    repeat: LatencyFigures | None = None
+    reference_precision: Annotated[str, ("enum", REFERENCE_PRECISIONS)] = "fp32"
+    tf32: bool | None = None
+    clock: WhichClock = "host"
+    launches: tuple[LaunchFigures, ...] = ()
+    confidence: float | None = None
+    looks: Count | None = None
+    session_sd: float | None = None
+    effective_rounds: float | None = None
+    widened: str = ""
+    sets: Positive = 1
+    small_pages: bool = False
+
+    @property
+    def compared_with(self) -> str:
+        """What latency is compared with, ``fp32, TF32 off``; empty for FP32 on a device without TF32."""
+        if self.reference_precision == "fp32":
+            return "" if self.tf32 is None else "fp32, TF32 off"
+        return "fp32 with TF32" if self.tf32 else self.reference_precision
+
+    def bound_of(self, percentile: float) -> PercentileBound | None:
+        """Return the interval of one of the candidate's percentiles, 0..100; ``None`` where it was not measured."""
+        return next((bound for bound in self.percentile_bounds if bound.percentile == percentile), None)
+
+
+_RAW: Mapping[str, bool] = {"kept": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyResult(LatencyFigures):
+    """Reference, null and candidate timed interleaved, round by round: the figures, with all that they are made of.
+
+    Attributes
+    ----------
+    reference, null, candidate : the raw runs.
+    rounds_by_set : rounds of each set of sessions, in order; several where sessions differ by more than rounds do.
+    over : what all launches say together, with this one; ``None`` without further ones.
+    spent_s : seconds that warming up and all rounds took.
+    """
+
+    reference: Blocks = field(repr=False, metadata=_RAW)
+    null: Blocks = field(repr=False, metadata=_RAW)
+    candidate: Blocks = field(repr=False, metadata=_RAW)
+    reference_p50_ms: float
+    candidate_p50_ms: float
     speedup: float
     speedup_ci: Interval
     null_ratio_ci: Interval
     half_width_pct: float
-    reasons: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    spent_s: float = 0.0
-    reference_precision: str = "fp32"
-    tf32: bool | None = None
-    clock: WhichClock = "host"
     repeat: LatencyResult | None = field(default=None, repr=False)
-    launches: tuple[LaunchFigures, ...] = ()
     confidence: float = 0.95
-    looks: int = 1
     session_sd: float = 0.0
-    effective_rounds: float | None = None
-    widened: str = ""
-    over: OverLaunches | None = None
-    sets: tuple[int, ...] = ()
-    small_pages: bool = False
+    rounds_by_set: tuple[int, ...] = field(default=(), metadata=_RAW)
+    over: OverLaunches | None = field(default=None, metadata=_RAW)
+    spent_s: float = field(default=0.0, metadata=_RAW)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,11 +68,11 @@ def speedup_of(latency: LatencyResult) -> Draw:
     Where it has several sets of sessions, both sessions of the reference count, and rounds scatter around the median of
     their own set.
     """
-    several = len(latency.sets) > 1
+    several = latency.sets > 1
     sides = (latency.reference, latency.null if several else latency.reference, latency.candidate)
     times = zip(*(side.medians_ns for side in sides), strict=True)
     logs = iter([math.log(first * second) / 2.0 - math.log(candidate) for first, second, candidate in times])
-    of_sets = [list(itertools.islice(logs, rounds)) for rounds in latency.sets] or [list(logs)]
+    of_sets = [list(itertools.islice(logs, rounds)) for rounds in latency.rounds_by_set] or [list(logs)]
     middles = [statistics.median(of_set) for of_set in of_sets]
     within = [log - middle for of_set, middle in zip(of_sets, middles, strict=True) for log in of_set]
     return Draw(math.log(latency.speedup), draw_of(within).error)

@@ -73,11 +73,11 @@ def _widened(latency: LatencyResult) -> LatencyResult:
         return latency
     times, span = math.exp(apart), latency.speedup_ci
     bounds = tuple(
-        (percentile, low and low / times, high and high * times)
-        for percentile, low, high in latency.percentile_bounds_ms
+        replace(bound, low_ms=bound.low_ms and bound.low_ms / times, high_ms=bound.high_ms and bound.high_ms * times)
+        for bound in latency.percentile_bounds
     )
     wider = Interval(span.low / times, span.high * times)
-    return replace(latency, speedup_ci=wider, percentile_bounds_ms=bounds, reasons=())
+    return replace(latency, speedup_ci=wider, percentile_bounds=bounds, reasons=())
 
 
 def _confirmed(verdict: Verdict, latency: LatencyResult, percentile: float | None, allowed: float) -> Verdict:
@@ -133,8 +133,8 @@ def _p50_over(allowed: float, over: OverLaunches) -> Verdict:
 
 
 def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
-    bounds = {entry[0]: (entry[1], entry[2]) for entry in latency.percentile_bounds_ms}
-    low, high = bounds.get(percentile, (None, None))
+    bound = latency.bound_of(percentile)
+    low, high = (None, None) if bound is None else (bound.low_ms, bound.high_ms)
     observed = {
         50.0: latency.candidate_p50_ms,
         90.0: latency.candidate_p90_ms,
@@ -143,8 +143,8 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
     if high is None and not (low is not None and low > allowed):
         return not_measured(name, allowed, _too_few(percentile, latency))
     span = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-    figure, bound = f"p{percentile:g}{span} ms{_clock(latency)}", f"{written(allowed)} ms"
-    return by_interval(name, allowed, low if observed is None else observed, (low, high), figure=figure, bound=bound)
+    figure, words = f"p{percentile:g}{span} ms{_clock(latency)}", f"{written(allowed)} ms"
+    return by_interval(name, allowed, low if observed is None else observed, (low, high), figure=figure, bound=words)
 
 
 def _too_few(percentile: float, latency: LatencyResult) -> str:

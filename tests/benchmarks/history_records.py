@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from pytest_quant.history import open_store
-from pytest_quant.record import LatencyFigures, Record, Run, run_from_json, run_to_json
-from pytest_quant.result import AccuracyResult
+from pytest_quant.record import Record, Run, run_from_json, run_to_json
+from pytest_quant.result import AccuracyResult, LatencyFigures
 from tests.support.example import ROOT, copy_example, environment, run_example
 
 COMMITS, LAUNCHES, CHECKS = 2_000, 5, 20

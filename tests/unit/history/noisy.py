@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pytest_quant.record import LatencyFigures, Record, Run
-from pytest_quant.result import KindNoise, SelfTest
+from pytest_quant.record import Record, Run
+from pytest_quant.result import KindNoise, LatencyFigures, SelfTest
 from tests.unit.record.examples import RUN, a_record
 
 IDENTITY = dict(RUN.environment.identity)

@@ -11,7 +11,8 @@ import pytest
 
 from pytest_quant.history import open_store
 from pytest_quant.history.prune import Pruned, prune, thinned
-from pytest_quant.record import LatencyFigures, Record, Run
+from pytest_quant.record import Record, Run
+from pytest_quant.result import LatencyFigures
 from tests.unit.record.examples import RUN, a_record, unavailable
 
 

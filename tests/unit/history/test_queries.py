@@ -13,6 +13,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.history import CheckSummary, SeriesSummary, identity_of, open_store, version_of
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
+from pytest_quant.result import PercentileBound
 from tests.unit.record.examples import ACCURACY, LATENCY, RUN, a_check, a_pass, a_record, unavailable
 
 _SERIES = a_record().series
@@ -176,7 +177,7 @@ def test_an_interval_that_was_not_found_is_none(history_url: str) -> None:
     store = open_store(history_url)
     bounds = (((99.0, 0.2, 0.3),), ((50.0, 0.2, None), (99.0, 0.2, 0.3)))
     for number, percentiles in enumerate(bounds):
-        latency = replace(LATENCY, percentile_bounds_ms=percentiles)
+        latency = replace(LATENCY, percentile_bounds=tuple(PercentileBound(*bound) for bound in percentiles))
         record = a_record(latency=latency, accuracy=replace(ACCURACY, drop_ci=None))
         store.append(replace(RUN, id=str(number)), [record])
     found = [(point.p50_low_ms, point.p50_high_ms, point.drop_low, point.drop_high) for point in store.points(_SERIES)]

@@ -171,7 +171,7 @@ def test_a_limit_on_p99_gets_the_rounds_it_needs() -> None:
     plan = LatencyPlan(min_speedup=1.1, max_latency_ms=((99.0, 1.2),))
     found = timed(1.0, 1.0, plan)
     assert len(found.candidate.runs_ns) == runs_needed(99.0, beyond=1) == 473
-    assert {one: high for one, _, high in found.percentile_bounds_ms}[99.0] == pytest.approx(1.0)
+    assert {bound.percentile: bound.high_ms for bound in found.percentile_bounds}[99.0] == pytest.approx(1.0)
     assert (found.rounds, found.looks) == (40, 5)
 
 
@@ -179,7 +179,7 @@ def test_a_limit_on_p99_that_its_time_cannot_tell() -> None:
     """Runs of 20 ms: 299 rounds of three engines take 36 s, so that blocks stay long and nothing is said of p99."""
     plan = LatencyPlan(max_latency_ms=((99.0, 30.0),))
     found = timed(20.0, 20.0, plan)
-    assert {one: high for one, _, high in found.percentile_bounds_ms}[99.0] is None
+    assert {bound.percentile: bound.high_ms for bound in found.percentile_bounds}[99.0] is None
     (verdict,) = latency_verdicts(Limits(max_latency_ms=((99.0, 30.0),)), found)
     assert verdict.status is Status.INCONCLUSIVE
     assert "p99 takes 299 rounds to bound" in verdict.reason

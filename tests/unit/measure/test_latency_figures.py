@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import fields, replace
+from dataclasses import astuple, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from pytest_quant.measure.latency_figures import (
     read_machine,
     widening,
 )
-from pytest_quant.result import Blocks, Interval, LatencyResult
+from pytest_quant.result import Blocks, Interval, LatencyResult, PercentileBound
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.ratio import Estimate, percentile_bounds, runs_needed
 from pytest_quant.stats.rounds import JudgedRounds, Looks, judge_ratio, judge_rounds
@@ -84,9 +84,12 @@ def test_every_figure_of_a_latency() -> None:
         candidate_p50_ms=statistics.median(cand_ns) / 1e6,
         candidate_p90_ms=float(np.percentile(runs_ms, 90)),
         candidate_p99_ms=float(np.percentile(runs_ms, 99)),
-        percentile_bounds_ms=(
-            (50.0, p50.low / 1e6, p50.high / 1e6),
-            *((one, *percentile_bounds(runs_ms, one, confidence=0.9, clusters=12)) for one in (90.0, 95.0, 99.0)),
+        percentile_bounds=(
+            PercentileBound(50.0, p50.low / 1e6, p50.high / 1e6),
+            *(
+                PercentileBound(each, *percentile_bounds(runs_ms, each, confidence=0.9, clusters=12))
+                for each in (90.0, 95.0, 99.0)
+            ),
         ),
         speedup=speedup.value,
         speedup_ci=Interval(speedup.low, speedup.high),
@@ -97,15 +100,16 @@ def test_every_figure_of_a_latency() -> None:
         session_sd=float(ratio.session_sd.item()),
         effective_rounds=float(ratio.effective_rounds.item()),
         widened=widening(ratio, 12, PLAN),
-        sets=(12,),
+        rounds_by_set=(12,),
     )
     for field in fields(LatencyResult):
         value = getattr(expected, field.name)
-        numeric = isinstance(value, (int, float)) or field.name == "percentile_bounds_ms"
-        if field.name == "percentile_bounds_ms":
-            assert [list(one) for one in found.percentile_bounds_ms] == [pytest.approx(list(one)) for one in value]
+        if field.name == "percentile_bounds":
+            bounds = [astuple(bound) for bound in found.percentile_bounds]
+            assert bounds == [pytest.approx(astuple(bound)) for bound in value]
         else:
-            assert getattr(found, field.name) == (pytest.approx(value) if numeric else value), field.name
+            expected_value = pytest.approx(value) if isinstance(value, (int, float)) else value
+            assert getattr(found, field.name) == expected_value, field.name
 
 
 def test_reasons_stand_beside_the_figures() -> None:
@@ -142,7 +146,7 @@ FOUND = replace(
     latency_figures(blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3), PLAN),
     speedup_ci=Interval(1.5, 2.5),
     half_width_pct=2.0,
-    percentile_bounds_ms=((50.0, 1.0, 2.0), (99.0, 3.0, None)),
+    percentile_bounds=(PercentileBound(50.0, 1.0, 2.0), PercentileBound(99.0, 3.0, None)),
 )
 
 

@@ -67,14 +67,14 @@ def statuses(slower: float, session_sd: float, weights: int, launches: int = 60)
 def test_engines_whose_sessions_are_alike_are_timed_in_one_set() -> None:
     """A convolution pays nothing for the noise of others."""
     found, opened = timed(1.0, 0.002, 1)
-    assert (opened, found.sets) == (1, (found.rounds,))
+    assert (opened, found.rounds_by_set) == (1, (found.rounds,))
 
 
 def test_engines_that_wait_for_their_weights_are_timed_in_three_sets_at_least() -> None:
     """25 MB in a millisecond: a null that is near 1 by luck tells nothing about the next pair of sessions."""
     found, opened = timed(1.0, 0.001, 1, weights=25 * MB)
-    assert opened == len(found.sets) >= 3
-    assert found.rounds == sum(found.sets) == len(found.candidate.runs_ns)
+    assert opened == len(found.rounds_by_set) >= 3
+    assert found.rounds == sum(found.rounds_by_set) == len(found.candidate.runs_ns)
     assert found.speedup_ci.low < found.speedup < found.speedup_ci.high
     assert f"{opened} sets of sessions" in found.widened
 
@@ -97,7 +97,7 @@ def test_a_null_that_is_off_in_every_set_speaks_against_the_numbers() -> None:
     reopening = Reopening(calls, OPENING_S, 25 * MB)
     plan = replace(PLAN, sessions=Spread(0.03, UNMEASURED.freedom))
     found = measure(*calls(), plan, clock=time.clock, machine=time.quiet, reopening=reopening)
-    assert len(found.sets) >= 3
+    assert len(found.rounds_by_set) >= 3
     assert [reason.partition(":")[0] for reason in found.reasons] == ["the null is off"]
 
 
@@ -157,7 +157,7 @@ def test_an_engine_that_opens_for_longer_than_the_budget_is_told_as_it_is() -> N
         machine=time.quiet,
         reopening=Reopening(never, 60.0, 25 * MB),
     )
-    assert found.sets == (found.rounds,)
+    assert found.rounds_by_set == (found.rounds,)
     assert found.rounds > PLAN.min_rounds  # the time that no other set fits into is spent on rounds
     assert found.speedup_ci.high / found.speedup_ci.low > 1.08
 
@@ -178,8 +178,8 @@ def test_intervals_enclose_the_true_ratio() -> None:
 def test_rounds_of_a_set_are_no_more_than_tell_its_sessions_apart() -> None:
     """Rounds of 2 % are known to half of the 3 % between sessions at once, those of 20 % take longer than opening."""
     steady, _ = timed(1.03, 0.03, 1, weights=25 * MB)
-    assert set(steady.sets) == {PLAN.min_rounds}
-    assert len(steady.sets) == 10
+    assert set(steady.rounds_by_set) == {PLAN.min_rounds}
+    assert len(steady.rounds_by_set) == 10
 
 
 @pytest.mark.parametrize("session_sd", [0.01, 0.03])

@@ -142,7 +142,7 @@ def test_the_second_measurement_of_a_close_failure_has_its_own_process(tmp_path:
 def test_a_limit_on_a_percentile_is_measured(time: SimulatedTime, tmp_path: Path) -> None:
     """Bounds are found of the percentiles that the check names, beside those that are always stated."""
     found = timed(Limits(max_latency_ms=((95.0, 1.5),)), Simulated(time, 2.0), Simulated(time, 1.0), tmp_path)
-    assert [percentile for percentile, _, _ in found.percentile_bounds_ms] == [50.0, 90.0, 95.0, 99.0]
+    assert [bound.percentile for bound in found.percentile_bounds] == [50.0, 90.0, 95.0, 99.0]
 
 
 def clock_notes_of(card: StubCard, stub: NvmlStub, time: SimulatedTime, folder: Path) -> list[str]:

@@ -7,14 +7,16 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from pytest_quant.record import LatencyFigures, PercentileBound, Record, Run
+from pytest_quant.record import Record, Run
 from pytest_quant.result import (
     AccuracyResult,
     ClassScore,
     Coverage,
     Environment,
+    LatencyFigures,
     OpCoverage,
     OutputError,
+    PercentileBound,
     WorstClass,
 )
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.history import StoredCheck
 from pytest_quant.printable import clean
-from pytest_quant.record import PercentileBound, Record, run_to_json
+from pytest_quant.record import Record, run_to_json
 from pytest_quant.report.page.charts import (
     FIGURES,
     accepted_in_words,
@@ -30,7 +30,7 @@ from pytest_quant.report.page.charts import (
 )
 from pytest_quant.report.page.checks import run_table
 from pytest_quant.report.page.render import UPLOT, in_script, page_html
-from pytest_quant.result import AccuracyResult, Interval, LaunchFigures, Status, Verdict
+from pytest_quant.result import AccuracyResult, Interval, LaunchFigures, PercentileBound, Status, Verdict
 from tests.support.pages import (
     HOSTILE,
     STEP,

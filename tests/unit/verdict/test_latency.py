@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.result import Blocks, Interval, LatencyResult, NoBaseline, OverLaunches, Status, Verdict
+from pytest_quant.result import (
+    Blocks,
+    Interval,
+    LatencyResult,
+    NoBaseline,
+    OverLaunches,
+    PercentileBound,
+    Status,
+    Verdict,
+)
 from pytest_quant.spec import Limits
 from pytest_quant.verdict import in_doubt
 from pytest_quant.verdict.latency import latency_verdicts
@@ -16,6 +25,10 @@ from tests.unit.record.examples import LATENCY, a_check, found
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 OFF = "the null is off: a second session of the reference took [1.048, 1.064] times as long as the first"
+
+
+def _bounds(*bounds: tuple[float, float, float | None]) -> tuple[PercentileBound, ...]:
+    return tuple(PercentileBound(*bound) for bound in bounds)
 
 
 def timed(low: float, high: float, *, reasons: tuple[str, ...] = ()) -> LatencyResult:
@@ -31,7 +44,7 @@ def timed(low: float, high: float, *, reasons: tuple[str, ...] = ()) -> LatencyR
         candidate_p50_ms=2.0,
         candidate_p90_ms=2.2,
         candidate_p99_ms=None,
-        percentile_bounds_ms=((50.0, 1.9, 2.1), (90.0, 2.1, 2.4), (99.0, 2.3, None)),
+        percentile_bounds=_bounds((50.0, 1.9, 2.1), (90.0, 2.1, 2.4), (99.0, 2.3, None)),
         speedup=(low + high) / 2,
         speedup_ci=Interval(low, high),
         null_ratio_ci=Interval(0.99, 1.01),
@@ -129,7 +142,9 @@ OF_LATENCY = [
     (Limits(max_latency_ms=((99.0, 9.0),)), None, INCONCLUSIVE, f"not measured: {TOO_FEW.format(99, 299)}"),
     (Limits(max_latency_ms=((99.5, 9.0),)), None, INCONCLUSIVE, f"not measured: {TOO_FEW.format(99.5, 598)}"),
 ]
-BOUNDED = replace(timed(1.4, 1.6), percentile_bounds_ms=(*timed(1.4, 1.6).percentile_bounds_ms, (95.0, 2.5, 2.75)))
+BOUNDED = replace(
+    timed(1.4, 1.6), percentile_bounds=(*timed(1.4, 1.6).percentile_bounds, PercentileBound(95.0, 2.5, 2.75))
+)
 
 
 def latency_limit(limits: Limits) -> tuple[str, float]:
@@ -148,11 +163,11 @@ def test_limits_on_latency(limits: Limits, observed: float | None, status: Statu
 
 def test_the_figure_of_p99_is_the_measured_one() -> None:
     """Where it was measured, and not its bound."""
-    bounds = ((50.0, 1.9, 2.1), (99.0, 2.3, 2.9))
+    bounds = _bounds((50.0, 1.9, 2.1), (99.0, 2.3, 2.9))
     verdicts = list(
         latency_verdicts(
             Limits(max_latency_ms=((99.0, 3.0),)),
-            replace(BOUNDED, candidate_p99_ms=2.5, percentile_bounds_ms=bounds),
+            replace(BOUNDED, candidate_p99_ms=2.5, percentile_bounds=bounds),
         )
     )
     assert verdicts == [Verdict("max_latency_ms[p99]", 3.0, 2.5, PASS, "p99 [2.3, 2.9] ms lies within 3.0 ms")]
@@ -201,7 +216,7 @@ def test_latency_that_is_not_to_be_judged(
 )
 def test_a_second_measurement_that_disagrees(limits: Limits, first: str, again: str) -> None:
     """Both are told."""
-    repeat = replace(timed(1.8, 2.0), percentile_bounds_ms=((50.0, 1.0, 1.25),))
+    repeat = replace(timed(1.8, 2.0), percentile_bounds=_bounds((50.0, 1.0, 1.25)))
     (verdict,) = latency_verdicts(limits, replace(BOUNDED, repeat=repeat))
     assert verdict.status is INCONCLUSIVE
     assert verdict.reason == f"{first}, but a second measurement disagrees: {again}"

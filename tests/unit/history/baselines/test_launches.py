@@ -23,8 +23,7 @@ from pytest_quant.history.baselines.launches import (
     with_launches,
 )
 from pytest_quant.history.summaries import CheckSummary
-from pytest_quant.record.record import LatencyFigures
-from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise, Status
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LatencyFigures, LaunchFigures, LaunchNoise, Status
 from tests.support.repository import make_repository, without_ci
 from tests.unit.history.in_memory import InMemory
 from tests.unit.record.examples import RUN, a_pass

@@ -12,8 +12,8 @@ import numpy as np
 
 from pytest_quant.history.compare import Comparison, Row
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.record import LatencyFigures, Record
-from pytest_quant.result import Better, Environment, Interval, Status
+from pytest_quant.record import Record
+from pytest_quant.result import Better, Environment, Interval, LatencyFigures, Status
 from tests.unit.record.examples import ACCURACY, RUN, a_record
 
 N = 400

@@ -21,8 +21,8 @@ from pytest_quant.history.compare.latency import (
 )
 from pytest_quant.history.compare.machine import launches_of, mean_change
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.record import LatencyFigures, Record
-from pytest_quant.result import Interval, Status
+from pytest_quant.record import Record
+from pytest_quant.result import Interval, LatencyFigures, Status
 from pytest_quant.stats.launches import Launch, noise_of
 from tests.unit.history.compare.launched import launch, launches, record_of, row, timed
 from tests.unit.history.compare.test_whole_rows import a_row, about
