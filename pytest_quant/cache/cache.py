@@ -46,7 +46,6 @@ LOCKS = ".locks"
 _TEMPORARY = re.compile(r"\.(?P<key>[0-9a-f]{64})\.[0-9a-f]+\.tmp")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _DAY_S = 24 * 3600.0
-_MB = 10**6
 _SILENT_S = 0.25
 _POLL_S = 0.02
 _OWN_FOLDER = 0o755
@@ -86,7 +85,6 @@ class Cache:
         self._notify = notify
         self._is_open = False
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._said_over_cap = False
 
     def obtain(self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build) -> Entry:
         """Return the entry made from `ingredients`, building it when the cache does not have it.
@@ -125,7 +123,10 @@ class Cache:
             entry = self._build(folder, slot, ingredients, build, damage)
         finally:
             lock.release()
-        self._trim()
+        try:
+            self.shrink(self._max_bytes)
+        except CacheError as error:
+            self._notify(str(error))
         return entry
 
     def _open(self) -> None:
@@ -192,20 +193,6 @@ class Cache:
             _delete(temporary)
             raise
         return Entry(kind, slot, key, folder / FILES, "built", reason, facts)
-
-    def _trim(self) -> None:
-        """Keep the cache below its cap, and say once where that is not possible."""
-        try:
-            _, stayed = self.shrink(self._max_bytes)
-        except CacheError as error:
-            self._notify(str(error))
-            return
-        if stayed and not self._said_over_cap:
-            self._said_over_cap = True
-            self._notify(
-                f"the cache {self.root} is above its cap of {self._max_bytes / _MB:.0f} MB: the {stayed} entries that "
-                "are left were used in the last 24 h"
-            )
 
     def entries(self) -> tuple[StoredEntry, ...]:
         """Return all entries, the most recently used first."""

@@ -63,7 +63,7 @@ def assemble(
     waiting: dict[object, list[tuple[int, Sample]]] = {}
     samples_waiting = bytes_waiting = 0
     for position, (inputs, label) in enumerate(samples):
-        key = tuple([row.tobytes() if name in whole else row.shape for name, row in inputs.items()])
+        key: object = tuple([row.tobytes() if name in whole else row.shape for name, row in inputs.items()])
         # Copied, because an iterable may reuse its buffer.
         sample = {name: row.copy() for name, row in inputs.items()}, deepcopy(label)
         group = waiting.setdefault(key, [])

@@ -13,7 +13,7 @@ from pytest_quant.data.labels import LabelKind
 from pytest_quant.data.layout import Layout, SampleShapes, find_shapes
 from pytest_quant.data.scan import SampleSet, digest_of, evenly_spaced, scan_samples
 from pytest_quant.data.source import DataContract
-from pytest_quant.errors import DataError, UsageError, nearest
+from pytest_quant.errors import DataError, nearest
 from pytest_quant.spec import Dataset, Model, Signature
 
 _BATCH_BYTES = 256_000_000
@@ -80,7 +80,6 @@ class Data:
         ------
         DataError : while iterating, when a sample differs from the first pass.
         """
-        _check_batch_size(batch_size)
         return self.evaluation_part.batches(batch_size, pad=pad)
 
     def calibration(self, batch_size: int, samples: int | None = None) -> Iterator[Feeds]:
@@ -94,7 +93,6 @@ class Data:
         ------
         DataError : there are no calibration samples; while iterating, when a sample differs from the first pass.
         """
-        _check_batch_size(batch_size)
         if self.calibration_part is None:
             raise DataError(
                 f"{self.name} has no calibration samples",
@@ -115,11 +113,6 @@ class Data:
     def first(self, batch_size: int) -> Feeds:
         """Return the first evaluation samples as one full batch, its last sample repeated where they are too few."""
         return next(self.batches(batch_size, pad=True)).feeds
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 1:
-        raise UsageError("a batch holds at least one sample", value=f"batch_size={batch_size}", fix="batch_size=1")
 
 
 def open_data(dataset: Dataset, signature: Signature, model: Model | None = None) -> Data:

@@ -90,13 +90,13 @@ def find_cards() -> tuple[tuple[Mapping[str, object], ...], tuple[Problem, ...]]
     cards = find_gpus()
     if not cards:
         return (), ()
-    cuda = cuda_gpus()
+    gpus, reason = cuda_gpus()
     # Those that CUDA has neither as a whole nor in parts come last.
-    whole_or_part = {gpu.card or gpu.uuid for gpu in cuda.gpus}
-    listed = [(f"cuda:{place}", gpu) for place, gpu in enumerate(cuda.gpus)]
+    whole_or_part = {gpu.card or gpu.uuid for gpu in gpus}
+    listed = [(f"cuda:{place}", gpu) for place, gpu in enumerate(gpus)]
     listed += [("", gpu) for gpu in cards if gpu.uuid not in whole_or_part]
-    problem = Problem(cuda.reason, "set CUDA_VISIBLE_DEVICES to the UUID of one")
-    return tuple({"cuda": name, **asdict(gpu)} for name, gpu in listed), (problem,) if cuda.reason else ()
+    problem = Problem(reason, "set CUDA_VISIBLE_DEVICES to the UUID of one")
+    return tuple({"cuda": name, **asdict(gpu)} for name, gpu in listed), (problem,) if reason else ()
 
 
 def runner_line(history: str) -> str:

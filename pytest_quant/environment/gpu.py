@@ -104,14 +104,6 @@ class Gpu:
     card: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CudaGpus:
-    """The devices of CUDA in its order, `gpus`; where they cannot be known, or are none, `reason` says why."""
-
-    gpus: tuple[Gpu, ...]
-    reason: str = ""
-
-
 def find_gpus() -> tuple[Gpu, ...]:
     """Return the NVIDIA cards of this machine, visible to CUDA or not; none without the driver or nvidia-ml-py."""
     return tuple(gpu for gpu in _devices() if gpu.uuid == gpu.card)
@@ -132,7 +124,7 @@ def cuda_gpu(device: str = "cuda:0") -> Gpu | None:
     number = number or "0"
     if kind != "cuda" or not number.isdecimal():
         return None
-    gpus = cuda_gpus().gpus
+    gpus = cuda_gpus()[0]
     return gpus[int(number)] if int(number) < len(gpus) else None
 
 
@@ -159,12 +151,12 @@ def opened_gpu(device: str, *, card: bool) -> Iterator[tuple[Any, Any] | None]:
         yield None if handle is None else (nvml, handle)
 
 
-def cuda_gpus() -> CudaGpus:
-    """Return the devices that CUDA has in this process, in the order of its numbers for them."""
+def cuda_gpus() -> tuple[tuple[Gpu, ...], str]:
+    """Return the devices that CUDA has in this process, in its order; and the reason where there are none."""
     return gpus_under(os.environ.get(VISIBLE_VARIABLE))
 
 
-def gpus_under(visible: str | None) -> CudaGpus:
+def gpus_under(visible: str | None) -> tuple[tuple[Gpu, ...], str]:
     """Return the devices that CUDA would have in a process with another value of ``CUDA_VISIBLE_DEVICES``.
 
     Its driver is asked, in a process of its own and once for each value, where NVML lists a card at all.
@@ -172,28 +164,32 @@ def gpus_under(visible: str | None) -> CudaGpus:
     Parameters
     ----------
     visible : the value, a UUID for one; ``None`` where the variable is not set.
+
+    Returns
+    -------
+    The devices in the order of CUDA's numbers, and the reason where there are none or they cannot be known.
     """
     if not has_nvml():
-        return CudaGpus((), "nvidia-ml-py is not installed, by which GPUs are found")
+        return (), "nvidia-ml-py is not installed, by which GPUs are found"
     here = _devices()
     if not here:
-        return CudaGpus((), "there is no NVIDIA GPU here, or its driver does not answer")
+        return (), "there is no NVIDIA GPU here, or its driver does not answer"
     uuids, error = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
     by_digits = {_digits(gpu.uuid): gpu for gpu in here}
     listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in here)
     if error or not set(uuids) <= by_digits.keys():
         why = error or "CUDA names a device that NVML does not"
-        return CudaGpus((), f"which of {listed} is cuda:0 cannot be known: {why}")
+        return (), f"which of {listed} is cuda:0 cannot be known: {why}"
     if uuids:
-        return CudaGpus(tuple(by_digits[uuid] for uuid in uuids))
+        return tuple(by_digits[uuid] for uuid in uuids), ""
     if visible is None:
-        return CudaGpus((), f"CUDA has none of {listed}; a split card needs an instance to compute on")
-    return CudaGpus((), f"{VISIBLE_VARIABLE}={visible!r} leaves none of {listed}")
+        return (), f"CUDA has none of {listed}; a split card needs an instance to compute on"
+    return (), f"{VISIBLE_VARIABLE}={visible!r} leaves none of {listed}"
 
 
 def alike_gpus() -> tuple[Gpu, ...]:
     """Return the devices of CUDA that measure the same as ``cuda:0``, which is one of them: of its name and `sm`."""
-    gpus = cuda_gpus().gpus
+    gpus = cuda_gpus()[0]
     return tuple(gpu for gpu in gpus if (gpu.name, gpu.sm) == (gpus[0].name, gpus[0].sm))
 
 
@@ -264,7 +260,7 @@ def pin_gpu(name: str) -> Gpu:
     UsageError : there is no such GPU; or CUDA is initialised here and keeps the devices that it has.
     """
     gpu = _named(name)
-    if cuda_gpus().gpus != (gpu,):
+    if cuda_gpus()[0] != (gpu,):
         if is_initialized():
             start = f"start pytest with {VISIBLE_VARIABLE}={gpu.uuid}"
             raise UsageError(
@@ -298,19 +294,19 @@ def pin_share(number: int) -> Gpu | None:
 
 
 def _named(name: str) -> Gpu:
-    here, numbered = cuda_gpus(), _NUMBERED.fullmatch(name)
+    (gpus, reason), numbered = cuda_gpus(), _NUMBERED.fullmatch(name)
     if numbered:
-        fitting = here.gpus[int(numbered[1]) :][:1]
+        fitting = gpus[int(numbered[1]) :][:1]
     else:
         # CUDA reads the UUID, or its beginning, itself; what the environment hides stays hidden.
         is_open = VISIBLE_VARIABLE not in os.environ
-        fitting = tuple(gpu for gpu in gpus_under(name).gpus if is_open or gpu in here.gpus)
+        fitting = tuple(gpu for gpu in gpus_under(name)[0] if is_open or gpu in gpus)
     if len(fitting) == 1:
         return fitting[0]
-    listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in here.gpus)
+    listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in gpus)
     raise UsageError(
         f"there is no GPU '{name}' for this run",
-        value=here.reason or f"CUDA has {len(here.gpus)} here",
+        value=reason or f"CUDA has {len(gpus)} here",
         allowed=listed or "a machine with a GPU that the environment does not hide",
         fix="write one of these UUIDs, which nvidia-smi -L shows" if listed else "run it there, or without the option",
     )

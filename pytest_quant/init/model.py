@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -75,27 +76,18 @@ def find_model(root: Path, here: Path, name: str | None, sources: str) -> ModelT
             )
         return _from_file(root, (root / files[0]).resolve())
     path = (here / name).resolve()
-    kind = _kind(path)
-    if kind == "file":
+    # Not by `Path`, which raises for a name that no file system takes.
+    if os.path.isfile(path):  # noqa: PTH113
         return _from_file(root, path)
     module = _NAMED.fullmatch(name)
     if module is None:
         raise UsageError(
-            "the model is a folder" if kind else "there is no such model",
+            "there is no such model file",
             value=name,
             allowed=f"the path of an ONNX file, or module:attribute; here are {_listed(files) or 'no ONNX files'}",
             fix="give the path of the file, relative to this folder; of a module its name, without .py",
         )
     return _from_module(root, sources, module["module"], module["attribute"])
-
-
-def _kind(path: Path) -> str:
-    """Return ``file``, ``folder``, or nothing where there is neither."""
-    try:
-        return "file" if path.is_file() else "folder" if path.is_dir() else ""
-    except OSError:
-        # A name that no file system takes.
-        return ""
 
 
 def onnx_files(root: Path) -> list[str]:

@@ -79,13 +79,14 @@ def read_ports(source: Source) -> tuple[Signature, tuple[Port, ...], Layout, Mod
     DataError : the ``batch_axes`` of the `Model` do not fit it.
     UsageError : `source` is none of the allowed types.
     """
-    model, rows = None, {}
+    model: Model | None = None
+    rows: Mapping[str, int] = {}
     if isinstance(source, Signature):
         signature = source
     else:
-        model = Model.from_onnx(source) if isinstance(source, (str, Path)) else source
-        model = getattr(getattr(model, "spec", None), "model", model)
-        if not isinstance(model, Model):
+        given = Model.from_onnx(source) if isinstance(source, (str, Path)) else source
+        model = given if isinstance(given, Model) else getattr(getattr(given, "spec", None), "model", None)
+        if model is None:
             raise UsageError(
                 "inputs are drawn for a model",
                 value=type(source).__name__,
@@ -212,7 +213,7 @@ def _elements(port: Port, samples: NDArray[Any] | None, bounds: Bounds, scale: f
         return st.text(max_size=8) if dtype.kind == "O" else st.booleans()
     is_float = dtype.kind == "f"
     limits = np.finfo(dtype) if is_float else np.iinfo(dtype)
-    low, high = limits.min.item() if is_float else limits.min, limits.max.item() if is_float else limits.max
+    low, high = np.asarray(limits.min).item(), np.asarray(limits.max).item()
     if port.name in bounds:
         first, last = bounds[port.name]
         if not low <= first <= last <= high:

@@ -31,12 +31,12 @@ def digits(uuid: str) -> str:
 
 def test_the_devices_are_those_of_the_driver() -> None:
     """In its order."""
-    here = cuda_gpus()
-    if not here.gpus:
-        pytest.skip(here.reason)
+    gpus, reason = cuda_gpus()
+    if not gpus:
+        pytest.skip(reason)
     uuids, error = ask_driver(os.environ.get(VISIBLE_VARIABLE), os.environ.get("CUDA_DEVICE_ORDER"))
     assert error == ""
-    assert tuple(digits(gpu.uuid) for gpu in here.gpus) == uuids
+    assert tuple(digits(gpu.uuid) for gpu in gpus) == uuids
 
 
 def test_a_chosen_card_is_the_only_one_of_torch() -> None:
@@ -44,10 +44,10 @@ def test_a_chosen_card_is_the_only_one_of_torch() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     if torch.version.cuda is None:
         pytest.skip("this PyTorch is a build without CUDA")
-    here = cuda_gpus()
-    if not here.gpus:
-        pytest.skip(here.reason)
-    for gpu in here.gpus:
+    gpus, reason = cuda_gpus()
+    if not gpus:
+        pytest.skip(reason)
+    for gpu in gpus:
         told = subprocess.run(
             [sys.executable, "-c", PIN, gpu.uuid], capture_output=True, text=True, check=True
         ).stdout.split()

@@ -121,21 +121,21 @@ def find_native() -> Availability:
     """Tell whether tensorrt, a GPU and a library for device memory are here. TensorRT is loaded in another process."""
     if find_spec("tensorrt") is None:
         return Availability(False, reason="tensorrt is not installed", fix=f"{_INSTALL}, {_SIMULATE}")
-    here = cuda_gpus()
-    probed = probe_native(with_device=bool(here.gpus))
+    gpus, reason = cuda_gpus()
+    probed = probe_native(with_device=bool(gpus))
     if not probed.available:
         return probed
-    if not here.gpus and not has_nvml():
-        return Availability(False, reason=here.reason, fix=f"{_INSTALL}, {_SIMULATE}")
-    if not here.gpus:
-        reason = f"{here.reason}; TensorRT {probed.version} is installed"
-        return Availability(False, reason=reason, fix=f"run it on a machine with a GPU, {_SIMULATE}")
+    if not gpus and not has_nvml():
+        return Availability(False, reason=reason, fix=f"{_INSTALL}, {_SIMULATE}")
+    if not gpus:
+        installed = f"{reason}; TensorRT {probed.version} is installed"
+        return Availability(False, reason=installed, fix=f"run it on a machine with a GPU, {_SIMULATE}")
     if not memory_libraries():
         return Availability(False, reason="neither cuda-bindings nor pycuda is installed", fix=_INSTALL_MEMORY)
     bindings = installed_version("cuda-bindings") if "pycuda" not in memory_libraries() else ""
     if refused := driver_too_old({f"cuda-bindings {bindings}": bindings}, 'pip install "cuda-bindings<13"'):
         return refused
-    gpu = here.gpus[0]
+    gpu = gpus[0]
     return Availability(True, version=probed.version, device=f"cuda:0 {gpu.name} ({gpu.sm or 'unknown'})")
 
 

@@ -140,7 +140,7 @@ def _load_tensorrt(provider: str, library: str, major: int) -> Availability | No
     fix = f'pip install "tensorrt<{major + 1}"'
     if find_spec("tensorrt") is None:
         return Availability(False, reason=f"{wants} no TensorRT is installed", fix=fix)
-    probed = probe_native(with_device=bool(cuda_gpus().gpus))
+    probed = probe_native(with_device=bool(cuda_gpus()[0]))
     if not probed.available:
         return replace(probed, reason=f"{wants} {probed.reason}")
     if probed.version.partition(".")[0] != str(major):

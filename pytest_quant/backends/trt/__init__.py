@@ -49,9 +49,9 @@ class TrtRtxBackend(Backend):
         if trouble is not None:
             return trouble
         if spec is not None and target_of(spec) is None:
-            here = cuda_gpus()
-            if not here.gpus:
-                return Availability(False, reason=f"no GPU is named to build for, and {here.reason}", fix=_TARGET_FIX)
+            gpus, reason = cuda_gpus()
+            if not gpus:
+                return Availability(False, reason=f"no GPU is named to build for, and {reason}", fix=_TARGET_FIX)
         return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")
 
     def check(self, spec: EngineSpec) -> None:

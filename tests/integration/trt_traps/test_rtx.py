@@ -17,7 +17,6 @@ from pytest_quant.backends.trt.configure import BuildRequest
 from pytest_quant.backends.trt.preflight import check_graph
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.backends.trt.run_builder import run_builder
-from pytest_quant.environment.gpu import CudaGpus
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
@@ -164,7 +163,7 @@ def test_a_target_that_it_does_not_know(tmp_path: Path) -> None:
 
 def test_without_a_target_and_a_gpu_it_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fix is the option to write; with a target it is available."""
-    monkeypatch.setattr("pytest_quant.backends.trt.cuda_gpus", lambda: CudaGpus((), "there is no NVIDIA GPU here"))
+    monkeypatch.setattr("pytest_quant.backends.trt.cuda_gpus", lambda: ((), "there is no NVIDIA GPU here"))
     named = spec_of(dense().write(tmp_path), None)
     found = RTX.availability(replace(named, options=()))
     assert not found.available

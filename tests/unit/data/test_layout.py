@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.data import Layout, find_layout
-from pytest_quant.data.layout import find_shapes
+from pytest_quant.data.layout import SampleKind, find_shapes
 from pytest_quant.spec import Signature, TensorInfo
 from tests.unit.data.samples import ONE, RAGGED, TWO, numbers, opened, streamed
 
@@ -90,5 +90,5 @@ def test_of_equally_common_shapes_the_middle_one() -> None:
 
 def test_ranks_that_differ_have_no_range() -> None:
     """A graph whose rank is free takes them; no profile can."""
-    kinds = Counter({(("x", (2,)), ("y", (3,))): 1, (("x", (2, 2)), ("y", (4,))): 1})
+    kinds: Counter[SampleKind] = Counter({(("x", (2,)), ("y", (3,))): 1, (("x", (2, 2)), ("y", (4,))): 1})
     assert list(find_shapes(kinds)) == ["y"]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_quant.data import Data
-from pytest_quant.errors import UsageError
 from pytest_quant.spec import Signature, TensorInfo
 from tests.unit.data.samples import RAGGED, TWO, Samples, all_inputs, numbers, opened, streamed
 
@@ -147,9 +146,3 @@ def test_text_is_not_cut() -> None:
     signature = Signature((TensorInfo("text", "object", (None,)),), ())
     data = streamed([np.array("ab"), np.array("abcdef")], signature=signature)
     assert next(data.batches(2)).feeds["text"].tolist() == ["ab", "abcdef"]
-
-
-def test_a_batch_of_nothing_is_refused() -> None:
-    """Size 0 would never end."""
-    with pytest.raises(UsageError, match="at least one"):
-        opened(numbers(3)).batches(0)

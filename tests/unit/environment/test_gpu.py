@@ -36,7 +36,7 @@ def environment(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def names() -> list[str]:
     """Return the UUIDs of CUDA's devices in its order."""
-    return [gpu.uuid for gpu in cuda_gpus().gpus]
+    return [gpu.uuid for gpu in cuda_gpus()[0]]
 
 
 def test_every_gpu_found_has_clocks() -> None:
@@ -44,7 +44,7 @@ def test_every_gpu_found_has_clocks() -> None:
     for gpu in find_gpus():
         assert gpu.uuid.startswith("GPU-")
         assert gpu.sm is None or gpu.sm.startswith("SM")
-    for number in range(len(cuda_gpus().gpus)):
+    for number in range(len(cuda_gpus()[0])):
         with clock_reader(f"cuda:{number}") as read:
             assert read is not None
             assert (read().sm_mhz or 0) >= 0
@@ -85,17 +85,17 @@ def test_what_the_driver_does_not_say_is_not_guessed(nvml_stub: NvmlStub) -> Non
     """The reason has the driver's error and names the cards."""
     nvml_stub.play(T4, L4, cuda=999)
     assert cuda_gpu() is None
-    assert "cuInit gave error 999" in cuda_gpus().reason
-    assert f"{CARD} (NVIDIA L4)" in cuda_gpus().reason
+    assert "cuInit gave error 999" in cuda_gpus()[1]
+    assert f"{CARD} (NVIDIA L4)" in cuda_gpus()[1]
 
 
 def test_a_hidden_card_is_named(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there, and the environment hides it; that is not the same as no card."""
     nvml_stub.play(L4)
     monkeypatch.setenv(VISIBLE_VARIABLE, "")
-    assert cuda_gpus().reason == f"CUDA_VISIBLE_DEVICES='' leaves none of {CARD} (NVIDIA L4)"
+    assert cuda_gpus()[1] == f"CUDA_VISIBLE_DEVICES='' leaves none of {CARD} (NVIDIA L4)"
     nvml_stub.play()
-    assert "no NVIDIA GPU here" in cuda_gpus().reason
+    assert "no NVIDIA GPU here" in cuda_gpus()[1]
 
 
 def test_an_instance_is_a_device(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_an_instance_is_a_device(nvml_stub: NvmlStub, monkeypatch: pytest.Monkey
     assert [gpu.uuid for gpu in find_gpus()] == [uuid_of(2)]
     nvml_stub.play(StubCard(mig=1))
     assert cuda_gpu() is None
-    assert "a split card needs an instance" in cuda_gpus().reason
+    assert "a split card needs an instance" in cuda_gpus()[1]
 
 
 def test_a_card_off_the_bus_is_left_out(nvml_stub: NvmlStub) -> None:

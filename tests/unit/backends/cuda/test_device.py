@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.cuda import device as find
-from pytest_quant.environment.gpu import CudaGpus, Gpu
+from pytest_quant.environment.gpu import Gpu
 from pytest_quant.errors import BackendUnavailable
 from tests.support.planted_modules import forget_modules
 
@@ -95,7 +95,7 @@ def test_a_crash_while_loading_ends_another_process(plant: Path) -> None:
 def test_it_loads_and_there_is_no_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorRT fails then, which is no fault of the installation: it is missing a device, and not broken."""
     plant.write_text(LOADS.replace("pass\n", "raise TypeError('factory function returned nullptr')\n"))
-    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((), "there is no NVIDIA GPU here"))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: ((), "there is no NVIDIA GPU here"))
     found = find.find_native()
     assert (found.available, found.broken) == (False, False)
     assert "no NVIDIA GPU here" in found.reason
@@ -105,7 +105,7 @@ def test_it_loads_and_there_is_no_gpu(plant: Path, monkeypatch: pytest.MonkeyPat
 def test_it_loads_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Version and device are told, once a library for device memory is there too."""
     plant.write_text(LOADS)
-    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: ((GPU,), ""))
     plant.with_name("pycuda.py").write_text("")
     found = find.find_native()
     assert (found.available, found.version) == (True, "10.13.0")
@@ -115,7 +115,7 @@ def test_it_loads_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_it_fails_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a device there, that is broken."""
     plant.write_text(LOADS.replace("pass\n", "raise TypeError('factory function returned nullptr')\n"))
-    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: ((GPU,), ""))
     found = find.find_native()
     assert found.broken
     assert "returned nullptr" in found.reason
@@ -136,7 +136,7 @@ class Runtime:
 def test_fake_runtime_that_is_none_is_told_with_its_log(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The binding raises the same error whatever the cause is; the cause is in the log, and no wheel is at fault."""
     plant.write_text(NO_DRIVER)
-    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: ((GPU,), ""))
     found = find.find_native()
     assert found.broken
     assert "CUDA initialization failure with error: 35" in found.reason
@@ -153,7 +153,7 @@ def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     importlib.invalidate_caches()
-    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((GPU,)))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: ((GPU,), ""))
     found = find.find_native()
     assert not found.available
     assert found.reason == "neither cuda-bindings nor pycuda is installed"
@@ -244,7 +244,7 @@ def _plant_pycuda(plant: Path) -> None:
 def test_without_nvml_no_gpu_is_found(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not said that there is none: the package that would tell is missing, and our extra brings it."""
     plant.write_text(LOADS)
-    monkeypatch.setattr(find, "cuda_gpus", lambda: CudaGpus((), "nvidia-ml-py is not installed"))
+    monkeypatch.setattr(find, "cuda_gpus", lambda: ((), "nvidia-ml-py is not installed"))
     monkeypatch.setattr(find, "has_nvml", lambda: False)
     found = find.find_native()
     assert (found.available, found.broken) == (False, False)
