@@ -18,7 +18,7 @@ from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import LaunchCount, add_launches
 from pytest_quant.record import Encoded, build_record, failed_record
-from pytest_quant.result import Baseline, Hint, LatencyResult, NoBaseline, Status, Verdict
+from pytest_quant.result import Baseline, Hint, LatencyResult, Status, Verdict
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, worst
 
@@ -63,7 +63,7 @@ class Session:
         self,
         cache: Cache,
         *,
-        baseline: Callable[[Measurement], Baseline | NoBaseline | None],
+        baseline: Callable[[Measurement], Baseline | str | None],
         steps: Steps,
         times: bool = True,
         diagnose_s: float = DIAGNOSE_S,
@@ -113,7 +113,7 @@ class Session:
         return build_record(noted, status=status, verdicts=verdicts, hints=hints)
 
     def _hints(
-        self, measurement: Measurement, verdicts: Sequence[Verdict], baseline: Baseline | NoBaseline | None
+        self, measurement: Measurement, verdicts: Sequence[Verdict], baseline: Baseline | str | None
     ) -> tuple[Hint, ...]:
         # Here, because a check that passes needs no advice.
         from pytest_quant.diagnose.advise import find_hints

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -14,9 +14,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.environment import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import missing_libraries, open_store
-from pytest_quant.history.baselines.choose import Baselines
 from pytest_quant.history.rows import way_of_timing
-from pytest_quant.history.selftests import DEFAULT, RunnerNoise, session_noise
 from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
@@ -26,27 +24,30 @@ from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, s
 from pytest_quant.plugin.collect import STATE, ItemState, backends_of, find_data, find_models, prepare, simulate_check
 from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
-from pytest_quant.plugin.settings import Settings, settings_of
+from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.figures import junit_properties
-from pytest_quant.result import Baseline, NoBaseline, Status
+from pytest_quant.result import Baseline, Status
 from pytest_quant.session import Session
-from pytest_quant.spec import Check
+from pytest_quant.spec import Check, Spread
+
+if TYPE_CHECKING:
+    from pytest_quant.history.baselines.choose import Baselines
 
 SESSION = pytest.StashKey[Session]()
+_BASELINES: pytest.StashKey[Baselines] = pytest.StashKey()
 
 
 def session_of(config: pytest.Config) -> Session:
     """Return the session of this process, created once."""
     if SESSION not in config.stash:
         settings = settings_of(config)
-        baselines = _baselines(config, settings)
         steps = Steps(open_console(config), settings.step_timeout_s)
         config.stash[SESSION] = Session(
             Cache(settings.cache, notify=steps.notify),
-            baseline=lambda measurement: _baseline(baselines, measurement),
+            baseline=lambda measurement: _baseline(config, measurement),
             steps=steps,
             times=not settings.latency_off,
             diagnose_s=settings.diagnose_s,
@@ -56,27 +57,24 @@ def session_of(config: pytest.Config) -> Session:
     return config.stash[SESSION]
 
 
-def _baseline(baselines: Baselines, measurement: Measurement) -> Baseline | NoBaseline | None:
-    """Return the baseline of a measurement, ``None`` where no limit needs it."""
+def _baseline(config: pytest.Config, measurement: Measurement) -> Baseline | str | None:
+    """Return the baseline of a measurement, or why there is none; ``None`` where no limit needs it."""
     check = measurement.check
     if not check.limits.on_history:
         return None
-    return baselines.find(
+    # Here, because other checks need no baselines.
+    from pytest_quant.history.baselines.choose import Baselines
+
+    if _BASELINES not in config.stash:
+        place, today = settings_of(config).history, datetime.now(UTC).date()
+        opening = None if place is None else lambda: open_store(place)
+        config.stash[_BASELINES] = Baselines(config.rootpath, opening, fingerprint().identity, today)
+    return config.stash[_BASELINES].find(
         series_key(check, measurement.accuracy.metric),
         measurement.digests.get("data"),
         way=way_of_timing(measurement.latency),
         started_at=datetime.now(UTC).isoformat(),
         on_latency=check.limits.on_earlier_latency,
-    )
-
-
-def _baselines(config: pytest.Config, settings: Settings) -> Baselines:
-    place = settings.history
-    return Baselines(
-        config.rootpath,
-        None if place is None else lambda: open_store(place),
-        fingerprint().identity,
-        datetime.now(UTC).date(),
     )
 
 
@@ -202,14 +200,14 @@ def _with_inputs(request: pytest.FixtureRequest, state: ItemState) -> Check:
     check = fill_in(state.check, model, quantized, dataset)
     if check.latency is None:
         return check
-    noise = _noise_of_runner(request.config, get_backend(check.candidate.backend).device)
-    return replace(check, latency=replace(check.latency, sessions=noise.sessions))
+    sessions = _noise_of_runner(request.config, get_backend(check.candidate.backend).device)
+    return replace(check, latency=replace(check.latency, sessions=sessions))
 
 
-_NOISE = pytest.StashKey[dict[str, RunnerNoise]]()
+_NOISE = pytest.StashKey[dict[str, Spread]]()
 
 
-def _noise_of_runner(config: pytest.Config, device: str) -> RunnerNoise:
+def _noise_of_runner(config: pytest.Config, device: str) -> Spread:
     """Return the noise between sessions on `device`, ``cpu`` or ``cuda:0``.
 
     It is the default where nothing is known, or the history is off. A history that cannot be read is shown to the user,
@@ -221,17 +219,20 @@ def _noise_of_runner(config: pytest.Config, device: str) -> RunnerNoise:
     return by_device[device]
 
 
-def _read_noise(config: pytest.Config, device: str) -> RunnerNoise:
+def _read_noise(config: pytest.Config, device: str) -> Spread:
+    # Here, because a check without latency does not need it.
+    from pytest_quant.history.selftests import DEFAULT, session_noise
+
     place = settings_of(config).history
     # Without libraries there is no history, which the end of the run says.
     if place is None or missing_libraries():
-        return DEFAULT
+        return DEFAULT.sessions
     try:
-        return session_noise(place, fingerprint().identity, device)
+        return session_noise(place, fingerprint().identity, device).sessions
     except HistoryError as error:
         why = f"{error.what}: {error.value}" if error.value else error.what
         Steps(open_console(config)).notify(f"the noise of this runner is taken to be {DEFAULT.source}: {why}")
-        return DEFAULT
+        return DEFAULT.sessions
 
 
 def _set_record(item: pytest.Item, state: ItemState, record: Encoded) -> None:

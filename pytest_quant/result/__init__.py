@@ -24,7 +24,7 @@ from pytest_quant.result.latency import (
 )
 from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
 from pytest_quant.result.selftest import KindNoise, SelfTest
-from pytest_quant.result.verdict import Baseline, Hint, Measured, NoBaseline, Verdict
+from pytest_quant.result.verdict import Baseline, Hint, Measured, Verdict
 
 __all__ = [
     "NOTHING_KNOWN",
@@ -46,7 +46,6 @@ __all__ = [
     "LaunchFigures",
     "LaunchNoise",
     "Measured",
-    "NoBaseline",
     "OpCoverage",
     "OutputError",
     "OutputFault",

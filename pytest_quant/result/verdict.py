@@ -42,13 +42,6 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class NoBaseline:
-    """There is nothing to compare with; `why` is the end of a sentence."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """One limit, judged.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, NoBaseline, Status, Verdict
+from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import Check
 from pytest_quant.stats.draws import LOOKS
 from pytest_quant.verdict.accuracy import (
@@ -22,7 +22,7 @@ from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 __all__ = ["breaks_latency", "in_doubt", "judge", "reference_doubts", "worst"]
 
 
-def judge(measured: Measured, baseline: Baseline | NoBaseline | None = None) -> tuple[Verdict, ...]:
+def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[Verdict, ...]:
     """Return one verdict for each limit that the check sets, in the order of the mark's table."""
     check, again = measured.check, measured.accuracy_again
     limits, latency = check.limits, measured.latency
@@ -50,7 +50,7 @@ _AGAINST_EARLIER = ("max_slowdown", "max_p50_increase")
 """Limits on figures that every launch gives; launches of today need not narrow the interval of the second pair."""
 
 
-def in_doubt(measured: Measured, baseline: Baseline | NoBaseline | None) -> bool:
+def in_doubt(measured: Measured, baseline: Baseline | str | None) -> bool:
     """Return whether more launches could decide a limit of `measured` that is undecided."""
     latency = measured.latency
 

@@ -15,9 +15,7 @@ from pytest_quant.result import (
     AccuracyResult,
     Baseline,
     LatencyResult,
-    LaunchFigures,
     LaunchNoise,
-    NoBaseline,
     Status,
     Verdict,
 )
@@ -35,7 +33,7 @@ from pytest_quant.verdict.rules import by_interval, by_value, not_measured, writ
 
 
 def baseline_verdicts(
-    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None
+    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | str | None
 ) -> Iterator[Verdict]:
     """Yield the verdicts on `max_slowdown`, `max_p50_increase` and `max_drop_increase`, where the check sets them.
 
@@ -44,7 +42,7 @@ def baseline_verdicts(
     limits : those of the check.
     accuracy : drop of this run, in the metric's unit.
     latency : the launch, or launches, of this run; ``None`` when latency was not measured.
-    baseline : the accepted record, or why there is none; ``None`` when no record of the series was accepted.
+    baseline : the baseline, or why there is none as the end of a sentence; ``None`` for none accepted.
     """
     note = baseline.note if isinstance(baseline, Baseline) else ""
     for verdict in _judged(limits, accuracy, latency, baseline):
@@ -52,7 +50,7 @@ def baseline_verdicts(
 
 
 def _judged(
-    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None
+    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | str | None
 ) -> Iterator[Verdict]:
     if limits.max_slowdown is not None:
         verdict = _latency("max_slowdown", limits.max_slowdown, latency, baseline)
@@ -75,27 +73,25 @@ def launches_tell(limit: str, latency: LatencyResult, baseline: Baseline, more: 
     baseline : that it is judged against.
     more : how many more launches.
     """
-    sides = _slowdown(latency, baseline) if limit == "max_slowdown" else _p50(latency, baseline)
+    sides = _sides(limit, latency, baseline)
     return sides is not None and launches_narrow(sides.base, sides.head, sides.noise, more)
 
 
-def _no_baseline(limit: str, allowed: float, baseline: NoBaseline | None) -> Verdict:
-    why = "no record of this series was accepted" if baseline is None else baseline.why
+def _no_baseline(limit: str, allowed: float, baseline: str | None) -> Verdict:
+    why = "no record of this series was accepted" if baseline is None else baseline
     how = "accept a record: pytest-quant accept"
     return Verdict(limit, allowed, None, Status.NO_BASELINE, f"{why}; {how}")
 
 
-def _latency(
-    limit: str, allowed: float, latency: LatencyResult | None, baseline: Baseline | NoBaseline | None
-) -> Verdict:
+def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline: Baseline | str | None) -> Verdict:
     if latency is None:
         return not_measured(limit, allowed, "latency measurement is off")
     if not isinstance(baseline, Baseline):
         return _no_baseline(limit, allowed, baseline)
-    sides = _slowdown(latency, baseline) if limit == "max_slowdown" else _p50(latency, baseline)
+    sides = _sides(limit, latency, baseline)
     if sides is None or not baseline.same_identity:
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
-        return _no_baseline(limit, allowed, NoBaseline(why))
+        return _no_baseline(limit, allowed, why)
     apart = beside_null(latency)
     change = sides.difference
     observed, ends = _percent(change.value), (_percent(change.low), _percent(change.high))
@@ -138,44 +134,35 @@ class _Sides:
         return self.words.format(f"{value:.2f} % [{low:.2f}, {high:.2f}]")
 
 
-def _slowdown(latency: LatencyResult, baseline: Baseline) -> _Sides | None:
-    """Return the loss of speedup. Each launch is divided by its own reference, which cancels the machine's state."""
-    return _sides(baseline.launches, latency, baseline, baseline.speedup_noise, "speedup")
+def _sides(limit: str, latency: LatencyResult, baseline: Baseline) -> _Sides | None:
+    """Return the launches of both sides that a limit compares; ``None`` where one has none.
 
-
-def _p50(latency: LatencyResult, baseline: Baseline) -> _Sides | None:
-    """Return the increase of the candidate's own time, which a reference that slows down as well does not hide."""
-    return _sides(baseline.p50_launches, latency, baseline, baseline.p50_noise, "candidate_p50_ms")
-
-
-def _sides(
-    before: Sequence[LaunchFigures], latency: LatencyResult, baseline: Baseline, noise: LaunchNoise, figure: str
-) -> _Sides | None:
+    For `max_slowdown` each launch is divided by its own reference, which cancels the machine's state; the candidate's
+    own time, for `max_p50_increase`, also rises where a reference slows down as well.
+    """
+    is_ratio = limit == "max_slowdown"
+    before = baseline.launches if is_ratio else baseline.p50_launches
+    noise = baseline.speedup_noise if is_ratio else baseline.p50_noise
     now = (launch_of(latency, baseline.now), *latency.launches)
     days = days_of(launch.started_at for launch in (*before, *now))
     base, head = (
         tuple(
-            Launch(
-                -math.log(value) if figure == "speedup" else math.log(value),
-                days[launch.started_at],
-                launch.error or 0.0,
-            )
+            Launch(-math.log(value) if is_ratio else math.log(value), days[launch.started_at], launch.error or 0.0)
             for launch in side
-            for value in (getattr(launch, figure),)
-            if value
+            if (value := launch.speedup if is_ratio else launch.candidate_p50_ms)
         )
         for side in (before, now)
     )
     if not base or not head:
         return None
     old, new = (math.exp(statistics.median(launch.value for launch in side)) for side in (base, head))
-    words = "slowdown {}" if figure == "speedup" else f"p50 increase {{}} ({old:.4g} -> {new:.4g} ms)"
+    words = "slowdown {}" if is_ratio else f"p50 increase {{}} ({old:.4g} -> {new:.4g} ms)"
     return _Sides(base, head, with_launches(noise, head), words, beside_null(latency) or 0.0)
 
 
 def _with_absolute(verdict: Verdict, latency: LatencyResult, baseline: Baseline) -> Verdict:
     """Add to a verdict on the ratio alone that the candidate itself became slower, where it did."""
-    sides = _p50(latency, baseline)
+    sides = _sides("max_p50_increase", latency, baseline)
     if verdict.observed is None or sides is None or sides.difference.low <= 0.0:
         return verdict
     rose = f"the absolute time rose: {sides}, which max_p50_increase would limit"
@@ -212,12 +199,12 @@ def _percent(log_change: float) -> float:
     return 100.0 * math.expm1(log_change)
 
 
-def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | NoBaseline | None) -> Verdict:
+def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | str | None) -> Verdict:
     if accuracy.drop is None:
         return not_measured("max_drop_increase", allowed, "no metric could be computed")
     if not isinstance(baseline, Baseline):
         return _no_baseline("max_drop_increase", allowed, baseline)
     if baseline.drop is None:
         why = f"the baseline of {baseline.commit[:12]} has no drop"
-        return _no_baseline("max_drop_increase", allowed, NoBaseline(why))
+        return _no_baseline("max_drop_increase", allowed, why)
     return by_value("max_drop_increase", allowed, accuracy.drop - baseline.drop, " pp")

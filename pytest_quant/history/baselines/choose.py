@@ -22,7 +22,7 @@ from pytest_quant.history.baselines.launches import (
 )
 from pytest_quant.history.merge_base import line_below, records_of, select_base
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
-from pytest_quant.result import Baseline, LaunchFigures, NoBaseline, Status
+from pytest_quant.result import Baseline, LaunchFigures, Status
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -60,7 +60,7 @@ class Baselines:
         way: tuple[str, ...] = (),
         started_at: str = "",
         on_latency: bool = True,
-    ) -> Baseline | NoBaseline:
+    ) -> Baseline | str:
         """Return the baseline of a check, or the reason why there is none.
 
         Parameters
@@ -82,7 +82,7 @@ class Baselines:
         else:
             baseline, launches = self._accepted(entry, data, way)
             on_latency = on_latency and bool(launches)
-        if isinstance(baseline, NoBaseline) or not on_latency:
+        if isinstance(baseline, str) or not on_latency:
             return baseline
         timed = self._timed_before(series, way)
         return replace(with_launches(baseline, timed, self._shared_noise(timed), launches), now=started_at)
@@ -93,13 +93,13 @@ class Baselines:
 
     def _accepted(
         self, entry: BaselineEntry, data: str | None, way: tuple[str, ...]
-    ) -> tuple[Baseline | NoBaseline, Sequence[LaunchFigures]]:
+    ) -> tuple[Baseline | str, Sequence[LaunchFigures]]:
         """Return the baseline of an entry, and the accepted launches on this machine."""
         of_commit = f"the accepted baseline of {entry.commit[:12]}"
         if entry.expired(self._today):
-            return NoBaseline(f"{of_commit} expired on {entry.expires}"), ()
+            return f"{of_commit} expired on {entry.expires}", ()
         if entry.data is not None and data is not None and entry.data != data:
-            return NoBaseline(f"{of_commit} is for other evaluation data"), ()
+            return f"{of_commit} is for other evaluation data", ()
         here = [figures for figures in entry.latency if dict(figures.identity) == self._identity and figures.way == way]
         latency = here[-1] if here else None
         baseline = Baseline(
@@ -114,7 +114,7 @@ class Baselines:
         one = LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms)
         return baseline, latency.launches or (one,)
 
-    def _of_commits(self, series: str, data: str | None) -> Baseline | NoBaseline:
+    def _of_commits(self, series: str, data: str | None) -> Baseline | str:
         """Return the baseline of the merge base, or where that has no usable record, of the nearest commit below it."""
         base = self._merge_base
         checks = [check for check in base.checks if check.record.series == series]
@@ -124,7 +124,7 @@ class Baselines:
         try:
             below = base.recorded.launches_of(series, base.commits)
         except HistoryError as error:
-            return NoBaseline(f"{base.why}, and {error.what}")
+            return f"{base.why}, and {error.what}"
         for commit in base.reach:
             baseline = _of_launches([check for check in below if _is_of(check, commit)], data, base.why)
             if isinstance(baseline, Baseline):
@@ -212,14 +212,14 @@ def _is_of(check: StoredCheck, commit: Committed) -> bool:
     return check.run.commit == commit.id or (commit.tree is not None and check.run.tree == commit.tree)
 
 
-def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> Baseline | NoBaseline:
+def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> Baseline | str:
     """Return a baseline with the last drop of the launches, and no latency yet."""
     usable = [check for check in checks if check.record.status not in _NEVER_A_BASE]
     if not usable:
-        return NoBaseline(why)
+        return why
     comparable = [check for check in usable if data is None or check.record.digests.get("data") in (None, data)]
     if not comparable:
-        return NoBaseline(f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data")
+        return f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
     last = comparable[-1]
     return Baseline(
         commit=last.run.commit or "unknown",

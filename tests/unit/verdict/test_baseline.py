@@ -19,7 +19,6 @@ from pytest_quant.result import (
     Interval,
     LatencyResult,
     LaunchFigures,
-    NoBaseline,
     Status,
     Verdict,
 )
@@ -82,7 +81,7 @@ OF_SLOWDOWN = [
     ),
     (5, ACCEPTED, FAIL, f"{lost(1.35)} lies above 5 %"),
     (5, None, NO_BASELINE, f"no record of this series was accepted{ACCEPT}"),
-    (5, NoBaseline("it is not known"), NO_BASELINE, f"it is not known{ACCEPT}"),
+    (5, "it is not known", NO_BASELINE, f"it is not known{ACCEPT}"),
     *(
         (
             5,
@@ -96,9 +95,7 @@ OF_SLOWDOWN = [
 
 
 @pytest.mark.parametrize(("allowed", "baseline", "status", "reason"), OF_SLOWDOWN)
-def test_limits_on_the_slowdown(
-    allowed: float, baseline: Baseline | NoBaseline | None, status: Status, reason: str
-) -> None:
+def test_limits_on_the_slowdown(allowed: float, baseline: Baseline | str | None, status: Status, reason: str) -> None:
     """Student's interval of a new day against twelve, on logarithms."""
     limits = Limits(max_slowdown=allowed, max_p50_increase=1000)
     found, _ = baseline_verdicts(limits, TOP1, timed(1.2, 1.5), baseline)
@@ -228,7 +225,7 @@ OF_INCREASE = [
     (TOP1, replace(ACCEPTED, drop=-0.5), 1.0, FAIL, "1 pp is above 0.5 pp"),
     (NO_SCORE, ACCEPTED, None, INCONCLUSIVE, "not measured: no metric could be computed"),
     (TOP1, None, None, NO_BASELINE, f"no record of this series was accepted{ACCEPT}"),
-    (TOP1, NoBaseline("other data"), None, NO_BASELINE, f"other data{ACCEPT}"),
+    (TOP1, "other data", None, NO_BASELINE, f"other data{ACCEPT}"),
     (TOP1, replace(ACCEPTED, drop=None), None, NO_BASELINE, f"the baseline of cccccccccccc has no drop{ACCEPT}"),
 ]
 
@@ -236,7 +233,7 @@ OF_INCREASE = [
 @pytest.mark.parametrize(("accuracy", "baseline", "observed", "status", "reason"), OF_INCREASE)
 def test_limits_on_the_increase_of_the_drop(
     accuracy: AccuracyResult,
-    baseline: Baseline | NoBaseline | None,
+    baseline: Baseline | str | None,
     observed: float | None,
     status: Status,
     reason: str,

@@ -18,7 +18,7 @@ from pytest_quant.history.baselines.choose import Baselines
 from pytest_quant.history.baselines.file import NAME, AcceptedLatency, write_baselines
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
-from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, NoBaseline, Status
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.support.repository import ScratchRepository, make_repository, without_ci
@@ -64,15 +64,15 @@ def _check(run: Run, speedup: float = 2.0, drop: float = 0.5) -> StoredCheck:
     )
 
 
-def _of_merge_base(scratch: ScratchRepository, *checks: StoredCheck) -> Baseline | NoBaseline:
+def _of_merge_base(scratch: ScratchRepository, *checks: StoredCheck) -> Baseline | str:
     recorded = InMemory(checks)
     baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
     return baselines.find(_SERIES, "def456")
 
 
-def _why(found: Baseline | NoBaseline) -> str:
-    assert isinstance(found, NoBaseline)
-    return found.why
+def _why(found: Baseline | str) -> str:
+    assert isinstance(found, str)
+    return found
 
 
 def test_an_accepted_entry_is_the_baseline(tmp_path: Path) -> None:
