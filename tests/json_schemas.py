@@ -17,9 +17,18 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest_quant
+from pytest_quant.history.compare import CONFIDENCE, Listed, Renamed, Reversioned, Row, Side, Word
 from pytest_quant.record import Record, Run
-from pytest_quant.report.comparison_document import ComparisonDocument
-from pytest_quant.result import AccuracyResult, Coverage, LatencyFigures, OpCoverage, OutputError, Resources, Verdict
+from pytest_quant.result import (
+    AccuracyResult,
+    Count,
+    Coverage,
+    LatencyFigures,
+    OpCoverage,
+    OutputError,
+    Resources,
+    Verdict,
+)
 
 PACKAGE = Path(pytest_quant.__file__).parent
 
@@ -65,6 +74,46 @@ class RunDocument:
     schema: Literal[1]
     run: Run
     checks: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonDocument:
+    """A comparison of two commits.
+
+    Printed by pytest-quant compare --json. More fields may be added.
+
+    Attributes
+    ----------
+    schema : the version of this document; a field that is added leaves it as it is.
+    verdict : the result in one word, which fits the exit code under the options that were given.
+    exit_code : of the command: 1 for a regression, and under --strict 3 for inconclusive and 4 without a baseline.
+    alpha : probability that any row is called a change by a test where nothing changed, 0..1.
+    confidence : level of each single interval, 0..1.
+    family : number of rows that were tested together.
+    base : what is compared with.
+    head : what is compared.
+    rows : one for each series and quantity, regressions first.
+    added : series that only the head has.
+    removed : series that only the base has.
+    renamed : tests with another node id, which are compared.
+    reversioned : series with another metric, or other evaluation data, whose scores are not.
+    notes : what else the reader should know, one sentence each.
+    """
+
+    schema: Literal[1] = 1
+    verdict: Word
+    exit_code: Count
+    alpha: float
+    confidence: float = CONFIDENCE
+    family: Count
+    base: Side
+    head: Side
+    rows: tuple[Row, ...]
+    added: tuple[Listed, ...]
+    removed: tuple[Listed, ...]
+    renamed: tuple[Renamed, ...]
+    reversioned: tuple[Reversioned, ...]
+    notes: tuple[str, ...]
 
 
 DOCUMENTS: Mapping[str, type] = {"record_schema.json": RunDocument, "comparison_schema.json": ComparisonDocument}

@@ -55,7 +55,7 @@ OF_CI = {
         *("GITHUB_REPOSITORY", "GITHUB_EVENT_PATH", "GITHUB_API_URL"),
         *("CI_MERGE_REQUEST_PROJECT_ID", "CI_PROJECT_ID", "CI_API_V4_URL"),
     ),
-    "the token that posts it": (*posting.GITHUB_TOKENS, posting.GITLAB_TOKEN),
+    "the token that posts it": posting.TOKENS,
 }
 """What is read from variables that CI services set; of one service, the first one that is set counts."""
 

@@ -24,7 +24,7 @@ from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.layers import layers_text
-from pytest_quant.report.page.render import page_html
+from pytest_quant.report.page import page_html
 from pytest_quant.report.pull_request import comparison_comment, run_comment
 from pytest_quant.report.selftest import held_line, selftest_page
 from pytest_quant.report.summary import summary, table

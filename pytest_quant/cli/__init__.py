@@ -25,7 +25,9 @@ _COMMANDS = {
     "report": "Write a page about a commit for a browser.",
     "selftest": "Measure which differences in speed this machine can tell.",
 }
-"""What each command does. It is a function of its name in the module of its name."""
+"""What each command does. It is a function of its name, in the module of its name or in one of `_MODULES`."""
+
+_MODULES = {"cache": "machine", "doctor": "machine", "report": "compare", "selftest": "machine"}
 
 
 class _Commands(click.Group):
@@ -39,7 +41,8 @@ class _Commands(click.Group):
         """Return a command. Raises `UsageError`, which names the nearest, for an unknown one."""
         if cmd_name not in _COMMANDS:
             raise UsageError(f"there is no command '{cmd_name}'", allowed=nearest(cmd_name, _COMMANDS))
-        command: click.Command = getattr(import_module(f"pytest_quant.cli.{cmd_name}"), cmd_name)
+        module = _MODULES.get(cmd_name, cmd_name)
+        command: click.Command = getattr(import_module(f"pytest_quant.cli.{module}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +23,20 @@ from pytest_quant.errors import ForgeError, UsageError
 from pytest_quant.printable import HIDDEN
 
 GITHUB_API, GITLAB_API = "https://api.github.com", "https://gitlab.com/api/v4"
-GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
-GITLAB_TOKEN = "GITLAB_TOKEN"  # nosec B105 # noqa: S105 - the name of a variable
+_ON_GITHUB = {
+    "token": ("GITHUB_TOKEN", "GH_TOKEN"),
+    "api": ("GITHUB_API_URL",),
+    "repository": ("GITHUB_REPOSITORY",),
+}
+_ON_GITLAB = {
+    "token": ("GITLAB_TOKEN",),
+    "api": ("CI_API_V4_URL",),
+    "repository": ("CI_MERGE_REQUEST_PROJECT_ID", "CI_PROJECT_ID"),
+    "number": ("CI_MERGE_REQUEST_IID",),
+}
+"""Variables that say what is not given as an option; the first that is set counts."""
+
+TOKENS = (*_ON_GITHUB["token"], *_ON_GITLAB["token"])
 
 _BEGINNING = "<!-- pytest-quant "
 """Of the first line of every comment of ours, which anybody may copy."""
@@ -41,21 +53,19 @@ _ACCESS = (
     "variable GITLAB_TOKEN"
 )
 _API = "is --api right, and may this runner reach it? A proxy or the page of a login may have answered in its place"
-_ADVICE: Mapping[str, Mapping[int, str]] = {
-    "github": {
-        401: "the token is wrong or has expired: give the job GITHUB_TOKEN: ${{ github.token }} under env",
-        403: "the token may not write: give the job 'permissions: pull-requests: write'. For a pull request from a "
-        "fork it may only read, whatever the job asks for: let a second workflow, on workflow_run, post the file that "
-        "this one has uploaded, or read the summary of the step",
-        404: "no such pull request, or the token does not see the repository: look at --repository and --number",
-        410: "comments are turned off there",
-    },
-    "gitlab": {
-        401: f"the token is wrong or has expired: {_ACCESS}",
-        403: f"the token may not write here; its scope must be api: {_ACCESS}. A job of a fork does not get "
-        "variables of this project: run the pipeline of its merge request here",
-        404: "no such merge request, or the token does not see the project: look at --repository and --number",
-    },
+_GITHUB_ADVICE = {
+    401: "the token is wrong or has expired: give the job GITHUB_TOKEN: ${{ github.token }} under env",
+    403: "the token may not write: give the job 'permissions: pull-requests: write'. For a pull request from a fork it "
+    "may only read, whatever the job asks for: let a second workflow, on workflow_run, post the file that this one has "
+    "uploaded, or read the summary of the step",
+    404: "there is no such pull request, or the token does not see the repository: look at --repository and --number",
+    410: "comments are turned off there",
+}
+_GITLAB_ADVICE = {
+    401: f"the token is wrong or has expired: {_ACCESS}",
+    403: f"the token may not write here; its scope must be api: {_ACCESS}. A job of a fork does not get variables of "
+    "this project: run the pipeline of its merge request here",
+    404: "there is no such merge request, or the token does not see the project: look at --repository and --number",
 }
 
 
@@ -104,13 +114,35 @@ def comment(
       pytest-quant comment --github quant.md --repository me/models --number 12 --dry-run
     """  # noqa: D301 - click reads a backspace
     text = named(_read(file), name)
-    kind = forge or _kind_of_ci(os.environ)
-    on_github = kind == "github"
-    address, token = (_github_access if on_github else _gitlab_access)(os.environ, api)
-    where, which = _request(os.environ, repository, number, on_github=on_github)
-    said = f"{where}, {'pull' if on_github else 'merge'} request {which}"
-    with _refusals(address, token, _ADVICE[kind]):
-        request = (open_github if on_github else open_gitlab)(address, token, where, which)
+    on_github = forge == "github" if forge else _is_github(os.environ)
+    kind = "pull" if on_github else "merge"
+    variables = _ON_GITHUB if on_github else _ON_GITLAB
+    token = _first(os.environ, variables["token"])
+    address = api or _first(os.environ, variables["api"]) or (GITHUB_API if on_github else GITLAB_API)
+    where = repository or _first(os.environ, variables["repository"])
+    which = number or (number_on_github(os.environ) if on_github else _whole(_first(os.environ, variables["number"])))
+    if not token:
+        fix = (
+            "env: GITHUB_TOKEN: ${{ github.token }}" if on_github else f"{_ACCESS}; CI_JOB_TOKEN may not write comments"
+        )
+        raise UsageError("there is no token", allowed=" or ".join(variables["token"]), fix=fix)
+    if not where:
+        raise UsageError("CI does not tell the repository", fix="write --repository owner/name")
+    if which is None:
+        raise UsageError(
+            f"CI does not say that this is for a {kind} request",
+            fix=f"run it in the pipeline of a {kind} request, or write --number N",
+        )
+    # An address with a password, or a token with a line break, would come back in messages of the libraries.
+    if not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", address):
+        raise UsageError("--api is no address of an API", allowed="https://..., without a name or a password in it")
+    if not re.fullmatch(r"[\x21-\x7e]+", token):
+        raise UsageError("the token has characters that no token has", fix="set the variable anew, without blanks")
+    if on_github and not re.fullmatch(r"[\w-]+/(?!\.{1,2}$)[\w.-]+", where, re.ASCII):
+        raise UsageError("this is no repository of GitHub", value=where, allowed="owner/name")
+    said = f"{where}, {kind} request {which}"
+    with _refusals(address, token, _GITHUB_ADVICE if on_github else _GITLAB_ADVICE):
+        request = (open_github if on_github else open_gitlab)(address.rstrip("/"), token, where, which)
         own = find(request, text)
         if dry_run:
             what = "a new comment would be posted" if own is None else f"comment {own.id} would be updated"
@@ -118,6 +150,14 @@ def comment(
             return
         link = request.create(text) if own is None else request.edit(own, text)
     say(f"{said}: the comment is {'posted' if own is None else 'updated'}{f': {link}' if link else ''}")
+
+
+def _first(environ: Mapping[str, str], names: Sequence[str]) -> str:
+    return next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
 
 
 def named(text: str, name: str) -> str:
@@ -158,68 +198,11 @@ def _read(file: Path) -> str:
     return text
 
 
-def _kind_of_ci(environ: Mapping[str, str]) -> str:
-    kinds = [kind for kind, variable in (("github", "GITHUB_ACTIONS"), ("gitlab", "GITLAB_CI")) if variable in environ]
-    if len(kinds) != 1:
+def _is_github(environ: Mapping[str, str]) -> bool:
+    """Return whether this is a job of GitHub and not of GitLab. Raises `UsageError` where it is neither."""
+    if ("GITHUB_ACTIONS" in environ) == ("GITLAB_CI" in environ):
         raise UsageError("this is neither a job of GitHub nor of GitLab", fix="write --github or --gitlab")
-    return kinds[0]
-
-
-def _github_access(environ: Mapping[str, str], api: str | None) -> tuple[str, str]:
-    """Return the address of the API, and a token."""
-    token = next((environ[name].strip() for name in GITHUB_TOKENS if environ.get(name, "").strip()), "")
-    if not token:
-        raise UsageError(
-            "there is no token of GitHub",
-            allowed=" or ".join(GITHUB_TOKENS),
-            fix="env: GITHUB_TOKEN: ${{ github.token }}",
-        )
-    return _checked(api or environ.get("GITHUB_API_URL") or GITHUB_API, token)
-
-
-def _gitlab_access(environ: Mapping[str, str], api: str | None) -> tuple[str, str]:
-    """Return the address of the API, and a token."""
-    token = environ.get(GITLAB_TOKEN, "").strip()
-    if not token:
-        raise UsageError(
-            "there is no token of GitLab",
-            allowed=f"{GITLAB_TOKEN}; CI_JOB_TOKEN may neither read nor write comments",
-            fix=_ACCESS,
-        )
-    return _checked(api or environ.get("CI_API_V4_URL") or GITLAB_API, token)
-
-
-def _checked(api: str, token: str) -> tuple[str, str]:
-    # An address with a password, or a token with a line break, would come back in messages of the libraries.
-    if not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", api):
-        raise UsageError("--api is no address of an API", allowed="https://..., without a name or a password in it")
-    if not re.fullmatch(r"[\x21-\x7e]+", token):
-        raise UsageError("the token has characters that no token has", fix="set the variable anew, without blanks")
-    return api.rstrip("/"), token
-
-
-def _request(
-    environ: Mapping[str, str], repository: str | None, number: int | None, *, on_github: bool
-) -> tuple[str, int]:
-    """Return the repository and the number of the request, those of options or else those that CI tells."""
-    if on_github:
-        where = repository or environ.get("GITHUB_REPOSITORY")
-        which = number or number_on_github(environ)
-    else:
-        where = repository or environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID")
-        of_ci = environ.get("CI_MERGE_REQUEST_IID", "")
-        which = number or (int(of_ci) if of_ci.isdecimal() else None)
-    if not where:
-        raise UsageError("CI does not tell the repository", fix="write --repository owner/name")
-    if on_github and not re.fullmatch(r"[\w-]+/(?!\.{1,2}$)[\w.-]+", where, re.ASCII):
-        raise UsageError("this is no repository of GitHub", value=where, allowed="owner/name")
-    if which is None:
-        kind = "pull" if on_github else "merge"
-        raise UsageError(
-            f"CI does not say that this is for a {kind} request",
-            fix=f"run it in the pipeline of a {kind} request, or write --number N",
-        )
-    return where, which
+    return "GITHUB_ACTIONS" in environ
 
 
 def number_on_github(environ: Mapping[str, str]) -> int | None:

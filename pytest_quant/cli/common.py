@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import click
@@ -48,11 +47,6 @@ def show_json(document: object, *, indent: int | None = None) -> None:
 def width() -> int:
     """Return the width of the terminal in characters, 100 where the output is no terminal."""
     return shutil.get_terminal_size((100, 24)).columns
-
-
-def speaks_unicode() -> bool:
-    """Whether the output can encode all characters of Unicode."""
-    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16")
 
 
 def split_names(text: str | None) -> tuple[str, ...]:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from importlib.resources import files
 
 import click
-from rich.console import Console
-from rich.markdown import Markdown
 
-from pytest_quant.cli.common import show, width
+from pytest_quant.cli.common import show
 from pytest_quant.errors import UsageError, nearest
 
 _INDEX = "README"
 """The guide that lists the others: the page that a forge shows for the folder."""
 
 _ENTRY = re.compile(r"^- \[[^\]]+\]\((?P<name>[a-z-]+)\.md\): (?P<about>.+)$", re.MULTILINE)
-_WIDEST = 100
-"""Longer lines are hard to read."""
 
 
 def topics() -> dict[str, str]:
@@ -31,18 +26,10 @@ def guide_text(name: str) -> str:
     return (files("pytest_quant") / "guides" / f"{name}.md").read_text("utf-8")
 
 
-def rendered(text: str, columns: int) -> str:
-    """Return Markdown styled for a terminal of `columns` characters."""
-    console = Console(width=min(columns, _WIDEST), force_terminal=True)
-    with console.capture() as captured:
-        console.print(Markdown(text, hyperlinks=False))
-    return captured.get().rstrip("\n")
-
-
 @click.command()
 @click.argument("topic", required=False)
 def guide(topic: str | None) -> None:
-    """List the guides, or show TOPIC: formatted on a terminal, as Markdown into a pipe or a file.
+    """List the guides, or show TOPIC as Markdown.
 
     \b
     Examples:
@@ -57,5 +44,4 @@ def guide(topic: str | None) -> None:
         return
     if topic not in about:
         raise UsageError(f"there is no guide '{topic}'", allowed=nearest(topic, about))
-    text = guide_text(topic)
-    show(rendered(text, width()) if sys.stdout.isatty() else text.removesuffix("\n"))
+    show(guide_text(topic).removesuffix("\n"))

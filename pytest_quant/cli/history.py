@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_quant.cli.common import existing_history, history_option, say, show, show_json, speaks_unicode, width
+from pytest_quant.cli.common import existing_history, history_option, say, show, show_json, width
 from pytest_quant.cli.exchange import export, import_records, prune, pull, push
 from pytest_quant.environment.revision import main_branch
 from pytest_quant.errors import UsageError
@@ -236,7 +236,7 @@ def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_
         ]
         show("".join(map(line, rows)).removesuffix("\n"))
     else:
-        show(series_text(summary, points, width(), unicode=speaks_unicode()))
+        show(series_text(summary, points, width()))
         if len(points) < summary.n_points:
             say(f"{len(points)} of {summary.n_points} points; --last N shows more")
 

@@ -119,7 +119,7 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
 def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
     # Here, because only a run with a page should import what makes one.
     from pytest_quant.history import StoredCheck
-    from pytest_quant.report.page.render import page_html
+    from pytest_quant.report.page import page_html
 
     settings = settings_of(config)
     history, why_no_history = _history(config, [record.series for record in end.records])

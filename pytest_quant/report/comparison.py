@@ -1,12 +1,14 @@
-"""The words and figures of a comparison of two commits, which its text and its comment of a pull request share."""
+"""The words and figures of a comparison of two commits, which its text, its page and its comment share; its JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from pytest_quant.history.compare import (
+    CONFIDENCE,
     Comparison,
     Difference,
     Listed,
@@ -19,7 +21,8 @@ from pytest_quant.history.compare import (
     Word,
 )
 from pytest_quant.printable import clean
-from pytest_quant.record import Record
+from pytest_quant.record import Json, Record
+from pytest_quant.record.codec import plain
 from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
 
 _COMMIT = 12
@@ -251,3 +254,14 @@ def level(comparison: Comparison) -> str:
     if not comparison.family:
         return ""
     return f"{count(comparison.family, 'row')} tested together by Holm at {100.0 * comparison.alpha:g} %"
+
+
+def comparison_json(comparison: Comparison, ruling: Ruling) -> dict[str, Json]:
+    """Return the comparison as one document of plain JSON types; ``comparison_schema.json`` describes it."""
+    about: dict[str, Json] = {
+        "schema": 1,
+        "verdict": ruling.word.value,
+        "exit_code": ruling.code,
+        "confidence": CONFIDENCE,
+    }
+    return about | cast(dict[str, Json], plain(comparison, "comparison"))

@@ -194,17 +194,12 @@ def _latency(record: Record) -> DetailSection:
     latency = record.latency
     if latency is None:
         return DetailSection("Latency", lines=(f"not measured: {record.latency_off}",) if record.latency_off else ())
-    launches = [
-        (launch.started_at, figure(launch.speedup), figure(launch.reference_p50_ms), figure(launch.candidate_p50_ms))
-        for launch in latency.launches
-    ]
     lines = (*(f"timing in doubt: {reason}" for reason in latency.reasons), latency.widened, *latency.notes)
     return DetailSection(
         "Latency",
         _times(latency),
         _further_times(latency),
         lines=tuple(line for line in lines if line),
-        tables=_table("Further launches", ("started", "speedup", "reference ms", "candidate ms"), launches),
     )
 
 

@@ -35,30 +35,24 @@ def failure(record: Record, width: int = _WIDTH) -> str:
     width = max(_LEAST_WIDTH, min(width, _WIDTH))
     broken = broken_first(record)
     head = textwrap.wrap(f"{name_of(record)}: {_summary(record, broken)}", width)
-    limits = [("limit", _limit(verdict)) for verdict in broken]
-    hints = [("try", f"- {hint.paste}: {hint.text}" if hint.paste else f"- {hint.text}") for hint in record.hints]
-    figures = [
+    blocks = [("limit", _limit(verdict)) for verdict in broken]
+    blocks += [
         (section.title.lower(), text)
         for section in details(record)
         if section.title in _SECTIONS
-        for text in _texts(section, record)
+        for text in _texts(section, broken)
     ]
-    means = [("means", text) for text in meanings(record)]
+    blocks += [("means", text) for text in meanings(record)]
+    hints = [("try", f"- {hint.paste}: {hint.text}" if hint.paste else f"- {hint.text}") for hint in record.hints]
     notes = [("note", text) for text in record.notes]
-    blocks = [*limits, *figures, *means]
     lines = [*head, *_lines([*blocks, *hints, *notes], width)]
-    if len(lines) <= _MAX_LINES:
-        return guard_lines("\n".join(lines))
-    advice = _lines(hints[:1], width)
-    room = max(_MAX_LINES - 1 - len(advice), len(head) + 1)
-    shown = [*head, *_lines(blocks, width)][:room] + advice
-    before = "try"
-    for label, text in [*hints[1:], *notes]:
-        more = _lines([(label, text)], width, before)
-        if len(shown) + len(more) < _MAX_LINES:
-            shown += more
-            before = label
-    return guard_lines("\n".join([*shown, "... --quant-json FILE writes all of it"]))
+    if len(lines) > _MAX_LINES:
+        advice = _lines(hints[:1], width)
+        room = max(_MAX_LINES - 1 - len(advice), len(head) + 1)
+        lines = [*head, *_lines(blocks, width)][:room]
+        most = max(len(advice), _MAX_LINES - 1 - len(lines))
+        lines += [*_lines([*hints, *notes], width)[:most], "... --quant-json FILE writes all of it"]
+    return guard_lines("\n".join(lines))
 
 
 def broken_first(record: Record) -> list[Verdict]:
@@ -68,21 +62,22 @@ def broken_first(record: Record) -> list[Verdict]:
     return sorted(open_ones, key=lambda verdict: order.index(verdict.status))
 
 
-def _texts(section: DetailSection, record: Record) -> Iterator[str]:
+def _texts(section: DetailSection, broken: list[Verdict]) -> Iterator[str]:
     """Yield a text for each group of figures, then the sentences; of a coverage that is too low, all figures."""
-    too_low = any(verdict.limit == "min_coverage" for verdict in broken_first(record))
-    further = section.further if section.title == "Coverage" and too_low else ()
-    for group in (*section.groups, further):
+    too_low = section.title == "Coverage" and any(verdict.limit == "min_coverage" for verdict in broken)
+    for group in (*section.groups, section.further if too_low else ()):
         if group:
             yield "; ".join(f"{label} {text}" for label, text in group)
     yield from section.lines
 
 
-def _lines(blocks: list[tuple[str, str]], width: int, before: str = "") -> list[str]:
-    """Return the lines of labelled texts; a label is written once, unless it is `before`, of the line above."""
+def _lines(blocks: list[tuple[str, str]], width: int) -> list[str]:
+    """Return the lines of labelled texts; a label is written once, before the first of them."""
     lines: list[str] = []
+    before = ""
     for label, text in blocks:
-        lines += _wrapped("" if label == before else label, text, width)
+        first = f"  {'' if label == before else label:<{_LABEL}}"
+        lines += textwrap.wrap(clean(text), width, initial_indent=first, subsequent_indent=" " * (_LABEL + 4))
         before = label
     return lines
 
@@ -103,35 +98,24 @@ def _summary(record: Record, broken: list[Verdict]) -> str:
     return clean("; ".join(parts))
 
 
-def _wrapped(label: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        clean(text),
-        width,
-        initial_indent=f"  {label:<{_LABEL}}",
-        subsequent_indent=" " * (_LABEL + 4),
-        break_long_words=True,
-    )
-
-
 def headline(record: Record) -> str:
     """Return the first broken limit with both figures, ``max_drop 2.31 > 1.0 pp``; empty where none can be told so.
 
     It is for one line of a list; the number of further broken limits follows.
     """
     failed = [verdict for verdict in record.verdicts or () if verdict.status is Status.FAIL]
-    texts = [f"{clean(verdict.limit)} {_compared(verdict, record)}" for verdict in failed if verdict.limit != "outputs"]
-    texts += [f"outputs: {clean(verdict.reason)}" for verdict in failed if verdict.limit == "outputs"]
-    if not texts:
+    if not failed:
         return ""
-    return texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "")
-
-
-def _compared(verdict: Verdict, record: Record) -> str:
-    if verdict.allowed is None or verdict.observed is None:
-        return clean(verdict.reason)
-    sign = ">" if verdict.limit.startswith("max_") else "<" if verdict.observed < verdict.allowed else "<="
-    shown = apart(verdict.observed, verdict.allowed, 3)
-    return f"{shown} {sign} {written(verdict.allowed)} {_limit_unit(verdict.limit, record)}".rstrip()
+    # A fault of an output has no figures, and is named last.
+    verdict = min(failed, key=lambda verdict: verdict.limit == "outputs")
+    if verdict.limit == "outputs" or verdict.allowed is None or verdict.observed is None:
+        colon = ":" if verdict.limit == "outputs" else ""
+        text = f"{clean(verdict.limit)}{colon} {clean(verdict.reason)}"
+    else:
+        sign = ">" if verdict.limit.startswith("max_") else "<" if verdict.observed < verdict.allowed else "<="
+        allowed, observed = both_figures(verdict, record)
+        text = f"{clean(verdict.limit)} {observed.split()[0]} {sign} {allowed}"
+    return text + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
 
 
 def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
-from pytest_quant.result import KindNoise, SelfTest
+from pytest_quant.result import SelfTest
 
 _MOST_PCT = 50.0
 """A limit that lets a model become half as slow again guards nothing."""
@@ -44,21 +44,22 @@ def _measured(selftest: SelfTest) -> Iterator[str]:
     yield "as a check does. Nothing changed in between, so what differs is the noise of this machine."
 
 
-def _noise(selftest: SelfTest) -> list[str]:
-    """Return how far equal engines lie apart, and the limits that this leaves."""
-    heads = ("", "sd of sessions", "sd of launches", "held by 1 launch", "by 5", "by 5 against a baseline of 5")
-    return [
+def _noise(selftest: SelfTest) -> Iterator[str]:
+    """Yield how far equal engines lie apart, and the limits that this leaves."""
+    yield from (
         "",
         "Noise of the speedup, as standard deviations: between two sessions in one process, and between launches. Then",
         "the smallest limits that this machine holds: unchanged code passes in 80 % of the runs and fails in 1 % at",
         "most, and what became slower by twice the limit fails in 80 %.",
-        *(f"  {line}" for line in aligned([heads, *map(_row, selftest.kinds)])),
+    )
+    rows: list[tuple[str, ...]] = [
+        ("", "sd of sessions", "sd of launches", "held by 1 launch", "by 5", "by 5 against a baseline of 5")
     ]
-
-
-def _row(kind: KindNoise) -> tuple[str, ...]:
-    noise = (f"{percent:.2f} %" for percent in (kind.session_sd_pct, kind.launch_sd_pct))
-    return (kind.name, *noise, *map(_limit, (kind.one_pct, kind.five_pct, kind.five_each_pct)))
+    for kind in selftest.kinds:
+        noise = (f"{percent:.2f} %" for percent in (kind.session_sd_pct, kind.launch_sd_pct))
+        held = map(_limit, (kind.one_pct, kind.five_pct, kind.five_each_pct))
+        rows.append((kind.name, *noise, *held))
+    yield from (f"  {line}" for line in aligned(rows))
 
 
 def _advice(selftest: SelfTest) -> Iterator[str]:

@@ -18,63 +18,40 @@ def changes_text(changes: Sequence[Change], names: Mapping[str, str], branch: st
     ----------
     names : of the series that were searched, by their key.
     """
-    lines: list[str] = []
-    for change in changes:
-        lines += [names.get(change.series, clean(change.series)), f"    {change_words(change)}"]
-    where = f"{len(names)} series on {clean(branch)}"
-    return "\n".join([*lines, f"{count(len(changes), 'change')} in {where}"])
+    lines = [line for change in changes for line in (names[change.series], f"    {change_words(change)}")]
+    return "\n".join([*lines, f"{count(len(changes), 'change')} in {len(names)} series on {clean(branch)}"])
 
 
 def change_words(change: Change) -> str:
     """Return one change of level in a line: direction, quantity, both levels, its commits and how sure it is."""
     direction = {True: "better", False: "WORSE", None: "changed"}[change.improved]
     span = f"{clean(change.last_good)[:_COMMIT]}..{clean(change.first_bad)[:_COMMIT]}"
-    confirmed = f"{count(change.commits_after, 'commit')} since"
-    if change.probable:
-        confirmed += f", probable until {CONFIDENT_POINTS}"
+    unit = clean(change.unit)
+    size = f"{change.size:+.4g} {'points' if unit == '%' else unit}" if change.quantity == "score" else ""
+    confidence = "exact" if change.confidence == 1.0 else f"{100.0 * change.confidence:.1f} %"
+    since = f"{count(change.commits_after, 'commit')} since"
     return (
-        f"{direction:<7}  {change.quantity} {figure(change.before)} -> {figure(change.after)} {clean(change.unit)} "
-        f"({_size(change)})  in {span}  confidence {_percent(change.confidence)}  {confirmed}"
+        f"{direction:<7}  {change.quantity} {figure(change.before)} -> {figure(change.after)} {unit} "
+        f"({size.rstrip() or f'{change.size:+.3g} %'})  in {span}  confidence {confidence}  "
+        f"{since}{f', probable until {CONFIDENT_POINTS}' if change.probable else ''}"
     )
 
 
-def _size(change: Change) -> str:
-    if change.quantity == "score":
-        unit = "points" if change.unit == "%" else clean(change.unit)
-        return f"{change.size:+.4g} {unit}".rstrip()
-    return f"{change.size:+.3g} %"
-
-
-def _percent(confidence: float) -> str:
-    return "exact" if confidence == 1.0 else f"{100.0 * confidence:.1f} %"
-
-
-_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-=+*#@"
-_MISSING = " "
+_BARS = "▁▂▃▄▅▆▇█"
 _BORDER = "---- what is measured changed here: not comparable with the rows above ----"
 
 
-def sparkline(values: Sequence[float | None], *, unicode: bool = True) -> str:
-    """Return one character for each value, from the lowest bar for the least to the highest for the largest.
+def sparkline(values: Sequence[float | None]) -> str:
+    """Return one bar for each value, the lowest for the least; a blank where one is missing.
 
-    A value that is missing is a blank; values that are all the same are bars of middle height.
+    Values that are all the same are bars of middle height.
     """
-    bars = _BARS if unicode else _ASCII_BARS
     numbers = [value for value in values if value is not None]
-    if not numbers:
-        return _MISSING * len(values)
-    low, high = min(numbers), max(numbers)
-
-    def bar(value: float | None) -> str:
-        if value is None:
-            return _MISSING
-        if low == high:
-            return bars[len(bars) // 2]
-        # Halved first: the range of two floats may be more than a float holds.
-        share = (value / 2 - low / 2) / (high / 2 - low / 2)
-        return bars[min(len(bars) - 1, int(share * len(bars)))]
-
-    return "".join(bar(value) for value in values)
+    low, high = min(numbers, default=0.0), max(numbers, default=0.0)
+    # Halved first: the range of two floats may be more than a float holds.
+    span = high / 2 - low / 2
+    shares = [None if value is None else (value / 2 - low / 2) / span if span else 0.5 for value in values]
+    return "".join(" " if share is None else _BARS[min(7, int(share * 8))] for share in shares)
 
 
 def series_name(summary: SeriesSummary) -> str:
@@ -89,7 +66,7 @@ def series_list(summaries: Iterable[SeriesSummary]) -> str:
     return "\n".join(aligned([["newest", "points", "series"], *rows])) if rows else ""
 
 
-def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary], width: int, *, unicode: bool = True) -> str:
+def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary], width: int) -> str:
     """Return bars of score and speed, and a table with one row for each point, oldest first.
 
     Where several machines ran the check each has a letter, because latency is compared within one of them only.
@@ -99,7 +76,6 @@ def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary], width
     summary : name and range of the series.
     summaries : its points, oldest first.
     width : of the terminal, in characters.
-    unicode : draw the bars with block characters; ASCII otherwise.
     """
     machines = list(dict.fromkeys(point.identity for point in summaries))
     head = ["started", "commit", "branch", "status", "FP32 -> candidate", "drop", "speedup", "p50 ms", "cover %", "MB"]
@@ -115,10 +91,10 @@ def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary], width
         # A check that never came to be has no version, and changes none.
         version = point.version or version
         table.append(line)
-    return "\n".join([series_name(summary), *_trends(summaries, width, unicode), "", *table])
+    return "\n".join([series_name(summary), *_trends(summaries, width), "", *table])
 
 
-def _trends(summaries: Sequence[CheckSummary], width: int, unicode: bool) -> list[str]:
+def _trends(summaries: Sequence[CheckSummary], width: int) -> list[str]:
     """One line of bars for each figure that was ever measured, the newest points at its end.
 
     They are of the newest point's branch and version of the data, and times of its machine: bars of several would show
@@ -136,21 +112,17 @@ def _trends(summaries: Sequence[CheckSummary], width: int, unicode: bool) -> lis
         ("speedup", [point.speedup for point in timed]),
         ("p50 ms", [point.candidate_p50_ms for point in timed]),
     )
-    lines = [_held(last, alike, summaries)] if len(alike) < len(summaries) else []
+    lines = []
+    if len(alike) < len(summaries):
+        branch = f"branch {clean(last.branch)}" if last.branch else "no branch"
+        data = "" if len({point.version for point in summaries if point.version}) < 2 else ", the newest data"
+        lines = [f"bars of {branch}{data}: {len(alike)} of {count(len(summaries), 'point')}"]
     for name, values in figures:
         numbers = [value for value in values if value is not None]
         if numbers:
             span = f"{figure(min(numbers))} .. {figure(max(numbers))}"
-            room = max(1, width - len(span) - 13)
-            lines.append(f"{name:<7}  {sparkline(values[-room:], unicode=unicode)}  {span}")
+            lines.append(f"{name:<7}  {sparkline(values[-max(1, width - len(span) - 13) :])}  {span}")
     return lines
-
-
-def _held(last: CheckSummary, alike: Sequence[CheckSummary], summaries: Sequence[CheckSummary]) -> str:
-    """Return which of the points the bars hold."""
-    branch = f"branch {clean(last.branch)}" if last.branch else "no branch"
-    data = "" if len({point.version for point in summaries if point.version}) < 2 else ", the newest data"
-    return f"bars of {branch}{data}: {len(alike)} of {count(len(summaries), 'point')}"
 
 
 def _row(point: CheckSummary) -> list[str]:

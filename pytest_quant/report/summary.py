@@ -126,19 +126,26 @@ def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
     """
     if not records:
         return ""
-    lines = [
-        counted(records, expected),
-        *_unavailable(records),
-        *_simulated(records),
-        *_few(list(_open_limits(records))),
-        *_few(list(_mostly_float(records))),
-        *_few(list(_doubts(records))),
-        *_few(list(_without_limits(records))),
-        *_few(list(_better(records))),
-        *_compared_with(records),
-        *_cache(records),
-    ]
-    return "\n".join(lines)
+    lines = [counted(records, expected)]
+    # A runtime that is missing is missing for many checks.
+    reasons = Counter(record.message for record in records if record.status is Status.UNAVAILABLE)
+    for message, number in reasons.items():
+        reason = "; ".join(clean(line.strip()) for line in message.splitlines())
+        lines.append(f"UNAVAILABLE: {count(number, 'check')} NOT RUN: {reason}")
+    simulated = sum(record.accuracy is not None and record.accuracy.simulated for record in records)
+    if simulated:
+        # A PASS of a simulation is none of a device.
+        lines.append(
+            f"SIMULATED: {count(simulated, 'check')} judged by float simulation; nothing of them ran on the device"
+        )
+    for kind in (_open_limits, _mostly_float, _doubts, _without_limits, _better):
+        texts = [text for record in records for text in kind(record)]
+        more = len(texts) - _MAX_LISTED
+        lines += texts if more <= 0 else [*texts[:_MAX_LISTED], f"... and {more} more of these"]
+    # Speedups depend on a reference with TF32, or that is not FP32.
+    states = Counter(record.latency.compared_with for record in records if record.latency is not None)
+    lines += [f"latency reference {clean(state)}: {count(states[state], 'check')}" for state in states if state]
+    return "\n".join([*lines, *_cache(records)])
 
 
 def counted(records: Sequence[Record], expected: Collection[str] = ()) -> str:
@@ -157,83 +164,42 @@ def name_of(record: Record) -> str:
     return clean(f"{record.model} {record.engine_id}")
 
 
-def _few(lines: list[str]) -> list[str]:
-    more = len(lines) - _MAX_LISTED
-    return lines if more <= 0 else [*lines[:_MAX_LISTED], f"... and {more} more of these"]
+def _open_limits(record: Record) -> Iterator[str]:
+    for verdict in record.verdicts or ():
+        if verdict.status in (Status.INCONCLUSIVE, Status.NO_BASELINE):
+            yield f"{verdict.status.value}: {name_of(record)}: {clean(verdict.limit)}: {clean(verdict.reason)}"
 
 
-def _unavailable(records: Sequence[Record]) -> Iterator[str]:
-    """One line for each reason, because a runtime that is missing is missing for many checks."""
-    reasons = Counter(record.message for record in records if record.status is Status.UNAVAILABLE)
-    for message, number in reasons.items():
-        first, *rest = message.splitlines() or [""]
-        reason = "; ".join(clean(line.strip()) for line in (first, *rest))
-        yield f"UNAVAILABLE: {count(number, 'check')} NOT RUN: {reason}"
+def _mostly_float(record: Record) -> Iterator[str]:
+    """Yield a line for an engine that passes and whose scheme left most of the compute in float."""
+    coverage = record.coverage
+    if coverage is None or not coverage.not_quantizable or (coverage.most_pct or _MOST_PCT) >= _MOST_PCT:
+        return
+    if any(verdict.limit == "min_coverage" and verdict.status is Status.PASS for verdict in record.verdicts or ()):
+        left = ", ".join(f"{clean(name)} ({points(share)} %)" for name, share in coverage.not_quantizable.items())
+        share = f"{points(coverage.most_pct)} % of {coverage.unit} ran in {record.precision}"
+        yield f"mostly float: {name_of(record)}: {share}; {record.scheme} cannot quantize {left}"
 
 
-def _simulated(records: Sequence[Record]) -> Iterator[str]:
-    """One line for all of them: a PASS of a simulation is not one of a device."""
-    number = sum(record.accuracy is not None and record.accuracy.simulated for record in records)
-    if number:
-        yield f"SIMULATED: {count(number, 'check')} judged by float simulation; nothing of them ran on the device"
+def _doubts(record: Record) -> Iterator[str]:
+    """Explain the question mark of the table, where no limit did."""
+    said = "".join(verdict.reason for verdict in record.verdicts or ())
+    reasons = [reason for reason in record.latency.reasons if reason not in said] if record.latency else []
+    if reasons:
+        yield f"timing in doubt (?): {name_of(record)}: {clean('; '.join(reasons))}"
 
 
-def _open_limits(records: Sequence[Record]) -> Iterator[str]:
-    for record in records:
-        for verdict in record.verdicts or ():
-            if verdict.status in (Status.INCONCLUSIVE, Status.NO_BASELINE):
-                yield f"{verdict.status.value}: {name_of(record)}: {clean(verdict.limit)}: {clean(verdict.reason)}"
+def _without_limits(record: Record) -> Iterator[str]:
+    if record.verdicts is not None and all(verdict.implicit for verdict in record.verdicts):
+        beside = " beside coverage" if any(verdict.limit == "min_coverage" for verdict in record.verdicts) else ""
+        yield f"no limit set{beside}: {name_of(record)}"
 
 
-def _mostly_float(records: Sequence[Record]) -> Iterator[str]:
-    """One line for each engine that passes and whose scheme left most of the compute in float."""
-    for record in records:
-        coverage = record.coverage
-        if (
-            coverage is None
-            or coverage.most_pct is None
-            or coverage.most_pct >= _MOST_PCT
-            or not coverage.not_quantizable
-        ):
-            continue
-        if any(verdict.limit == "min_coverage" and verdict.status is Status.PASS for verdict in record.verdicts or ()):
-            left = ", ".join(f"{clean(name)} ({points(share)} %)" for name, share in coverage.not_quantizable.items())
-            share = f"{points(coverage.most_pct)} % of {coverage.unit} ran in {record.precision}"
-            yield f"mostly float: {name_of(record)}: {share}; {record.scheme} cannot quantize {left}"
-
-
-def _doubts(records: Sequence[Record]) -> Iterator[str]:
-    """Explain the question marks of the table, where no limit did."""
-    for record in records:
-        said = "".join(verdict.reason for verdict in record.verdicts or ())
-        reasons = [reason for reason in record.latency.reasons if reason not in said] if record.latency else []
-        if reasons:
-            yield f"timing in doubt (?): {name_of(record)}: {clean('; '.join(reasons))}"
-
-
-def _without_limits(records: Sequence[Record]) -> Iterator[str]:
-    for record in records:
-        if record.verdicts is None:
-            continue
-        judged = {verdict.limit for verdict in record.verdicts}
-        if all(verdict.implicit for verdict in record.verdicts):
-            beside = " beside coverage" if "min_coverage" in judged else ""
-            yield f"no limit set{beside}: {name_of(record)}"
-
-
-def _better(records: Sequence[Record]) -> Iterator[str]:
-    for record in records:
-        accuracy = record.accuracy
-        if accuracy is not None and accuracy.drop is not None and accuracy.drop < 0.0:
-            scores = f"{in_unit(accuracy.reference, accuracy.unit)} -> {in_unit(accuracy.candidate, accuracy.unit)}"
-            score = clean(f"{accuracy.metric} {scores} {accuracy.unit or ''}".rstrip())
-            yield f"better than FP32: {name_of(record)}: {score}"
-
-
-def _compared_with(records: Sequence[Record]) -> Iterator[str]:
-    """One line for each latency reference on a device with TF32, or that is not FP32: speedups depend on it."""
-    number = Counter(record.latency.compared_with for record in records if record.latency is not None)
-    return (f"latency reference {clean(state)}: {count(number[state], 'check')}" for state in number if state)
+def _better(record: Record) -> Iterator[str]:
+    accuracy = record.accuracy
+    if accuracy is not None and accuracy.drop is not None and accuracy.drop < 0.0:
+        scores = f"{in_unit(accuracy.reference, accuracy.unit)} -> {in_unit(accuracy.candidate, accuracy.unit)}"
+        yield clean(f"better than FP32: {name_of(record)}: {accuracy.metric} {scores} {accuracy.unit or ''}".rstrip())
 
 
 def _cache(records: Sequence[Record]) -> Iterator[str]:

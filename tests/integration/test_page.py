@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from pytest_quant.history import StoredCheck
 from pytest_quant.printable import clean
-from pytest_quant.report.page.render import page_html
+from pytest_quant.report.page import page_html
 from pytest_quant.report.text import figure, points
 from tests.support.browser import DESK, PHONE, Seen, Theme, Window
 from tests.support.pages import HOSTILE, figures_of, rich_record, sources

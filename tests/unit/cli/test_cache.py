@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from pytest_quant.cache import Cache
 from pytest_quant.cli import commands
-from pytest_quant.cli.cache import _age
+from pytest_quant.cli.machine import _age
 from pytest_quant.errors import UsageError
 
 

@@ -315,7 +315,7 @@ def test_the_ref_of_a_pull_request_has_its_number(tmp_path: Path) -> None:
 
 MISSING = {
     "GITHUB_ACTIONS": "write --github or --gitlab",
-    "GITHUB_TOKEN": "there is no token of GitHub",
+    "GITHUB_TOKEN": "there is no token",
     "GITHUB_REPOSITORY": "CI does not tell the repository",
     "GITHUB_REF": "CI does not say that this is for a pull request",
 }

@@ -70,7 +70,7 @@ def test_what_a_killed_run_had_finished_is_in_the_history_that_a_command_opens(
     assert list(open_store(place).each_run()) == [(RUN, (a_pass(),))]
     assert capsys.readouterr() == (
         "",
-        "1 finished check of 1 run that was killed has been added to the history\n",
+        "1 check of 1 run that did not end well added to the history\n",
     )
 
 

@@ -189,11 +189,3 @@ def test_the_newest_checks_are_searched_for_changes(store: Store, monkeypatch: p
     monkeypatch.setattr(history, "_SEARCHED", 3)
     assert _run("changes").stdout.splitlines()[-1] == "0 changes in 2 series on main"
     assert _run("changes", "--last", "7").stdout.splitlines()[-1] == "1 change in 2 series on main"
-
-
-def test_a_terminal_without_unicode_gets_ascii(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bars are other characters; the figures are the same."""
-    runner = CliRunner(charset="ascii")
-    shown = runner.invoke(commands, ["history", "static", "--branch", "main"], catch_exceptions=False).stdout
-    assert "score    @@@@___  95 .. 97.5" in shown
-    assert shown.isascii()

@@ -16,8 +16,7 @@ from rich.cells import cell_len
 from pytest_quant.history.compare import compare, rule
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Json
-from pytest_quant.report.comparison import ComparedRuns
-from pytest_quant.report.comparison_document import comparison_json
+from pytest_quant.report.comparison import ComparedRuns, comparison_json
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.pull_request import MARKER, MAX_CHARACTERS, comparison_comment
 from pytest_quant.result import Resources

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pytest_quant.history import StoredCheck
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, run_to_json
+from pytest_quant.report.page import UPLOT, in_script, page_html
 from pytest_quant.report.page.charts import (
     FIGURES,
     accepted_in_words,
@@ -29,7 +30,6 @@ from pytest_quant.report.page.charts import (
     series_chart,
 )
 from pytest_quant.report.page.checks import run_table
-from pytest_quant.report.page.render import UPLOT, in_script, page_html
 from pytest_quant.result import AccuracyResult, Interval, LaunchFigures, PercentileBound, Status, Verdict
 from tests.support.pages import (
     HOSTILE,
@@ -165,12 +165,6 @@ def test_what_is_broken_is_named_first_with_both_figures() -> None:
     assert table["checks"][0]["headline"] == "max_drop: too few samples"
 
 
-def test_a_search_finds_a_check_by_what_it_is() -> None:
-    """Test, model, engine, metric or status."""
-    (check,) = _table(a_record())["checks"]
-    assert all(word in check["words"] for word in ("test_int8", "digits", "ort-int8-static", "top1", "fail"))
-
-
 def _facts(record: Record) -> dict[str, str]:
     (check,) = _table(record)["checks"]
     return dict(pair for section in check["sections"] for pair in section.facts)
@@ -192,9 +186,10 @@ def test_lost_and_won_samples_are_those_of_the_bits() -> None:
     assert "drop" in _facts(damaged)
 
 
-def test_how_to_see_it_again_is_a_line_for_a_shell() -> None:
-    """The commit, the test, its history and its layers, quoted for a shell, where brackets are patterns."""
+def test_a_check_is_found_by_what_it_is_and_seen_again_by_a_line_for_a_shell() -> None:
+    """By test, model, engine, metric or status; quoted, since brackets are patterns for a shell."""
     (check,) = _table(a_record())["checks"]
+    assert all(word in check["words"] for word in ("test_int8", "digits", "ort-int8-static", "top1", "fail"))
     assert [line for _, line in check["commands"]] == [
         "git checkout c0ffeec0ffee",
         "python -m pytest 'tests/test_digits.py::test_int8[ort-int8-static]'",
@@ -376,6 +371,9 @@ def test_a_figure_has_its_unit() -> None:
     assert data["units"] == {"speedup": "x", "latency": "ms", "score": "logit", "drop": "logit"}
     data = series_chart(history_of(measured))
     assert (data["units"]["score"], data["units"]["drop"]) == ("%", "pp")
+    measured = [replace(point, candidate=97.0 if place < 5 else 68.0) for place, point in enumerate(points(10))]
+    data = series_chart(history_of(measured))
+    assert [mark["text"] for mark in data["changes"] if mark["quantity"] == "score"] == ["-29 pp at 00000005cccc"]
 
 
 def test_a_change_stands_at_its_first_point() -> None:
@@ -391,14 +389,6 @@ def test_a_change_stands_at_its_first_point() -> None:
     dirty = replace(measured[30], dirty=True, run_id="dirty")
     data = series_chart(history_of([*measured[:30], dirty, *measured[30:]]))
     assert [mark["at"] for mark in data["changes"]] == [31]
-
-
-def test_a_change_of_a_score_in_percent_is_of_points() -> None:
-    """97 % to 68 % is 29 points less, which is 30 % of 97 %."""
-    measured = [replace(point, candidate=97.0 if place < 5 else 68.0) for place, point in enumerate(points(10))]
-    data: Any = series_chart(history_of(measured))
-    (mark,) = (change for change in data["changes"] if change["quantity"] == "score")
-    assert mark["text"] == "-29 pp at 00000005cccc"
 
 
 def test_what_was_accepted_is_a_level_and_a_line() -> None:

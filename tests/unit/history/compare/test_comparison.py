@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pytest_quant.history.baselines.file import BaselineEntry, series_of
 from pytest_quant.history.compare import Outcome, compare, rule
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.report.comparison import ComparedRuns
-from pytest_quant.report.comparison_document import comparison_json
+from pytest_quant.report.comparison import ComparedRuns, comparison_json
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.pull_request import comparison_comment
 from pytest_quant.result import Resources, Status

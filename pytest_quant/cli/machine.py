@@ -1,17 +1,39 @@
-"""``pytest-quant cache``."""
+"""``pytest-quant cache``, ``doctor`` and ``selftest``: what this machine keeps, what can run here, how steady it is."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from pytest_quant.backends import backend_names
 from pytest_quant.cache import Cache, StoredEntry
-from pytest_quant.cli.common import nearest_folder, say, show
-from pytest_quant.errors import UsageError, nearest
+from pytest_quant.cli.common import (
+    HISTORY_VARIABLE,
+    history_option,
+    history_place,
+    nearest_folder,
+    say,
+    show,
+    show_json,
+    split_names,
+)
+from pytest_quant.doctor.describe import describe
+from pytest_quant.doctor.examine import examine
+from pytest_quant.doctor.probe import OK
+from pytest_quant.environment import fingerprint
+from pytest_quant.errors import HistoryError, UsageError, nearest
+from pytest_quant.history.selftests import keep_selftest
+from pytest_quant.measure.selftest import QUICK, WHOLE, run_selftest
+from pytest_quant.measure.steps import Steps
 from pytest_quant.printable import clean
+from pytest_quant.record.codec import plain
+from pytest_quant.report.selftest import selftest_page
 from pytest_quant.report.text import aligned
 
 _BYTES_PER_MB = 1e6
@@ -97,3 +119,68 @@ def _age(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return "0 s"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--require", metavar="NAME[,NAME]", help="Exit with 1 unless these backends can run here.")
+def doctor(as_json: bool, require: str | None) -> None:
+    """Ask every backend whether it can run here: version, device, what is missing and the line that fixes it.
+
+    Exit code: 0, or with --require 1 unless all of those backends can run here, 2 a question that cannot be answered.
+
+    \b
+    Examples:
+      pytest-quant doctor
+      pytest-quant doctor --require=ort,trt     for the first step of a CI job
+      pytest-quant doctor --json
+    """  # noqa: D301 - click reads a backspace
+    required = split_names(require)
+    for name in required:
+        if name not in backend_names():
+            raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
+    examination = examine(history_place(os.environ.get(HISTORY_VARIABLE)))
+    if as_json:
+        show_json(asdict(examination), indent=2)
+    else:
+        show(describe(examination))
+    absent = [state for state in examination.backends if state.name in required and state.state != OK]
+    for state in absent:
+        say(f"required, but {state.name} cannot run here: {state.reason}", color="red", err=True)
+    sys.exit(1 if absent else 0)
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Ten launches in place of twenty, and two minutes at most.")
+@click.option("--backend", metavar="NAME", help="Time models of this backend, a GPU's for one  [one on the processor]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every draw of the noise.")
+@history_option
+def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None) -> None:
+    """Time models of its own in fresh processes (launches), and print which limits on speed this machine holds.
+
+    The result is kept in the history by the identity of the machine, and the newest one counts: checks on machines like
+    it allow for its noise. Ctrl-C keeps what was measured. Run it while nothing else runs, or as busy as the machine is
+    when it runs tests.
+
+    \b
+    Examples:
+      pytest-quant selftest --quick
+      pytest-quant selftest --history postgresql://ci@db/quant     for all runners of its kind
+    """  # noqa: D301 - click reads a backspace
+    result = run_selftest(
+        QUICK if quick else WHOLE,
+        fingerprint().identity,
+        steps=Steps(lambda text: say(text, err=True)),
+        backend=backend,
+    )
+    if as_json:
+        show_json(plain(result, "self-test"))
+    else:
+        show(selftest_page(result))
+    where = history_place(place)
+    try:
+        keep_selftest(where, result)
+    except HistoryError as error:
+        raise HistoryError(
+            f"the self-test is not kept: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix
+        ) from error
