@@ -21,6 +21,7 @@ from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import OutputError, WorstClass
 from pytest_quant.spec import ChannelGroup
+from pytest_quant.stats.paired import zero_event_share
 from tests.unit.measure.evaluated import CLASSES, N, outputs, pairs, top1
 
 
@@ -67,15 +68,6 @@ def test_padding_beyond_n_is_not_compared() -> None:
     padded = OutputPair({"y": np.vstack([r, r])}, {"y": np.vstack([c, -c])}, labels, 0, N)
     metric = resolve_metric(None, "int", r.shape)
     assert evaluate([padded], metric, output="y", margin=1.0) == top1(r, c, labels)
-
-
-@pytest.mark.parametrize("noise", [0.0, 1e-3])
-def test_identical_means_equal_bit_for_bit(noise: float) -> None:
-    """SQNR is infinite only then, and is not stored."""
-    r, c, labels = outputs(2, noise)
-    found = top1(r, c, labels)
-    assert found.identical is (noise == 0.0)
-    assert (found.sqnr_db is None) is (noise == 0.0)
 
 
 def test_the_worst_class_is_the_one_that_lost_most() -> None:
@@ -224,3 +216,56 @@ def test_agreement_is_of_classes_only(labels: np.ndarray | None, classes: bool) 
     values = np.random.default_rng(0).random((6, 5)).astype(np.float32)
     found = evaluate([OutputPair({"y": values}, {"y": values}, labels, 0, 6)], None, output=None)
     assert found.agreement_pct == (100.0 if classes else None)
+
+
+def test_a_metric_that_gives_nan_names_the_sample() -> None:
+    """The index is that in the whole set, also when samples before it are left out."""
+    r, c, labels = outputs(13)
+    c[21] = np.nan
+    own = Metric(lambda o, _: np.where(np.abs(o[:, 0] - r[35, 0]) < 1e-6, np.nan, 1.0), name="own")
+    with pytest.raises(UsageError, match=r"'own'[\s\S]*sample 35"):
+        evaluate(pairs(r, c, labels, step=20), resolve_metric(own, "int", r.shape), output="y")
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_a_callable_of_0_and_1_is_tested_exactly(better: str) -> None:
+    """It has top1's interval and p; counted as errors, a rise is the same drop."""
+    r, c, labels = outputs(14)
+    own = Metric(lambda o, y: (o.argmax(axis=1) == y) == (better == "higher"), better=better, name="own")  # type: ignore[arg-type]
+    found = evaluate(pairs(r, c, labels), resolve_metric(own, "int", r.shape), output="y", margin=1.0)
+    expected = top1(r, c, labels)
+    for name in ("drop", "p_value", "discordant", "n_to_resolve", "reference_correct", "candidate_correct"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert found.drop_ci == expected.drop_ci
+
+
+@given(seed=st.integers(0, 1000), metric=st.sampled_from(["top1", "f1", "mae", "rmse", "cosine"]))
+@settings(max_examples=10)
+def test_exchanging_the_engines_exchanges_the_sign(seed: int, metric: str) -> None:
+    """A drop is positive exactly when the candidate's score is worse, and its interval encloses no other sign's."""
+    r, c, labels = outputs(seed)
+    of_classes = metric in ("top1", "f1")
+    targets = labels if of_classes else np.eye(CLASSES)[labels]
+    resolved = resolve_metric(metric, "int" if of_classes else "float", r.shape)
+    one, other = (evaluate(pairs(*sides, targets), resolved, output="y") for sides in ((r, c), (c, r)))
+    assert one.drop == -(other.drop or 0.0)
+    worse = one.candidate < one.reference if one.better == "higher" else one.candidate > one.reference  # type: ignore[operator]
+    assert worse == ((one.drop or 0.0) > 0)
+    assert one.drop_ci is not None
+    assert other.drop_ci is not None
+    assert (one.drop_ci.low, one.drop_ci.high) == pytest.approx((-other.drop_ci.high, -other.drop_ci.low), abs=1e-9)
+
+
+def test_a_limit_on_an_error_tells_how_many_samples_resolve_it() -> None:
+    """At that n half the interval, the normal one and what no sample has shown, reaches the limit."""
+    random = np.random.default_rng(15)
+    labels, r = np.zeros((400, 1)), np.full((400, 1), 1.0)
+    c = r + 0.1 + 0.5 * random.random((400, 1))
+    metric = resolve_metric("mae", "float", r.shape)
+    found = evaluate(pairs(r, c, labels, step=400), metric, output="y", margin=0.3)
+    assert found.drop is not None
+    n = found.n_to_resolve
+    assert n is not None
+    error = np.std(c - r) / n**0.5
+    reach = (1.96 + 0.8416) * error + c.max() * zero_event_share(n)
+    assert reach == pytest.approx(found.drop - 0.3, rel=0.02)

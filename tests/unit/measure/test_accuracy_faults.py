@@ -1,14 +1,16 @@
-"""Outputs that cannot be compared are told, never crash, and never look good."""
+"""Outputs that cannot be compared are told, and what a mark demands of data and outputs before anything is measured."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from pytest_quant.errors import ModelError
-from pytest_quant.measure.accuracy import OutputPair, evaluate
+from pytest_quant.data import Data, open_data
+from pytest_quant.errors import DataError, ModelError, UsageError
+from pytest_quant.measure.accuracy import OutputPair, choose_metric, choose_output, evaluate
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.result import AccuracyResult
+from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model, Signature, TensorInfo
 from tests.unit.measure.evaluated import CLASSES, N, outputs, pairs, top1
 
 
@@ -52,15 +54,6 @@ def test_a_missing_output_is_a_fault() -> None:
     assert (fault.output, fault.kind) == ("z", "missing")
 
 
-def test_every_output_counts_for_the_tensor_metrics() -> None:
-    """An error in a second output shows, though the metric reads the first."""
-    r, _, labels = outputs(6)
-    pair = OutputPair({"y": r, "z": r}, {"y": r, "z": r + np.float32(2)}, labels, 0, N)
-    found = evaluate([pair], resolve_metric(None, "int", r.shape), output="y")
-    assert found.max_abs_error == pytest.approx(2.0, rel=1e-6)
-    assert found.drop == 0.0
-
-
 def test_a_reference_that_gives_nan_is_an_error() -> None:
     """Nothing can be compared with NaN; the message names the sample."""
     r, c, labels = outputs(7)
@@ -77,14 +70,6 @@ def test_faulty_outputs_are_never_identical(given: dict[str, str]) -> None:
     found = evaluate([OutputPair({"y": r, "z": r}, candidate, labels, 0, N)], None, output="z")
     assert found.max_abs_error == 0.0
     assert found.identical is False
-
-
-def test_two_faults_of_one_output_are_both_told() -> None:
-    """Another dtype does not hide a NaN."""
-    r, c, labels = outputs(9)
-    c[12] = np.nan
-    found = faulty(r, c.astype(np.float64), labels)
-    assert [(fault.kind, fault.sample) for fault in found.faults] == [("other dtype", 0), ("not finite", 12)]
 
 
 def test_a_sample_that_is_not_finite_is_wrong_and_the_rest_is_compared() -> None:
@@ -123,19 +108,6 @@ def test_an_all_broken_candidate_scores_nothing_right() -> None:
         assert (found.agreement_pct, found.max_abs_error, found.identical) == (0.0, None, False)
 
 
-@pytest.mark.parametrize("output", ["y", "z"])
-def test_a_dead_output_is_a_fault_whichever_is_scored(output: str) -> None:
-    """It is told beside the others, and nothing is identical then."""
-    r, _, labels = outputs(13)
-    cut = [
-        OutputPair({"y": r[i : i + 7], "z": r[i : i + 7]}, {"y": r[i : i + 7], "z": 0 * r[i : i + 7]}, labels, i, 7)
-        for i in range(0, 56, 7)
-    ]
-    found = evaluate(cut, None, output=output)
-    (fault,) = found.faults
-    assert (fault.output, fault.kind, found.identical) == ("z", "constant", False)
-
-
 def best_three(scores: np.ndarray) -> np.ndarray:
     """All but the three largest of each sample's scores are masked."""
     return np.where(scores >= np.sort(scores, axis=1)[:, -3:-2], scores, np.float32(-np.inf))
@@ -158,3 +130,98 @@ def test_classes_that_are_masked_by_design_are_right_by_their_largest() -> None:
     found = top1(reference, candidate, labels)
     assert (found.agreement_pct, found.drop) == (100.0, 0.0)
     assert [(one.kind, one.sample) for one in found.faults] == [("not finite", 0)]
+
+
+SIGNATURE = Signature((TensorInfo("x", "float32", (None, 3)),), (TensorInfo("y", "float32", (None, 4)),))
+INPUTS = np.eye(6, 3, dtype=np.float32)
+SCORES = {"y": np.eye(6, 4, dtype=np.float32)}
+
+
+def check(
+    limits: Limits | None = None, *, metric: object | None = None, output: str | None = None, labels: object = None
+) -> tuple[Check, Data]:
+    """Return a check and its opened data."""
+    dataset = Dataset.from_arrays(INPUTS, labels)
+    model = Model("m")
+    made = Check(
+        nodeid="t.py::t",
+        series_nodeid="t.py::t",
+        candidate=EngineSpec("numpy", "int8", "static", model),
+        reference=EngineSpec("numpy", "fp32", None, model),
+        dataset=dataset,
+        limits=limits or Limits(),
+        metric=metric,
+        output=output,
+    )
+    return made, open_data(dataset, SIGNATURE)
+
+
+def test_the_first_output_is_the_default() -> None:
+    """The mark's output wins, an unknown one names the nearest."""
+    outputs = {"scores": INPUTS, "boxes": INPUTS}
+    assert choose_output(check()[0], outputs) == "scores"
+    assert choose_output(check(output="boxes")[0], outputs) == "boxes"
+    with pytest.raises(UsageError, match="did you mean 'boxes'"):
+        choose_output(check(output="boxs")[0], outputs)
+
+
+@pytest.mark.parametrize("limit", ["min_sqnr_db", "min_cosine", "max_abs_error"])
+def test_a_limit_on_an_unknown_output_names_the_nearest(limit: str) -> None:
+    """Before anything is judged: a limit on nothing would always hold."""
+    outputs = {"scores": INPUTS, "boxes": INPUTS}
+    assert choose_output(check(Limits(**{limit: (("boxes", 1.0),)}))[0], outputs) == "scores"  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"{limit} limits an output 'boxs'(.|\n)*did you mean 'boxes'"):
+        choose_output(check(Limits(**{limit: (("boxs", 1.0),)}))[0], outputs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(max_drop=1.0), Limits(min_ratio=0.9), Limits(min_accuracy=1.0), Limits(max_drop_increase=1.0)]
+)
+def test_a_limit_on_the_score_needs_labels(limits: Limits) -> None:
+    """Each of the four limits that need a metric says so, and what works without labels."""
+    with pytest.raises(UsageError, match=r"needs labels(.|\n)*min_agreement"):
+        choose_metric(*check(limits), SCORES, "y")
+
+
+def test_without_such_a_limit_no_metric_is_fine() -> None:
+    """Agreement and tensor metrics need neither labels nor a metric."""
+    assert choose_metric(*check(Limits(min_agreement=99)), SCORES, "y") is None
+
+
+def test_float_labels_have_no_default_metric() -> None:
+    """A drop of what? The message shows how to name one."""
+    with pytest.raises(UsageError, match=r"max_drop needs a metric(.|\n)*metric='mae'"):
+        choose_metric(*check(Limits(max_drop=1.0), labels=np.ones(6)), {"y": INPUTS[:, :1]}, "y")
+
+
+@pytest.mark.parametrize(("label", "fits"), [(0, True), (3, True), (4, False), (-1, False)])
+def test_labels_must_be_classes_of_the_output(label: int, fits: bool) -> None:
+    """An output with four classes takes 0 to 3."""
+    made = check(Limits(max_drop=1.0), labels=np.array([0, 1, 2, 3, 0, label]))
+    if fits:
+        metric = choose_metric(*made, SCORES, "y")
+        assert metric is not None
+        assert metric.name == "top1"
+    else:
+        with pytest.raises(DataError, match="0 to 3"):
+            choose_metric(*made, SCORES, "y")
+
+
+@pytest.mark.parametrize(("others", "named"), [({}, "..."), ({"boxes": INPUTS[:, :1], "p": SCORES["y"]}, "p")])
+def test_class_indices_are_compared_with_nothing_but_themselves(others: dict[str, np.ndarray], named: str) -> None:
+    """A mean distance of class indices says nothing: the output with scores is named, or a metric of equality."""
+    made = check(Limits(max_drop=1.0), labels=np.arange(6) % 3)
+    with pytest.raises(UsageError, match=r"output 'label' of shape \(6,\)") as caught:
+        choose_metric(*made, {"label": np.arange(6) % 3, **others}, "label")
+    assert f"output='{named}'" in str(caught.value)
+    assert "outputs.ravel() == labels" in str(caught.value)
+    assert "mae" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("others", "named"), [({}, "..."), ({"scores": np.eye(6, 10, dtype=np.float32)}, "scores")])
+def test_labels_beyond_the_classes_name_the_output_that_was_read(others: dict[str, np.ndarray], named: str) -> None:
+    """The scores of the three best classes have no place for label 9."""
+    made = check(Limits(max_drop=1.0), labels=np.array([0, 1, 2, 3, 0, 9]))
+    with pytest.raises(DataError, match=r"0 to 2, for output 'values' with 3 classes") as caught:
+        choose_metric(*made, {"values": INPUTS, **others}, "values")
+    assert f"output='{named}'" in str(caught.value)

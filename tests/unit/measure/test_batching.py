@@ -163,14 +163,6 @@ def test_an_output_of_a_fixed_batch_that_has_no_axis_for_it(asked: dict[str, int
     )
 
 
-def test_a_fixed_batch_of_one_says_why_it_is_one() -> None:
-    """Nothing shares a run."""
-    engine, batched = found(lambda feeds: {"y": feeds["x"]}, signature=inputs(x=(1, 2)))
-    note = f"{ID} runs sample by sample: its batch size is fixed"
-    assert (batched.batch_size, batched.pads, batched.notes) == (1, True, (note,))
-    assert set(engine.runs) == {1}
-
-
 def test_a_model_whose_inputs_have_no_axis_of_samples() -> None:
     """One run for each sample."""
     signature = inputs(x=(2,))
@@ -302,11 +294,3 @@ def test_an_output_that_is_not_by_sample_is_an_error() -> None:
             f"  allowed: 4 on axis {axis}\n"
             "  next: name the axis that counts samples, batch_axes={'y': 0}, or None when no axis does"
         )
-
-
-def test_inputs_have_the_engines_names() -> None:
-    """Those of the data are the reference's."""
-    own, engine = played(lambda feeds: {"y": feeds["b"]}, inputs(b=(None, 2)))
-    batched = OpenEngine(built_of(engine), engine, {"x": "b"}, {"y": 0}, 4)
-    assert batched.run({"x": SAMPLES[:3]}, 3)["y"].tolist() == SAMPLES[:3].tolist()
-    assert own.runs == [3]

@@ -132,13 +132,6 @@ def test_other_calibration_data_is_another_engine(bench: Bench) -> None:
     assert bench.build(WEIGHTS).key == weights.key
 
 
-def test_what_decides_the_ranges_decides_the_engine(bench: Bench) -> None:
-    """By its own name, so that a reason tells it from the engine's."""
-    bench.build()
-    found = bench.build(replace(STATIC, calibration=Calibration(samples=9)))
-    assert "calibration samples changed (None -> 9)" in found.reason
-
-
 @pytest.mark.parametrize("method", ["calibrate", "build"])
 def test_what_the_runtime_raises_says_what_was_done(bench: Bench, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message of ours names the step and the first line."""
@@ -174,13 +167,6 @@ def test_a_trial_is_built_apart(bench: Bench, tmp_path: Path) -> None:
         assert (built.folder / "engine").read_text("utf-8") == spec.id
         assert built.folder.parent == work
         assert (work / "ranges").exists() is (calls[0][0] == "calibrate")
-
-
-def test_a_trial_with_ranges_needs_samples(bench: Bench, tmp_path: Path) -> None:
-    """As every engine does."""
-    without, like = data_of(numbers(30), FREE), bench.build(WEIGHTS)
-    with pytest.raises(DataError, match="no calibration data"):
-        build_apart(STATIC, like, without, bench.tools, tmp_path)
 
 
 def test_only_torch_modules_are_exported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -52,15 +51,6 @@ def release(process: subprocess.Popen[str]) -> None:
     """Let the process give the device back, and wait for its end."""
     process.communicate("\n", timeout=30)
     assert process.returncode == 0
-
-
-def test_builds_share_a_device() -> None:
-    """Two shared holders do not wait for each other."""
-    other = hold("shared")
-    told: list[str] = []
-    with DeviceLocks(told.append).shared("cpu"):
-        assert told == []
-    release(other)
 
 
 @pytest.mark.parametrize(
@@ -128,15 +118,6 @@ def test_the_note_of_a_killed_process_is_not_believed(tmp_path: Path) -> None:
     assert str(dead.pid) not in told[0]
 
 
-def test_a_note_is_there_as_long_as_the_device_is_held_alone(tmp_path: Path) -> None:
-    """Through an error too; who shares it leaves none."""
-    with pytest.raises(ZeroDivisionError), ALONE.exclusive("cpu"):
-        _ = 1 / (len(list(tmp_path.glob("cpu.holder"))) - 1)
-    assert not list(tmp_path.glob("cpu.holder"))
-    with ALONE.shared("cpu"):
-        assert not list(tmp_path.glob("cpu.holder"))
-
-
 @pytest.fixture
 def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A temporary folder in which the usual folder of locks is not made yet."""
@@ -171,20 +152,6 @@ def test_others_are_kept_from_the_folder(own_temporary: Path, mode: int) -> None
         assert own_temporary.stat().st_mode & 0o777 == 0o700
 
 
-def test_builds_wait_for_timing() -> None:
-    """A build does not start beside a measurement."""
-    other = hold("exclusive")
-    told: list[str] = []
-
-    def on_wait(text: str) -> None:
-        told.append(text)
-        release(other)
-
-    with DeviceLocks(on_wait).shared("cpu"):
-        assert other.returncode == 0
-    assert len(told) == 1
-
-
 def test_what_times_nothing_does_not_wait_for_timing() -> None:
     """It goes on while another process times, and that process still holds the device alone against others."""
     other = hold("exclusive")
@@ -210,31 +177,6 @@ def test_timing_waits_for_what_times_nothing() -> None:
     release(waiting)
 
 
-def test_the_lock_of_a_killed_process_is_free() -> None:
-    """Kill -9 of the holder leaves nothing behind that blocks."""
-    other = hold("exclusive")
-    other.kill()
-    other.wait()
-    with ALONE.exclusive("cpu"):
-        pass
-
-
-def test_devices_are_independent() -> None:
-    """Timing on one device does not stop another."""
-    other = hold("exclusive")
-    with ALONE.exclusive("cuda:0"):
-        pass
-    release(other)
-
-
-def test_a_lock_is_free_again_after_an_error() -> None:
-    """A measurement that raised holds nothing."""
-    with pytest.raises(RuntimeError), ALONE.exclusive("cpu"):
-        raise RuntimeError
-    with ALONE.shared("cpu"):
-        pass
-
-
 def test_a_folder_that_cannot_hold_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says which folder, why, and which variable names another."""
     file = tmp_path / "file"
@@ -243,17 +185,6 @@ def test_a_folder_that_cannot_hold_locks_is_named(tmp_path: Path, monkeypatch: p
     with pytest.raises(UsageError, match=FOLDER_VARIABLE) as raised, ALONE.exclusive("cpu"):
         pass
     assert str(file) in str(raised.value)
-
-
-def test_a_user_without_a_name_has_locks_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Containers often run as a number that no name belongs to."""
-    monkeypatch.delenv(FOLDER_VARIABLE)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
-    with ALONE.exclusive("cpu"):
-        assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_process_may_hold_a_device_twice() -> None:
@@ -267,25 +198,3 @@ def test_a_process_may_hold_a_device_twice() -> None:
         pass
     with ALONE.exclusive("cpu"), ALONE.exclusive("cpu"):
         pass
-
-
-def test_timing_is_not_put_off_by_builds_that_follow_each_other() -> None:
-    """While one build runs and a measurement waits, the next build waits behind it."""
-    build = hold("shared")
-    waiting = subprocess.Popen(
-        [sys.executable, "-c", HOLD.format(mode="exclusive")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    told: list[str] = []
-
-    def on_wait(text: str) -> None:
-        told.append(text)
-        release(build)
-        assert waiting.stdout is not None
-        assert waiting.stdout.readline() == "held\n"
-        release(waiting)
-
-    give_up_s = time.monotonic() + 30
-    while not told and time.monotonic() < give_up_s:
-        with DeviceLocks(on_wait).shared("cpu"):
-            pass
-    assert told

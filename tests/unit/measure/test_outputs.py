@@ -1,14 +1,210 @@
-"""Outputs in chunks: nothing lost, nothing doubled, both sides cut at the same samples."""
+"""Outputs of an engine over the data: in the order of the set, in chunks of bounded size, and kept in the cache."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.measure.outputs import Chunk, side_by_side
+from pytest_quant.cache import Cache, Entry
+from pytest_quant.data import Data, open_data
+from pytest_quant.measure import outputs as streams
+from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
+from pytest_quant.spec import Dataset, Model
+from tests.support.leading import leading
+from tests.unit.measure.played import Played, data_of, inputs, numbers, played
+
+FREE = inputs(x=(None, 2))
+
+
+def batched(batch_size: int, *, pads: bool = False, play: Any = lambda feeds: {"y": 2 * feeds["x"]}) -> OpenEngine:
+    """Return an engine that takes batches of this size."""
+    _, engine = played(play, inputs(x=(batch_size if pads else None, 2)))
+    return leading(engine, batch_size, pads=pads)
+
+
+def joined(chunks: list[Chunk]) -> tuple[np.ndarray, np.ndarray]:
+    """Return outputs and labels of chunks that follow each other without a gap."""
+    following = 0
+    for chunk in chunks:
+        assert chunk.start == following
+        assert all(len(array) == chunk.n for array in chunk.outputs.values())
+        following += chunk.n
+    labels = [chunk.labels for chunk in chunks if chunk.labels is not None]
+    return np.concatenate([chunk.outputs["y"] for chunk in chunks]), np.concatenate(labels)
+
+
+@pytest.mark.parametrize("pads", [False, True])
+@pytest.mark.parametrize("n", [1, 4, 10])
+def test_every_sample_once_in_its_place(n: int, pads: bool) -> None:
+    """Without the rows that only fill the last batch up; labels stay with their samples."""
+    signature = inputs(x=(4 if pads else None, 2))
+    data = data_of(numbers(n), signature, np.arange(n))
+    (chunk,) = run_over(batched(4, pads=pads), data)
+    values, labels = joined([chunk])
+    np.testing.assert_array_equal(values, 2 * numbers(n))
+    np.testing.assert_array_equal(labels, np.arange(n))
+    assert chunk.n == n
+
+
+@pytest.mark.parametrize(
+    ("samples", "size", "sizes"),
+    [
+        (8, 10**6, [8, 8, 4]),
+        (7, 10**6, [8, 8, 4]),
+        (9, 10**6, [12, 8]),
+        # A sample is two float32, so that a batch of four is 32 bytes.
+        (4096, 64, [8, 8, 4]),
+        (4096, 65, [12, 8]),
+        (4096, 10**6, [20]),
+    ],
+)
+def test_a_chunk_ends_with_the_batch_that_fills_it(
+    samples: int, size: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many samples or bytes at least, and never more than one batch beyond."""
+    monkeypatch.setattr(streams, "_CHUNK_BYTES", size)
+    chunks = list(run_over(batched(4), data_of(numbers(20), FREE, np.arange(20)), samples))
+    assert [chunk.n for chunk in chunks] == sizes
+    np.testing.assert_array_equal(joined(chunks)[0], 2 * numbers(20))
+
+
+@pytest.mark.parametrize(("samples", "size"), [(8, 10**6), (4096, 64)])
+def test_no_more_batches_are_read_ahead_than_fit_into_a_chunk(
+    samples: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of four samples each, here; the third is read when these were run."""
+    monkeypatch.setattr(streams, "_CHUNK_BYTES", size)
+    ahead: list[int] = []
+    own, engine = played(lambda feeds: {"y": feeds["x"]}, FREE)
+    data = data_of(numbers(20), FREE)
+
+    class Counted:
+        n = data.n
+
+        def batches(self, size: int, *, pad: bool) -> Iterator[Any]:
+            for number, batch in enumerate(data.batches(size, pad=pad), 1):
+                ahead.append(number - len(own.runs))
+                yield batch
+
+    list(run_over(leading(engine, 4), Counted(), samples))  # type: ignore[arg-type]
+    assert ahead == [1, 2, 1, 2, 1]
+
+
+def test_outputs_of_other_shapes_are_chunks_of_their_own() -> None:
+    """Also of another dtype or with another name; all others are joined."""
+
+    def play(feeds: Any) -> Any:
+        first = int(feeds["x"][0, 0])
+        rows = len(feeds["x"])
+        if first < 16:
+            return {"y": np.ones((rows, 2), np.float32)}
+        if first < 32:
+            return {"y": np.ones((rows, 3), np.float32)}
+        if first < 48:
+            return {"y": np.ones((rows, 3), np.float64)}
+        return {"y": np.ones((rows, 3), np.float64), "z": np.ones(rows)}
+
+    chunks = list(run_over(batched(4, play=play), data_of(numbers(32), FREE)))
+    assert [(chunk.start, chunk.n) for chunk in chunks] == [(0, 8), (8, 8), (16, 8), (24, 8)]
+    assert [sorted(chunk.outputs) for chunk in chunks] == [["y"], ["y"], ["y"], ["y", "z"]]
+    assert [chunk.labels for chunk in chunks] == [None] * 4
+
+
+def of_lengths(lengths: list[int]) -> tuple[Data, list[np.ndarray]]:
+    """Return data of sequences of these lengths, each with its place in all of its values."""
+    samples = [np.full((length, 2), place, np.float32) for place, length in enumerate(lengths)]
+    dataset = Dataset.from_iterable([(sample, place) for place, sample in enumerate(samples)])
+    return open_data(dataset, inputs(x=(None, None, 2))), samples
+
+
+def test_samples_that_were_batched_by_their_shape_come_back_in_order() -> None:
+    """Whatever order the runs had, with their labels."""
+    lengths = [3, 5, 3, 3, 7, 5, 3, 3, 5, 7, 3]
+    data, _ = of_lengths(lengths)
+    own, engine = played(lambda feeds: {"y": feeds["x"].max(axis=1)}, inputs(x=(None, None, 2)))
+    values, labels = joined(list(run_over(leading(engine, 2), data)))
+    np.testing.assert_array_equal(values[:, 0], np.arange(len(lengths)))
+    np.testing.assert_array_equal(labels, np.arange(len(lengths)))
+    assert sum(own.runs) == len(lengths)
+    assert max(own.runs) == 2
+
+
+class Reference:
+    """An engine whose outputs are recorded, beside its data and a cache."""
+
+    def __init__(self, folder: Path, play: Any = lambda feeds: {"y": 2 * feeds["x"]}) -> None:
+        self.own: Played
+        self.own, engine = played(play, FREE)
+        self.batched = leading(engine, 4)
+        self.data = data_of(numbers(10), FREE)
+        self.cache = Cache(folder)
+
+    def record(self, **ingredients: str) -> Entry:
+        """Record, or read what was recorded."""
+        return record_outputs(self.batched, self.data, self.cache, {"model": "1", **ingredients})
+
+
+def test_recorded_outputs_are_read_back(tmp_path: Path) -> None:
+    """The second time nothing runs; values, dtypes and places are those of the first."""
+    reference = Reference(tmp_path)
+    first, again = reference.record(), reference.record()
+    assert (first.status, again.status) == ("built", "hit")
+    assert reference.own.runs == [4, 4, 2]
+    assert first.reason == "first build of played-int8-static of net"
+    for found in (first, again):
+        (chunk,) = read_outputs(found)
+        assert (chunk.start, chunk.n, chunk.labels) == (0, 10, None)
+        assert chunk.outputs["y"].dtype == np.float32
+        np.testing.assert_array_equal(chunk.outputs["y"], 2 * numbers(10))
+
+
+def test_texts_and_scalars_are_recorded_too(tmp_path: Path) -> None:
+    """Texts come back as objects, as runtimes give them; whole numbers keep their type."""
+
+    def play(feeds: Any) -> Any:
+        texts = np.array([f"{value:g}" * int(value) for value in feeds["x"][:, 0]], dtype=object)
+        return {"y": texts, "z": feeds["x"][:, 1].astype(np.int16)}
+
+    reference = Reference(tmp_path, play)
+    chunks = list(read_outputs(reference.record()))
+    texts = np.concatenate([chunk.outputs["y"] for chunk in chunks])
+    assert texts.dtype == object
+    assert texts.tolist() == [f"{value}" * value for value in range(1, 20, 2)]
+    kinds = np.concatenate([chunk.outputs["z"] for chunk in chunks])
+    assert kinds.dtype == np.int16
+    assert kinds.tolist() == list(range(2, 21, 2))
+
+
+def test_what_outputs_are_recorded_by(tmp_path: Path) -> None:
+    """The engine, the data and the batch size; axes only where samples are not in front, as caches have it."""
+    reference = Reference(tmp_path)
+    seen: list[dict[str, str]] = []
+    kept = reference.cache.obtain
+
+    def obtain(kind: str, slot: str, named: dict[str, str], build: Any) -> Any:
+        assert (kind, slot) == ("reference", "played-int8-static of net")
+        seen.append(named)
+        return kept(kind, slot, named, build)
+
+    reference.cache.obtain = obtain  # type: ignore[assignment, method-assign]
+    reference.record()
+    plain = {"model": "1", "evaluation data": reference.data.digest, "evaluation batch size": "4"}
+    assert seen == [plain]
+    time_major = inputs(x=(2, None))
+    _, engine = played(lambda feeds: {"y": feeds["x"]}, time_major)
+    data = data_of(numbers(10), time_major, model=Model("net", batch_axes=(("x", 1),)))
+    record_outputs(replace(leading(engine, 4), output_axes={"y": 1}), data, reference.cache, {})
+    assert json.loads(seen[1]["axes of samples"]) == [[["x", 1], ["y", 1]], []]
+
 
 VALUES = np.arange(200.0).reshape(100, 2)
 

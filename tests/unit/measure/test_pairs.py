@@ -138,27 +138,6 @@ def test_a_slow_engine_gets_fewer_rounds_and_too_few_do_not_count() -> None:
     assert "1 rounds within 4 s, and an interval needs 6" in pair.doubt
 
 
-def test_load_that_comes_after_warming_up_shortens_the_blocks_of_both_sides() -> None:
-    """Runs that take ten times as long after a tenth of the time leave the rounds that an interval needs, alike."""
-    asked: list[int] = []
-
-    class Loaded(Process):
-        def block(self, engine: int, runs: int) -> Block:
-            if self.time.now_ns > 0.1e9 * PLAN.max_s:
-                self.calls[engine] = self.time.engine(40.0)
-            asked.append(runs)
-            return super().block(engine, runs)
-
-    time, log = SimulatedTime(), list[tuple[str, int]]()
-    base, head = (Loaded(time, (4.0, 4.0, 4.0), log, name) for name in ("base", "head"))
-    pair = time_pair(base.block, head.block, PLAN, seed=1, clock=time.clock)
-    assert pair.doubt == ""
-    assert pair.head_ms == pytest.approx(40.0)
-    assert time.now_ns <= 1e9 * PLAN.max_s
-    of_rounds = [set(asked[start : start + 6]) for start in range(len(asked) - 6 * pair.rounds, len(asked), 6)]
-    assert [len(one) for one in of_rounds] == [1] * pair.rounds
-
-
 def test_a_side_with_a_clock_of_its_device_is_compared_by_the_hosts_with_one_without() -> None:
     """Its calls hold a second run, which only that clock times."""
 

@@ -23,7 +23,6 @@ from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.result import Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
     Calibration,
-    ChannelGroup,
     Check,
     Dataset,
     EngineSpec,
@@ -178,24 +177,6 @@ def test_all_outputs_are_compared_and_the_named_one_is_scored(bench: Bench) -> N
     found = bench.measure(output="z")
     assert found.accuracy.reference == 100.0
     assert [one.name for one in found.accuracy.by_output] == ["y", "z"]
-
-
-def test_groups_of_channels_are_outputs(bench: Bench) -> None:
-    """By the names of the mark; the metric may read one."""
-    bench.reference = bench.candidate = lambda feeds: {"y": np.hstack([feeds["x"][:, ::-1], feeds["x"]])}
-    channels = (ChannelGroup("y", "wrong", 1, 0, 2), ChannelGroup("y", "right", 1, 2, None))
-    found = bench.measure(channels=channels, output="y.right")
-    assert found.accuracy.reference == 100.0
-    assert [one.name for one in found.accuracy.by_output] == ["y.wrong", "y.right"]
-
-
-def test_the_limit_on_the_drop_tells_how_many_samples_it_takes(bench: Bench) -> None:
-    """At the level that the mark asks for."""
-    bench.candidate = lambda feeds: {"y": np.where(feeds["x"][:, :1] > 1.2, [[0.0, 9.0]], feeds["x"]).astype("float32")}
-    found = bench.measure(limits=Limits(max_drop=1.0), confidence=0.9)
-    assert found.accuracy.n_to_resolve is not None
-    assert found.accuracy.confidence == 0.9
-    assert bench.measure().accuracy.n_to_resolve is None
 
 
 def test_evaluation_takes_batches_of_32_unless_told(bench: Bench) -> None:

@@ -1,8 +1,10 @@
-"""What a candidate takes, and the memory that a block adds."""
+"""What a candidate takes: memory, and energy by a counter that steps."""
 
 from __future__ import annotations
 
 import gc
+import math
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_quant.measure import resources as measured
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.pipeline import find_resources
-from pytest_quant.measure.resources import AddedMemory
+from pytest_quant.measure.resources import AddedMemory, Energy, measure_energy
 from pytest_quant.result import Interval, Resources
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
@@ -147,15 +151,6 @@ def test_added_memory_holds_what_was_allocated() -> None:
     assert held.size == 200 * MB
 
 
-def test_an_earlier_peak_does_not_count() -> None:
-    """What was used before the block is not the block's."""
-    _use(300)
-    with AddedMemory() as found:
-        _use(20)
-    assert found.process_mb is not None
-    assert found.process_mb <= 60
-
-
 @pytest.mark.parametrize("file", ["missing/clear_refs", "ignored"])
 def test_a_peak_that_cannot_be_reset_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str) -> None:
     """A sandbox that accepts the reset and does nothing would report the largest earlier block."""
@@ -164,3 +159,151 @@ def test_a_peak_that_cannot_be_reset_is_no_figure(monkeypatch: pytest.MonkeyPatc
     with AddedMemory() as found:
         _use(20)
     assert found.process_mb is None
+
+
+READING_S = 5e-5
+IDLE_W = 60.0
+
+
+class Meter:
+    """A device that runs for `run_s` at `power_w`, and a counter that shows what was spent when it last stepped.
+
+    Parameters
+    ----------
+    step_s : time between two steps of the counter, which vary by a third.
+    noise : standard deviation of the power of one run, as a share of it.
+    """
+
+    def __init__(self, run_s: float, power_w: float, step_s: float, *, noise: float = 0.0, seed: int = 0) -> None:
+        self.now_s = 0.0
+        self.runs = 0
+        self._run_s, self._power_w, self._step_s, self._noise = run_s, power_w, step_s, noise
+        self._random = random.Random(seed)  # noqa: S311 - noise, not a secret
+        self._spent_mj = self._shown_mj = 0.0
+        self._steps_at_s = self._random.random() * step_s
+
+    def run(self) -> None:
+        """Make one run."""
+        self.runs += 1
+        self._pass(self._run_s, self._power_w * (1.0 + self._random.gauss(0.0, self._noise)))
+
+    def read(self) -> float | None:
+        """The counter; the device idles meanwhile."""
+        self._pass(READING_S, min(IDLE_W, self._power_w))
+        return self._shown_mj
+
+    def clock(self) -> float:
+        """Seconds since the start."""
+        return self.now_s
+
+    def _pass(self, seconds: float, power_w: float) -> None:
+        end_s = self.now_s + seconds
+        while self._steps_at_s <= end_s:
+            self._shown_mj = self._spent_mj + 1e3 * power_w * (self._steps_at_s - self.now_s)
+            self._steps_at_s += self._step_s * self._random.uniform(2 / 3, 4 / 3)
+        self._spent_mj += 1e3 * power_w * seconds
+        self.now_s = end_s
+
+    def measure(self, limit_mj: float | None = math.inf) -> Energy:
+        """Measure one run, by a limit that is far away where none is given."""
+        found = measure_energy(self.run, self.read, limit_mj, clock=self.clock)
+        assert found is not None
+        return found
+
+
+def interval(found: Energy) -> Interval:
+    """The interval of a figure that has one."""
+    assert found[1] is not None
+    return found[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    power_w=st.floats(5.0, 700.0),
+    run_s=st.floats(0.002, 3.0),
+    step_s=st.floats(0.001, 0.1),
+    seed=st.integers(0, 2**32),
+)
+def test_a_steady_device_is_within_the_interval(power_w: float, run_s: float, step_s: float, seed: int) -> None:
+    """One run costs power x time; whenever the counter steps, the interval holds that, and is some percent wide."""
+    truth_mj = 1e3 * power_w * run_s
+    found = Meter(run_s, power_w, step_s, seed=seed).measure()
+    span = interval(found)
+    assert span.low <= truth_mj <= span.high
+    assert found[0] == pytest.approx(truth_mj, rel=0.05)
+    assert span.high - span.low < 0.2 * truth_mj
+
+
+def test_a_limit_at_the_truth_is_seldom_broken() -> None:
+    """By chance in one of forty, although it is looked at twice."""
+    broken = 0
+    for seed in range(200):
+        meter = Meter(0.25, 200.0, 0.05, noise=0.3, seed=seed)
+        broken += interval(meter.measure(50_000.0)).low > 50_000.0
+    # P(more than 14 of 200 at 2.5 %) is below 1e-3.
+    assert broken <= 14
+
+
+@pytest.mark.parametrize(("noise", "limit_mj", "repeats"), [(0.0, math.inf, 3), (0.0, 60_000.0, 3), (0.5, math.inf, 6)])
+def test_repeats_are_made_until_the_interval_tells(noise: float, limit_mj: float, repeats: int) -> None:
+    """Three for a steady device; six for one whose interval is too wide then."""
+    meter = Meter(0.25, 200.0, 0.05, noise=noise, seed=1)
+    meter.measure(limit_mj)
+    assert 5.0 * repeats <= meter.now_s < 5.4 * repeats + 1.0
+
+
+def test_slow_runs_are_bounded_in_time() -> None:
+    """No repeat begins that would end after the bound; what was measured twice has a wide interval."""
+    meter = Meter(10.0, 200.0, 0.05)
+    found = meter.measure()
+    assert meter.now_s < 61.0
+    assert interval(found).low <= 2e6 <= interval(found).high
+
+
+def test_a_rough_figure_has_no_interval() -> None:
+    """Half a second of runs, edge to edge, which is nearer than whole steps of the counter would be."""
+    for seed in range(20):
+        meter = Meter(0.005, 200.0, 0.1, seed=seed)
+        found = meter.measure(None)
+        assert found[1] is None
+        assert found[0] == pytest.approx(1000.0, rel=0.05)
+        assert meter.now_s < 1.0
+
+
+def test_the_device_is_kept_busy_between_two_readings() -> None:
+    """Readings of a device idle it; fewer than one for ten milliseconds of runs, and none away from edges."""
+    meter = Meter(0.001, 200.0, 0.1)
+    readings = 0
+
+    def read() -> float | None:
+        nonlocal readings
+        readings += 1
+        return meter.read()
+
+    assert measure_energy(meter.run, read, math.inf, clock=meter.clock) is not None
+    assert meter.runs >= 15_000
+    # An edge is waited for four times, 0.14 s at most.
+    assert readings <= 4 * 16
+
+
+def test_a_counter_that_cannot_be_read_is_not_measured() -> None:
+    """Neither at the start nor later is it taken for 0."""
+    meter = Meter(0.1, 200.0, 0.05)
+    assert measure_energy(meter.run, lambda: None, math.inf, clock=meter.clock) is None
+    for readings in range(1, 30):
+        left = iter(range(readings))
+        silent = Meter(0.1, 200.0, 0.05)
+
+        def read(silent: Meter = silent, left: object = left) -> float | None:
+            return None if next(left, None) is None else silent.read()  # type: ignore[call-overload]
+
+        found = measure_energy(silent.run, read, math.inf, clock=silent.clock)
+        assert found is None or silent.now_s > 15.0
+
+
+@pytest.mark.parametrize("run_s", [0.001, 2.0])
+def test_a_counter_that_stands_still_is_not_measured(run_s: float) -> None:
+    """As in some virtual machines; it is given up within a second, or a run."""
+    meter = Meter(run_s, 200.0, math.inf)
+    assert measure_energy(meter.run, meter.read, math.inf, clock=meter.clock) is None
+    assert meter.now_s < 3 * run_s + 0.6

@@ -98,17 +98,6 @@ def test_what_is_timed_and_read_back_is_the_first_step() -> None:
     assert engine.notes == ("a note", "what is timed and read back is one step of a sequence")
 
 
-def test_the_rest_is_the_engines() -> None:
-    """Its name, sizes, and end."""
-    own, engine = rolled()
-    assert (engine.spec, engine.signature, engine.provider) == (own.spec, own.signature, "played")
-    assert (engine.simulated, engine.size_bytes, engine.device_bytes, engine.threads) == (False, 5, None, None)
-    own.threads = 3
-    assert Rollout(own, STATE).threads == 3
-    engine.close()
-    assert own.closed == 1
-
-
 @pytest.mark.parametrize(
     ("feeds", "value"),
     [

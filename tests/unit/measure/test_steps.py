@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_quant.backends import get_backend
+from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
 from pytest_quant.measure import steps
+from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.measure.steps import REPEAT_EVERY_S, SHOW_AFTER_S, Steps
+from pytest_quant.session import Session
+from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
+from tests.support import models
+from tests.support.quiet_steps import QuietSteps
+from tests.support.third_party import register_backend
+from tests.unit.data.samples import numbers
 
 
 class Watched:
@@ -31,14 +41,6 @@ class Watched:
         while (wait_s := self.steps.look()) is not None and self.now_s + wait_s <= end_s:
             self.now_s += wait_s
         self.now_s = end_s
-
-
-def test_a_short_step_is_silent() -> None:
-    """Nothing is shown before 2 s."""
-    watched = Watched()
-    with watched.steps.show("building x"):
-        watched.pass_by(SHOW_AFTER_S - 0.01)
-    assert watched.lines == []
 
 
 @given(st.integers(1, 6))
@@ -76,38 +78,6 @@ def test_steps_in_a_row_need_one_thread() -> None:
     assert watched.steps.look() is None
     with watched.steps.show("building x"):
         assert len(watched.watches) == 2
-
-
-def test_a_step_that_raises_ends() -> None:
-    """The error passes, and nothing is watched any more."""
-    watched = Watched()
-    with pytest.raises(KeyError), watched.steps.show("building x"):
-        raise KeyError
-    assert watched.steps.look() is None
-
-
-def test_the_thread_ends_with_the_last_step() -> None:
-    """It is a real one here, whose clock says that the step has lasted for long."""
-    shown = threading.Event()
-    times = chain([0.0], repeat(SHOW_AFTER_S))
-    watchers: list[threading.Thread] = []
-
-    def watch(look: Callable[[], None]) -> None:
-        watchers.append(threading.Thread(target=look))
-        watchers[-1].start()
-
-    with Steps(lambda _: shown.set(), clock=lambda: next(times), start=watch).show("building x"):
-        assert shown.wait(60)
-    (watcher,) = watchers
-    watcher.join(60)
-    assert not watcher.is_alive()
-
-
-def test_notify_is_one_line_now() -> None:
-    """A message needs no waiting."""
-    lines: list[str] = []
-    Steps(lines.append).notify("waiting for another process")
-    assert lines == ["waiting for another process"]
 
 
 def test_foreign_text_in_a_line_acts_upon_nothing() -> None:
@@ -194,15 +164,6 @@ def test_calls_within_the_limit_are_left_alone() -> None:
     assert process.codes == []
 
 
-def test_a_block_around_others_is_bounded_after_them() -> None:
-    """A build calibrates: while it does, the time is that of the calibration."""
-    process = Process(0.1)
-    with process.watch("building x", cannot_stop):
-        with process.watch("calibrating x", cannot_stop):
-            assert process.ended.wait(GIVE_UP_S)
-        assert "calibrating x" in process.told[0]
-
-
 def test_the_time_of_a_block_within_counts_for_it_alone() -> None:
     """A build that calibrates for nearly the whole limit has all of its own time left."""
     now_s = iter([0.0, 10.0, 95.0, 184.9, 185.0, 185.0])
@@ -230,3 +191,76 @@ def test_one_thread_looks_and_leaves_when_nothing_runs() -> None:
         threading.Event().wait(0.01)
     with Steps(str).watch("anything", cannot_stop):
         assert process.codes == []
+
+
+class Told:
+    """A few samples; each pass tells in which step it was begun."""
+
+    def __init__(self, steps: QuietSteps) -> None:
+        self._steps = steps
+        self.during: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[Any, int]]:
+        """Start a pass."""
+        self.during.append(" | ".join(self._steps.now))
+        for row in numbers(12, seed=1).repeat(3, axis=1)[:, : models.FEATURES]:
+            yield row, int(row[: models.CLASSES].argmax())
+
+
+@pytest.fixture(autouse=True)
+def numpy_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The backend in numpy, found by its name as a third party's is."""
+    (tmp_path / "site").mkdir()
+    register_backend(tmp_path / "site", "numpy")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    get_backend.cache_clear()
+    yield
+    get_backend.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of this test only."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
+
+
+def measured(tmp_path: Path, latency: LatencyPlan | None = None) -> tuple[QuietSteps, Told]:
+    """Measure a check in numpy, which simulates int8 and therefore times nothing."""
+    steps = QuietSteps()
+    samples = Told(steps)
+    model = Model.from_onnx(models.select_first(tmp_path / "model.onnx"))
+    check = Check(
+        nodeid="t",
+        series_nodeid="t",
+        candidate=EngineSpec("numpy", "int8", "weight-only", model),
+        reference=EngineSpec("numpy", "fp32", None, model),
+        dataset=Dataset.from_iterable(samples),
+        limits=Limits(),
+        latency=latency,
+    )
+    session = Session(Cache(tmp_path / "cache"), baseline=lambda _: None, steps=steps)
+    session.measure(check).close()
+    assert steps.now == []
+    return steps, samples
+
+
+def test_a_warm_cache_tells_all_that_may_take_long(tmp_path: Path) -> None:
+    """Reading, opening, first batches and reading back are steps of their own; building only where it is done."""
+    cold, _ = measured(tmp_path)
+    warm, samples = measured(tmp_path)
+    assert [text for text in cold.texts if text.startswith("building")] != []
+    of_both = [text.partition(" of model")[0].partition(" on ")[0] for text in warm.texts]
+    assert of_both == [
+        "loading numpy",
+        "reading quant_data, for the inputs",
+        "reading what numpy-fp32",
+        "opening numpy-fp32",
+        "running first batches",
+        "reading what numpy-int8-weight-only",
+        "opening numpy-int8-weight-only",
+        "running first batches",
+        "evaluating the reference numpy-fp32",
+        "evaluating numpy-int8-weight-only",
+        "reading back what numpy-int8-weight-only",
+    ]
+    assert samples.during[0] == "reading quant_data, for the inputs of model"

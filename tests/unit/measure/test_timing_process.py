@@ -130,15 +130,6 @@ def test_another_thread_can_end_it(tmp_path: Path) -> None:
             waiting.result()
 
 
-def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
-    """It is named."""
-    with (
-        pytest.raises(LaunchError, match="no-python cannot be started"),
-        TimingProcess(saved(tmp_path, "quiet"), python=str(tmp_path / "no-python")),
-    ):
-        pytest.fail("it has opened")
-
-
 ASKER = """
 import sys
 from pathlib import Path

@@ -81,12 +81,6 @@ def test_the_variance_is_that_of_one_difference(most_samples: int) -> None:
     assert found.variance == pytest.approx(np.var(reference - candidate), rel=0.1)
 
 
-def test_pairs_stay_together() -> None:
-    """A constant difference has an interval of no width, however much the samples vary."""
-    reference = np.random.default_rng(3).normal(0, 100, 50)
-    assert ends(reference, reference - 2.0) == pytest.approx((2.0, 2.0))
-
-
 @given(seed=st.integers(0, 1000))
 def test_equal_data_give_an_equal_interval(seed: int) -> None:
     """The same figures come out of the same outputs on every run."""
@@ -94,11 +88,6 @@ def test_equal_data_give_an_equal_interval(seed: int) -> None:
     candidate = reference + 0.5
     first, second = (paired_bootstrap(reference, candidate, np.median, effort=Resampling(50, 50, 5)) for _ in range(2))
     assert first == second
-
-
-def test_one_sample_has_no_interval() -> None:
-    """Nothing can be said about spread from one sample."""
-    assert paired_bootstrap(np.ones(1), np.zeros(1), mean) is None
 
 
 @pytest.mark.parametrize(("rare", "has_interval"), [(0.5, True), (0.005, False)])
@@ -116,17 +105,6 @@ def test_a_score_that_is_often_undefined_has_no_interval(rare: float, has_interv
 
     found = paired_bootstrap(positive, positive, needs_a_positive, effort=Resampling(100, 200, 20))
     assert (found is not None) is has_interval
-
-
-def test_the_interval_covers_as_often_as_it_says() -> None:
-    """Of 200 sets of 80 samples with a true difference of 0.3, about 95 % enclose it."""
-    random = np.random.default_rng(11)
-    hits = 0
-    for _ in range(200):
-        reference = random.normal(size=80)
-        low, high = ends(reference, reference - random.normal(0.3, 1.0, 80), Resampling(400, 80, 80))
-        hits += low <= 0.3 <= high
-    assert 180 <= hits <= 199
 
 
 def test_a_score_that_is_undefined_without_a_sample_has_its_interval() -> None:

@@ -215,13 +215,6 @@ def test_the_same_code_on_both_sides_is_not_above_the_limit() -> None:
         assert looked_at(0.0, math.sqrt(2.0) * sd, 100_000)[0] < 0.01
 
 
-def test_a_planted_slow_down_is_caught() -> None:
-    """Two points above the limit: 95 % of the time when processes differ by 0.5 %, 90 % when they do by 1 %."""
-    two_above = LIMIT + math.log(1.05 / 1.03)
-    assert looked_at(two_above, math.sqrt(2.0) * 0.005, 100_000)[0] > 0.95
-    assert looked_at(two_above, math.sqrt(2.0) * 0.01, 100_000)[0] > 0.90
-
-
 def test_the_interval_is_that_of_student_at_the_first_look() -> None:
     """Its level is 1.25 % on each side, as SciPy computes it."""
     values = [0.01, 0.03, 0.02, 0.05, 0.04]

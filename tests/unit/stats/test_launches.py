@@ -165,13 +165,6 @@ def test_a_launch_that_is_noisy_within_itself_counts_with_that() -> None:
     assert loud.error == pytest.approx(0.05, rel=0.01)
 
 
-def test_launches_without_any_spread() -> None:
-    """Equal numbers are equal, and others differ, without a division by zero."""
-    base = launched([0.5] * 8, range(8))
-    assert difference(base, launched([0.5], [9]), noise_of([base])).p_value == 1.0
-    assert difference(base, launched([0.6], [9]), noise_of([base])).p_value == 0.0
-
-
 def test_launches_that_would_decide() -> None:
     """On a shared day more launches narrow the interval; on a new day no number of them does."""
     base = launched(np.linspace(-0.02, 0.02, 9), [1] * 9)

@@ -17,7 +17,6 @@ from statsmodels.tsa.stattools import acf
 
 from pytest_quant.spec import Spread
 from pytest_quant.stats.draws import LOOK_CONFIDENCE, Draw, session_spread
-from pytest_quant.stats.ratio import fewest_rounds
 from pytest_quant.stats.rounds import (
     Boundary,
     Looks,
@@ -87,16 +86,6 @@ def test_every_path_of_twelve_rounds() -> None:
     assert rejected / 4096 == boundary.error
 
 
-def test_one_look_is_the_binomial_test() -> None:
-    """SciPy's: the least count whose tail lies within the error."""
-    for rounds in range(1, 60):
-        boundary = sign_boundary((rounds,), (0.025,))
-        tails = [binom.sf(k - 1, rounds, 0.5) for k in range(rounds + 1)]
-        least = next((k for k, tail in enumerate(tails) if tail <= 0.025), None)
-        assert boundary.beyond == (least,)
-        assert (least is None) == (rounds < fewest_rounds(0.95))
-
-
 @pytest.mark.parametrize(
     ("rounds", "looks", "beyond"),
     [
@@ -124,21 +113,6 @@ def test_the_interval_lies_beyond_a_limit_exactly_when_enough_rounds_do(values: 
         assert (span.high < limit) == (sum(value < limit for value in values) >= beyond)
         assert (span.low > limit) == (sum(value > limit for value in values) >= beyond)
         assert span.low <= span.value <= span.high
-
-
-def test_without_a_boundary_the_interval_is_the_range() -> None:
-    """Of five rounds: nothing wider can be said from them."""
-    span = median_span(np.array([3.0, 1.0, 2.0, 5.0, 4.0]), None)
-    assert [float(one) for one in (span.low, span.value, span.high)] == [1.0, 3.0, 5.0]
-
-
-def test_many_measurements_at_once() -> None:
-    """Each row is judged by itself."""
-    values = np.random.default_rng(1).normal(size=(3, 4, 16))
-    span = median_span(values, 14)
-    for index in np.ndindex(3, 4):
-        alone = median_span(values[index], 14)
-        assert (span.low[index], span.value[index], span.high[index]) == (alone.low, alone.value, alone.high)
 
 
 @pytest.mark.parametrize("draw", ["normal", "standard_cauchy", "exponential"])
@@ -191,15 +165,6 @@ def test_the_interval_encloses_the_truth(name: str) -> None:
     for slower in (0.0, 0.05):
         covered = decide(world.launches(slower, LAUNCHES, 3)[0], slower, LIMIT, measured(world)).covered
         assert (~covered).sum() <= at_most(0.07), slower
-
-
-@pytest.mark.parametrize("name", ["independent rounds", "and sessions", "quiet", "bursts", "heavy tails"])
-def test_a_clear_verdict_comes_early(name: str) -> None:
-    """PASS of equal engines, and FAIL of one that is 10 % slower, after 17 of 40 rounds at most in half of launches."""
-    for slower in (0.0, 0.10):
-        found = decide(WORLDS[name].launches(slower, LAUNCHES, 4)[0], slower, LIMIT, UNKNOWN)
-        assert np.median(found.rounds) <= 17
-        assert (found.failed if slower else found.passed).mean() >= 0.98
 
 
 def test_at_the_limit_without_sessions_the_error_is_that_of_the_sign_test() -> None:

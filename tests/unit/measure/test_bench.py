@@ -1,4 +1,4 @@
-"""Layers of a check: taken from the sessions and the batch that are timed, each engine alone on its device."""
+"""The open engines of a check: closed while others are timed, and profiled by layers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pytest_quant.backends import Feeds
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
-from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers
+from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers, reopened
 from pytest_quant.measure.build import BuiltEngine, Tools
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.sessions import TimingSubject
-from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
+from pytest_quant.spec import EngineSpec, LatencyPlan, Model, Signature
 from tests.support.quiet_steps import QuietSteps
+from tests.unit.measure import test_pipeline
 from tests.unit.measure.played import Played
 from tests.unit.record.examples import LATENCY, a_check
 
@@ -96,28 +96,6 @@ def test_the_reference_is_the_one_that_is_timed(log: list[Any], tmp_path: Path) 
     assert (found.reference.engine, found.candidate.engine) == ("played-fp32 at tf32", "played-fp32")
 
 
-def test_of_a_model_with_a_state_the_first_step_is_profiled(log: list[Any], tmp_path: Path) -> None:
-    """As it is the first step that is timed; a state that the feeds leave out starts from zeros."""
-    step = Signature(
-        (TensorInfo("x", "float32", (None, 2)), TensorInfo("h", "float32", (None, 2))),
-        (TensorInfo("h_out", "float32", (None, 2)),),
-    )
-
-    def rolled() -> Any:
-        return Rollout(Layered(log, step), (("h_out", "h"),))
-
-    measurement = _measurement(rolled, rolled)
-    sequences = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
-    measurement.bench.timed = tuple(replace(one, feeds={"x": sequences}) for one in measurement.bench.timed)
-    found = _profiled(measurement, tmp_path)
-    assert len(found.candidate.layers) == 1
-    asked = [feeds for what, feeds in log if what == "layers"]
-    assert len(asked) == 2
-    for feeds in asked:
-        np.testing.assert_array_equal(feeds["x"], sequences[0])
-        np.testing.assert_array_equal(feeds["h"], np.zeros((3, 2), np.float32))
-
-
 def test_one_engine_may_not_tell(log: list[Any], tmp_path: Path) -> None:
     """The other's layers are worth having."""
     found = _profiled(
@@ -136,3 +114,37 @@ def test_two_that_do_not_tell_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="played cannot tell the times of layers") as raised:
         _profiled(_measurement(silent, silent), tmp_path)
     assert raised.value.fix
+
+
+bench = test_pipeline.bench
+
+
+def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline.Bench) -> None:
+    """A session of the candidate and two of the reference; both engines of the check are opened again after that."""
+    plan = LatencyPlan(max_s=0.3, pages="small")
+    most = 0
+
+    def play(feeds: Any) -> Any:
+        nonlocal most
+        most = max(most, sum(not one.closed for one in bench.backend.engines)) if timing else 0
+        return {"y": feeds["x"]}
+
+    timing = False
+    bench.candidate = bench.reference = play
+
+    @contextmanager
+    def step(text: str) -> Iterator[None]:
+        nonlocal timing
+        timing = text.startswith("timing")
+        yield
+        timing = False
+
+    bench.steps.show = step  # type: ignore[method-assign]
+    found = bench.measure(latency=plan)
+    assert most == 3
+    assert [engine.closed for engine in bench.backend.engines] == [1] * 5
+    again = reopened(found)
+    assert [one.closed for one in bench.backend.engines[5:]] == [0, 0]
+    assert again.bench is not None
+    assert again.bench.candidate.engine is again.engine
+    assert again.bench.compare(again.bench.candidate, again.bench.data) == found.accuracy
