@@ -50,7 +50,7 @@ class NumpyBackend(Backend):
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the smallest and largest value of each activation that an eligible node reads."""
         from pytest_quant.backends.onnx_files import model_file
-        from pytest_quant.testing.rounding import activation_ranges
+        from pytest_quant.testing.numpy_engine import activation_ranges
 
         ranges = activation_ranges(model_file(spec.model), batches())
         (folder / _RANGES).write_text(json.dumps(ranges), encoding="utf-8")
@@ -58,7 +58,7 @@ class NumpyBackend(Backend):
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Write the rounded model; the float one stays where it is."""
         from pytest_quant.backends.onnx_files import model_file
-        from pytest_quant.testing.rounding import write_rounded
+        from pytest_quant.testing.numpy_engine import write_rounded
 
         if spec.scheme is None:
             return

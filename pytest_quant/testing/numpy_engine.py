@@ -1,22 +1,33 @@
-"""One graph in onnx's reference evaluator."""
+"""One graph in onnx's reference evaluator, and its int8 by rounding.
+
+Weights are rounded to 255 levels for each output channel, activations to 256 levels of a known range.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
-from pytest_quant.errors import BuildError
-from pytest_quant.result import Coverage, OpCoverage
+from pytest_quant.backends.readback import Kind, Tallied, tally
+from pytest_quant.errors import BuildError, DataError
+from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
-from pytest_quant.testing.rounding import ELIGIBLE, is_rounded
+
+_ELIGIBLE = ("Conv", "Gemm", "MatMul")
+_ROUNDED = "_rounded"
+
+Ranges: TypeAlias = dict[str, tuple[float, float]]
+"""Smallest and largest value of each tensor."""
 
 
 class NumpyEngine(Engine):
@@ -31,8 +42,16 @@ class NumpyEngine(Engine):
         self.size_bytes = size_bytes(path)
         if self.simulated:
             self.notes = ("int8 is simulated: values are rounded to 8 bits and computed in float",)
-        self._model = onnx.load(path)
-        self._evaluator = _evaluator(self._model, path)
+        self._graph = onnx.load(path).graph
+        try:
+            self._evaluator = ReferenceEvaluator(str(path))
+        except (NotImplementedError, RuntimeError, KeyError, TypeError, ValueError) as error:
+            raise BuildError(
+                f"numpy cannot run {path.name}",
+                value=str(error),
+                allowed="operators of ONNX itself",
+                fix="use a runtime that knows the operator, such as backend='ort'",
+            ) from error
 
     def _run(self, feeds: Feeds) -> Outputs:
         call = self._prepare(feeds)
@@ -45,32 +64,106 @@ class NumpyEngine(Engine):
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the eligible nodes whose operands are rounded to 8 bits; for a float engine, all of them."""
         self._prepare(feeds)()
-        nodes = [node for node in self._model.graph.node if node.op_type in ELIGIBLE]
-        done = [node for node in nodes if not self.simulated or is_rounded(node, self._model.graph)]
-        all_types = Counter(node.op_type for node in nodes)
-        done_types = Counter(node.op_type for node in done)
-        missed = [node.name or node.output[0] for node in nodes if node not in done]
-        return Coverage(
-            pct=100.0 * len(done) / len(nodes) if nodes else None,
-            unit="nodes",
-            by_op=tuple(OpCoverage(name, count, done_types[name]) for name, count in sorted(all_types.items())),
-            provider=self.provider,
-            float_nodes=tuple(missed[:10]),
-            asked_nodes=tuple(node.name or node.output[0] for node in done),
+        return tally(
+            [
+                Tallied(node.name or node.output[0], node.op_type, Kind.ASKED if self._is_asked(node) else Kind.OTHER)
+                for node in self._graph.node
+                if node.op_type in _ELIGIBLE
+            ],
+            self.provider,
         )
+
+    def _is_asked(self, node: onnx.NodeProto) -> bool:
+        """Tell whether the weights of `node` are rounded, or both of two activations; all count in a float engine."""
+        weights = {tensor.name for tensor in self._graph.initializer}
+        constant = [name for name in node.input[:2] if name in weights]
+        return not self.simulated or all(name.endswith(_ROUNDED) for name in (constant or node.input[:2]))
 
     def _close(self) -> None:
         del self._evaluator
 
 
-def _evaluator(model: onnx.ModelProto, path: Path) -> ReferenceEvaluator:
-    """Raise `BuildError` for what the evaluator cannot run; it says so in several classes of its own."""
-    try:
-        return ReferenceEvaluator(model)
-    except (NotImplementedError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise BuildError(
-            f"numpy cannot run {path.name}",
-            value=str(error),
-            allowed="operators of ONNX itself",
-            fix="use a runtime that knows the operator, such as backend='ort'",
-        ) from error
+def rounded(weights: NDArray[np.float32], axis: int) -> NDArray[np.float32]:
+    """Round `weights` to multiples of max|w| / 127, for each index of `axis` apart."""
+    others = tuple(i for i in range(weights.ndim) if i != axis % weights.ndim)
+    scale = np.abs(weights).max(axis=others, keepdims=True) / 127.0
+    safe = np.where(scale > 0, scale, 1.0)
+    return (np.round(weights / safe) * safe).astype(weights.dtype)
+
+
+def activation_ranges(path: Path, batches: Iterator[Feeds]) -> Ranges:
+    """Return the range of every activation that an eligible node reads, over all `batches`.
+
+    Raises
+    ------
+    DataError : there is no batch.
+    """
+    model = onnx.load(path)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    eligible = [node for node in model.graph.node if node.op_type in _ELIGIBLE]
+    names = sorted({name for node in eligible for name in node.input[:2]} - weights)
+    evaluator = ReferenceEvaluator(model)
+    ranges: Ranges = {}
+    for feeds in batches:
+        for name, array in zip(names, evaluator.run(names, feeds), strict=True):
+            low, high = ranges.get(name, (0.0, 0.0))
+            ranges[name] = (min(low, float(array.min())), max(high, float(array.max())))
+    if names and not ranges:
+        raise DataError("calibration got no batch", fix="write Dataset.from_arrays(inputs, labels, calibration=100)")
+    return ranges
+
+
+def write_rounded(path: Path, ranges: Ranges, exclude: Collection[str], target: Path) -> None:
+    """Write a copy of a model in which operators compute in float on values rounded to 8 bits.
+
+    Parameters
+    ----------
+    path : the float ONNX model.
+    ranges : lowest and highest value of each activation to round, by tensor name; weights are always rounded.
+    exclude : names of nodes that stay as they are.
+    target : the file to write.
+    """
+    model = onnx.load(path)
+    graph = model.graph
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    added: dict[str, onnx.TensorProto] = {}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type in _ELIGIBLE and node.name not in exclude:
+            for index, name in enumerate(node.input[:2]):
+                if name in weights:
+                    # A copy, so that an excluded node keeps the original.
+                    axis = _channel_axis(node)
+                    node.input[index] = f"{name}_axis{axis}{_ROUNDED}"
+                    array = rounded(weights[name], axis)
+                    added[node.input[index]] = numpy_helper.from_array(array, node.input[index])
+                elif name in ranges:
+                    node.input[index] = name + _ROUNDED
+                    if f"{name}_scale" not in added:
+                        nodes += _rounding(name, *ranges[name], added)
+        nodes.append(node)
+    whole = helper.make_graph(nodes, graph.name, graph.input, graph.output, [*graph.initializer, *added.values()])
+    onnx.save_model(helper.make_model(whole, opset_imports=model.opset_import, ir_version=model.ir_version), target)
+
+
+def _channel_axis(node: onnx.NodeProto) -> int:
+    """Return the axis of the weights that becomes the output channel."""
+    transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+    return 0 if node.op_type == "Conv" or transposed else -1
+
+
+def _rounding(name: str, low: float, high: float, added: dict[str, onnx.TensorProto]) -> list[onnx.NodeProto]:
+    """Return the nodes that round `name` to 256 levels from `low` to `high`, zero among them, and add their operands.
+
+    They compute in float: onnx's evaluator has DequantizeLinear of the newest opsets only.
+    """
+    scale = (high - low) / 255.0 or 1.0
+    lowest = -np.clip(np.round(-low / scale), 0, 255)
+    for what, value in (("scale", scale), ("lowest", lowest), ("highest", lowest + 255)):
+        added[f"{name}_{what}"] = numpy_helper.from_array(np.array(value, np.float32), f"{name}_{what}")
+    return [
+        helper.make_node("Div", [name, f"{name}_scale"], [f"{name}_divided"]),
+        helper.make_node("Round", [f"{name}_divided"], [f"{name}_whole"]),
+        helper.make_node("Clip", [f"{name}_whole", f"{name}_lowest", f"{name}_highest"], [f"{name}_clipped"]),
+        helper.make_node("Mul", [f"{name}_clipped", f"{name}_scale"], [name + _ROUNDED]),
+    ]

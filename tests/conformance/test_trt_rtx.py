@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from pytest_quant.backends import Backend, get_backend
 from pytest_quant.testing import BackendConformance
 from pytest_quant.testing.conformance.examples import dense
-from pytest_quant.testing.conformance.workbench import float_spec, opened
+from pytest_quant.testing.conformance.workbench import Workbench, opened
 
 
 class TestTrtRtx(BackendConformance):
@@ -20,11 +18,10 @@ class TestTrtRtx(BackendConformance):
         """Build for a GPU that is named where there is none."""
         return get_backend("trt-rtx")
 
-    def test_engine_tells_what_it_is(self, backend: Backend, tmp_path: Path) -> None:
+    def test_engine_tells_what_it_is(self, backend: Backend, bench: Workbench) -> None:
         """An engine knows its spec, its inputs and outputs and the size of its plan, and that it is simulated."""
-        example = dense()
-        spec = float_spec(backend, example.write(tmp_path))
-        with opened(backend, spec, example) as engine:
+        spec = bench.float_spec(dense())
+        with opened(backend, spec, dense()) as engine:
             assert engine.spec == spec
             assert {one.name for one in engine.signature.inputs} == {"x"}
             assert engine.size_bytes > 0

@@ -8,7 +8,6 @@ import pickle
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,8 @@ ASK = """
 import json, pickle, sys
 from pathlib import Path
 import tensorrt as trt
-from pytest_quant.backends.trt.configure import BuildFailedError, configure, configure_parser, network_flags
+from pytest_quant.backends.trt.builder import configure, configure_parser, network_flags
+from pytest_quant.errors import BuildError
 
 
 class Asked:
@@ -66,7 +66,7 @@ try:
     network_flags(trt, request)
     configure_parser(trt, Asked(trt.OnnxParser, told), request)
     configure(trt, Asked(trt.IBuilderConfig, told), request)
-except BuildFailedError as error:
+except BuildError as error:
     told = [f"refused: {error}"]
 print(json.dumps(told))
 """
@@ -83,7 +83,7 @@ def asked(environment: dict[str, str], folder: Path, options: dict[str, object])
     """Return what the builder and the parser are told, in the words of the binding."""
     spec = EngineSpec("trt", "int8", "static", dense().write(folder), options=tuple(sorted(options.items())))
     request = request_for(spec, folder / "dense.onnx", module="tensorrt")
-    (folder / "request").write_bytes(pickle.dumps(replace(request, target=None)))
+    (folder / "request").write_bytes(pickle.dumps(request))
     ended = subprocess.run(
         (sys.executable, "-c", ASK, str(folder / "request")),
         env=environment, capture_output=True, text=True, check=False, timeout=120, cwd=folder,

@@ -246,6 +246,8 @@ class TorchEngine(Engine):
 
     def _program(self, shapes: Shapes, tensors: tuple[Any, ...]) -> Any:
         """Return the program for these shapes, compiled and run once when it is new."""
+        if self._compiles and shapes in self._ready and _is_forgotten(self._ready[shapes]):
+            del self._ready[shapes]
         if shapes not in self._ready:
             self._ready[shapes] = self._new(tensors) if self._compiles else self._ready.get((), None) or self._load()
             if not self._compiles:
@@ -283,6 +285,16 @@ class TorchEngine(Engine):
 
     def _shapes(self, feeds: Feeds) -> Shapes:
         return tuple(np.shape(feeds[name]) for name in self._names)
+
+
+def _is_forgotten(compiled: Any) -> bool:
+    """Tell whether Dynamo has dropped what it compiled, and would compile it anew with its own settings, in float.
+
+    Quantizing another module exports patterns, and ``torch.export`` resets Dynamo for the whole process.
+    """
+    from torch._dynamo.convert_frame import input_codes
+
+    return compiled._torchdynamo_orig_callable.__code__ not in input_codes  # noqa: SLF001 - its only home
 
 
 def _refused(spec: EngineSpec, error: Exception) -> QuantError:

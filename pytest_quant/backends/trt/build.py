@@ -1,67 +1,38 @@
-"""From a spec to a plan: quantized, checked, parsed, built."""
+"""From a spec to a plan: the graph written, the build in a process of its own, and what its refusals mean."""
 
 from __future__ import annotations
 
-import shutil
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import external_files, model_file, read_graph, read_signature
+from pytest_quant.backends.onnx_files import model_file, read_signature
 from pytest_quant.backends.ort.half import write_half
-from pytest_quant.backends.trt.configure import BuildRequest
-from pytest_quant.backends.trt.gpu.implicit import write_samples
-from pytest_quant.backends.trt.options import float_type, parse_options
-from pytest_quant.backends.trt.preflight import check_graph
+from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.trt.builder import (
+    COUNT_FILE,
+    LOG_FILE,
+    MISSING_SCALES,
+    NO_IMPLICIT,
+    SHAPE_INPUT,
+    BuildRequest,
+    build,
+)
+from pytest_quant.backends.trt.graph import write_graph
+from pytest_quant.backends.trt.implicit import write_samples
+from pytest_quant.backends.trt.options import Range, float_type, parse_options
 from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.backends.trt.quantize import write_trt_qdq
-from pytest_quant.backends.trt.run_builder import run_builder
-from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.spec import EngineSpec
 
-GRAPH_FILE = "model.onnx"
-"""The graph that was built, kept beside the plan: what is simulated is exactly this."""
-
-RANGES_FILE = "ranges.cache"
+_RANGES_FILE = "ranges.cache"
 """What TensorRT's own calibrator found."""
 
-RTX_MODULE = "tensorrt_rtx"
-"""It has no plans for other versions and GPUs. In the place of TensorRT it builds without: its plan is not judged."""
-
-BESIDE = {"fp32": [], "fp16": ["FP16"], "bf16": ["BF16"]}
-"""Builder flags that let TensorRT 10 compute in another float type where it is faster."""
-
-HALVES = ("fp16", "bf16")
+_HALVES = ("fp16", "bf16")
 """Float types that the graph itself is written in: TensorRT 11 and TensorRT-RTX know no other way."""
-
-
-def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Path:
-    """Write the graph to build and check it, and return its path.
-
-    Parameters
-    ----------
-    spec : the engine; its model, or the one that arrives quantized, is copied where nothing is quantized here.
-    calibration : the folder that the quantizer filled with ranges, from which Q/DQ pairs are made; it is not read
-        where TensorRT's own calibrator finds them. ``None`` where there is no calibration.
-    folder : gets ``model.onnx`` and the files of its external data.
-
-    Raises
-    ------
-    ModelError : the model is missing or broken.
-    BuildError : ONNX Runtime cannot quantize the model, or the graph is one that TensorRT cannot take.
-    """
-    graph = folder / GRAPH_FILE
-    options = parse_options(spec.backend, spec.options)
-    if calibration is not None and not options.implicit:
-        write_trt_qdq(spec, calibration, graph)
-    else:
-        _copy(model_file(spec.quantized or spec.model), graph)
-    gpu = None if options.compute_capability else cuda_gpu()
-    target = options.compute_capability or (gpu and gpu.sm) or ""
-    check_graph(graph, calibrator=options.implicit and spec.scheme == "static", target=target)
-    return graph
 
 
 def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, module: str) -> None:
@@ -82,62 +53,12 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
     """
     graph = write_graph(spec, calibration, folder)
     kind = float_type(spec)
-    if kind in HALVES:
+    if kind in _HALVES:
         write_half(graph, graph, kind)
     request = request_for(spec, graph, module=module)
     if request.calibration and calibration is not None:
-        request = replace(request, ranges=str(calibration / RANGES_FILE))
+        request = replace(request, ranges=str(calibration / _RANGES_FILE))
     run_builder(request, f"{spec.id} of {spec.model.name}")
-
-
-def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
-    """Return the build of `graph` into the folder it lies in, as the options of `spec` ask for it.
-
-    Parameters
-    ----------
-    spec : the engine to build.
-    graph : the ONNX file that `write_graph` wrote.
-    module : the package that builds, ``tensorrt`` or ``tensorrt_rtx``.
-
-    Returns
-    -------
-    A request without `samples` and `ranges`, which the caller adds for TensorRT's own calibrator.
-
-    Raises
-    ------
-    UsageError, DataError : see `profile_of`.
-    """
-    options = parse_options(spec.backend, spec.options)
-    profile = profile_of(spec, read_signature(graph))
-    implicit = options.implicit and spec.scheme == "static"
-    flags = ["INT8", *BESIDE[options.rest]] if implicit else []
-    return BuildRequest(
-        module=module,
-        model=str(graph),
-        folder=str(graph.parent),
-        target=options.compute_capability if module == RTX_MODULE else None,
-        workspace_mb=options.workspace_mb,
-        optimization_level=options.optimization_level,
-        shapes=profile.shapes,
-        values=profile.values,
-        strongly_typed=not flags,
-        precisions=tuple(flags),
-        tf32=options.tf32,
-        native_instancenorm=options.native_instancenorm,
-        version_compatible=options.version_compatible and module != RTX_MODULE,
-        hardware_compatibility="" if module == RTX_MODULE else options.hardware_compatible or "",
-        timing_cache=options.timing_cache or "",
-        calibration=spec.calibration.method if implicit else "",
-    )
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a model with the files that its weights lie in, under the names that it knows them by."""
-    shutil.copyfile(source, target)
-    for location, file in external_files(read_graph(source), source).items():
-        beside = target.parent / location
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, beside)
 
 
 def write_implicit_ranges(spec: EngineSpec, batches: Iterator[Feeds], folder: Path, *, module: str) -> None:
@@ -147,7 +68,7 @@ def write_implicit_ranges(spec: EngineSpec, batches: Iterator[Feeds], folder: Pa
     ----------
     spec : the engine, with the option ``quantization='implicit'``.
     batches : one pass over the calibration batches, all of the same shapes.
-    folder : gets `RANGES_FILE`.
+    folder : gets the file with the ranges.
     module : the package that builds, ``tensorrt``; only another process imports it.
 
     Raises
@@ -165,8 +86,117 @@ def write_implicit_ranges(spec: EngineSpec, batches: Iterator[Feeds], folder: Pa
         write_samples(batches, samples, read_signature(model_file(spec.model)), spec.model.name, axes)
         request = request_for(spec, write_graph(spec, None, engine), module=module)
         # The ranges do not depend on kernels, and those that this build finds are thrown away with its plan.
-        request = replace(request, optimization_level=0, timing_cache="")
-        run_builder(
-            replace(request, samples=str(samples), ranges=str(folder / RANGES_FILE)),
-            f"{spec.id} of {spec.model.name}, to calibrate it",
+        options = replace(request.options, optimization_level=0, timing_cache=None)
+        request = replace(request, options=options, samples=str(samples), ranges=str(folder / _RANGES_FILE))
+        run_builder(request, f"{spec.id} of {spec.model.name}, to calibrate it")
+
+
+def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
+    """Return the build of `graph`, which `write_graph` wrote, as the options of `spec` ask `module` for it.
+
+    The caller adds `samples` and `ranges` for TensorRT's own calibrator. Raises as `profile_of`.
+    """
+    options = parse_options(spec.backend, spec.options)
+    implicit = options.implicit and spec.scheme == "static"
+    calibration = spec.calibration.method if implicit else ""
+    return BuildRequest(module, graph, options, profile_of(spec, read_signature(graph)), calibration)
+
+
+def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S) -> None:
+    """Build the engine that `request` asks for, in a process of its own.
+
+    Parameters
+    ----------
+    request : the build.
+    name : of the engine, in errors.
+    limit_s : longest time in seconds, after which the building process is ended.
+
+    Raises
+    ------
+    BuildError : TensorRT refused the model, with its messages; or its process crashed or took too long.
+    """
+    try:
+        call_apart(build, request, limit_s=limit_s)
+    except ApartError as ended:
+        file = request.model.parent / LOG_FILE
+        log = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        refusal = "" if ended.error is None else str(ended.error)
+        lines = refusal.splitlines()[:_LINES_SHOWN] or log.splitlines()[-_LINES_SHOWN:]
+        shown = "\n".join(lines) or "it said nothing"
+        raise failed(
+            f"{request.module} refused to build {name}"
+            if ended.error
+            else f"{request.module} did not build {name}: it {ended.how}",
+            f"{ended.said}\n{log}",
+            value=shown,
+            fix="a lower optimization_level, or a timing_cache, makes builds shorter"
+            if ended.timed_out
+            else next_step(shown, request.profile.shapes),
+        ) from ended
+
+
+_OLD_GPU = "use a GPU that this release takes, an older TensorRT, or backend='ort-cuda'"
+
+_STEPS = {
+    NO_IMPLICIT: "drop quantization='implicit', or pip install 'tensorrt<11'",
+    "libnvinfer_lean": "install the lean runtime, tensorrt-lean of the same version, or drop version_compatible",
+    "is not supported by this TensorRT release": _OLD_GPU,
+    "<= smVersion": _OLD_GPU,
+    "within workspace limit": "write a larger workspace_mb, or none: then it is the memory of the GPU",
+}
+"""Words of a refusal that have one answer."""
+
+_VALUES = re.compile(re.escape(SHAPE_INPUT) + r" '(?P<name>.*)'")
+
+_NO_OPERATOR = re.compile(r"Plugin not found|No importer registered|UNSUPPORTED_NODE", re.IGNORECASE)
+
+_SHAPES = re.compile(
+    r"optimization profile|profile \d|shape constraint|shapeMachine|dimension|reshap|shape error", re.IGNORECASE
+)
+
+_QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNORECASE)
+
+_LINES_SHOWN = 6
+
+
+def build_notes(folder: Path) -> tuple[str, ...]:
+    """Return a note on the warnings of the build in `folder` that mean that something did not become INT8."""
+    count = int((folder / COUNT_FILE).read_text(encoding="ascii"))
+    if not count:
+        return ()
+    tensors, their = ("1 tensor has", "its layer") if count == 1 else (f"{count} tensors have", "their layers")
+    return (f"{tensors} no scale ('{MISSING_SCALES}' in {LOG_FILE}), so {their} may stay in float",)
+
+
+def next_step(said: str, shapes: Mapping[str, Range]) -> str:
+    """Return what the user can do about a refusal.
+
+    Parameters
+    ----------
+    said : the messages of TensorRT.
+    shapes : smallest, usual and largest shape of each input with free axes, as asked for.
+    """
+    values = _VALUES.search(said)
+    if values is not None:
+        return (
+            f"write smallest, usual and largest values: options={{'shapes': {{'{values['name']}': "
+            "[smallest, usual, largest]}}, each a list of ints"
         )
+    for words, step in _STEPS.items():
+        if words in said:
+            return step
+    if _SHAPES.search(said) and not _NO_OPERATOR.search(said):
+        return _about_shapes(shapes)
+    if _QUANTIZED.search(said) and not _NO_OPERATOR.search(said):
+        return "leave the node in float with exclude=[...], or quantize it in another scheme"
+    return "export the model with operators that TensorRT has, or use another backend"
+
+
+def _about_shapes(shapes: Mapping[str, Range]) -> str:
+    if not shapes:
+        return "no input has a free axis, so the model itself has shapes that do not fit: export it again"
+    ranges = "; ".join(f"'{name}' from {low} to {high}, usually {usual}" for name, (low, usual, high) in shapes.items())
+    return (
+        f"it was to be built for {ranges}: give data of sizes that the network takes, or write them, "
+        "options={'shapes': {" + ", ".join(f"'{name}': [smallest, usual, largest]" for name in shapes) + "}}"
+    )

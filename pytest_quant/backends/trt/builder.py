@@ -1,51 +1,94 @@
 """One build with TensorRT's own parser and builder, in a process that is made for it: a native crash ends no other.
 
-It writes the plan, the layers and the log into the request's folder.
+It writes the plan, the layers and the log beside the model. Names are looked up, since versions differ.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from pytest_quant.backends.cuda.device import complaints, make_logger
-from pytest_quant.backends.trt.configure import (
-    LAYERS_FILE,
-    PLAN_FILE,
-    SHAPE_INPUT,
-    BuildFailedError,
-    BuildRequest,
-    configure,
-    configure_parser,
-    keep_timing_cache,
-    network_flags,
-    register_plugins,
-    write_log,
-)
 from pytest_quant.backends.trt.coverage import layers_in_log
-from pytest_quant.backends.trt.gpu.implicit import calibrating
-from pytest_quant.backends.trt.options import Range, sizes_of
-from pytest_quant.spec import Shape
+from pytest_quant.backends.trt.implicit import calibrating
+from pytest_quant.backends.trt.options import Range, TrtOptions, sizes_of
+from pytest_quant.backends.trt.profile import Profile
+from pytest_quant.errors import BuildError
+from pytest_quant.files import write_whole
 
 if TYPE_CHECKING:
     import tensorrt
 
 
+PLAN_FILE = "model.engine"
+LAYERS_FILE = "layers.json"
+LOG_FILE = "build.log"
+COUNT_FILE = "missing_scales.txt"
+"""How often the log says so; every engine that is opened wants to know."""
+
+MISSING_SCALES = "Missing scale and zero-point"
+
+SHAPE_INPUT = "the values of an input decide shapes, and nothing tells which values to expect: input"
+"""How the building process begins to say so; the name follows in quotes."""
+
+NO_IMPLICIT = "no implicit INT8"
+"""How it says that this TensorRT finds no ranges itself."""
+
+RTX_MODULE = "tensorrt_rtx"
+"""It has no plans for other versions and GPUs. In the place of TensorRT it builds without: its plan is not judged."""
+
+_BESIDE = {"fp32": [], "fp16": ["FP16"], "bf16": ["BF16"]}
+"""Builder flags that let TensorRT 10 compute in another float type where it is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """One build.
+
+    Attributes
+    ----------
+    module : the one to import, ``tensorrt`` or `RTX_MODULE`.
+    model : the ONNX file; what is built is written beside it.
+    options : of the mark.
+    profile : the shapes and values to build for.
+    calibration : method of TensorRT's own calibrator, which chooses types itself then; empty where those of the graph
+        hold.
+    samples : folder with the calibrator's batches; empty when `ranges` are reused.
+    ranges : file with what the calibrator found, read when there are no `samples`, else written.
+    """
+
+    module: str
+    model: Path
+    options: TrtOptions
+    profile: Profile
+    calibration: str = ""
+    samples: str = ""
+    ranges: str = ""
+
+
 def build(request: BuildRequest) -> None:
-    """Parse, configure and build. Raises `BuildFailedError`."""
+    """Parse, configure and build. Raises `BuildError` with TensorRT's messages, a line each."""
     trt = import_module(request.module)
     lines: list[str] = []
     logger = make_logger(trt, lines)
-    folder = Path(request.folder)
+    folder = request.model.parent
     try:
         plan = _plan(trt, logger, lines, request)
     finally:
         write_log(folder, "\n".join(lines))
     (folder / PLAN_FILE).write_bytes(plan)
-    (folder / LAYERS_FILE).write_text(json.dumps(layers_in_log("\n".join(lines))), encoding="utf-8")
+    (folder / LAYERS_FILE).write_bytes(msgspec.json.encode(layers_in_log("\n".join(lines))))
+
+
+def write_log(folder: Path, text: str) -> None:
+    """Write the log of a build, and what `build_notes` reads of it."""
+    (folder / LOG_FILE).write_text(text, encoding="utf-8")
+    (folder / COUNT_FILE).write_text(str(text.count(MISSING_SCALES)), encoding="ascii")
 
 
 def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> bytes:
@@ -53,26 +96,25 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
     try:
         builder: tensorrt.Builder = trt.Builder(logger)
     except TypeError as error:  # all that the binding says of one that is null
-        raise BuildFailedError(complaints(lines)) from error
+        raise BuildError(complaints(lines)) from error
     network = builder.create_network(network_flags(trt, request))
     parser: tensorrt.OnnxParser = trt.OnnxParser(network, logger)
     configure_parser(trt, parser, request)
-    if not parser.parse_from_file(request.model):
+    if not parser.parse_from_file(str(request.model)):
         errors = [parser.get_error(index) for index in range(parser.num_errors)]
-        raise BuildFailedError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or complaints(lines))
+        raise BuildError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or complaints(lines))
     config = builder.create_builder_config()
     configure(trt, config, request)
-    _refuse_unknown_values(network, request)
-    config.add_optimization_profile(_profile(trt, builder, network, request.shapes, request.values))
+    config.add_optimization_profile(_profile(trt, builder, network, request.profile.shapes, request.profile.values))
 
-    def of_one_batch(shapes: dict[str, Shape]) -> tensorrt.IOptimizationProfile:
+    def of_one_batch(shapes: dict[str, tuple[int, ...]]) -> tensorrt.IOptimizationProfile:
         ranges = {name: (shape, shape, shape) for name, shape in shapes.items()}
-        return _profile(trt, builder, network, ranges, request.values)
+        return _profile(trt, builder, network, ranges, request.profile.values)
 
-    with calibrating(trt, config, request, of_one_batch):
+    with calibrating(trt, config, request.calibration, request.samples, request.ranges, of_one_batch):
         plan = builder.build_serialized_network(network, config)
     if plan is None:
-        raise BuildFailedError(complaints(lines))
+        raise BuildError(complaints(lines))
     keep_timing_cache(config, request)
     return bytes(plan)
 
@@ -86,12 +128,14 @@ def _profile(
 ) -> tensorrt.IOptimizationProfile:
     """Return a profile that gives every input its range: of axes where some are free, of values where it is a shape.
 
-    An input that has neither is left to TensorRT, which names it.
+    An input without a range for its axes is left to TensorRT, which names it; one without values would be missing.
     """
     profile = builder.create_optimization_profile()
     for index in range(network.num_inputs):
         entry = network.get_input(index)
-        if entry.is_shape_tensor and entry.name in values:
+        if entry.is_shape_tensor:
+            if entry.name not in values:
+                raise BuildError(f"{SHAPE_INPUT} '{entry.name}'")
             least, common, most = (list(numbers) for numbers in values[entry.name])
             profile.set_shape_input(entry.name, least, common, most)
         elif -1 in sizes_of(entry.shape) and entry.name in shapes:
@@ -100,15 +144,89 @@ def _profile(
     return profile
 
 
-def _refuse_unknown_values(network: tensorrt.INetworkDefinition, request: BuildRequest) -> None:
-    """Refuse an input that is a shape and has no range of values, which TensorRT would call missing values."""
-    for index in range(network.num_inputs):
-        entry = network.get_input(index)
-        if entry.is_shape_tensor and entry.name not in request.values:
-            raise BuildFailedError(f"{SHAPE_INPUT} '{entry.name}'")
-
-
 def _node_of(error: Any) -> str:
     name = error.node_name() if hasattr(error, "node_name") else ""
     operator = error.node_operator() if hasattr(error, "node_operator") else ""
     return f"node '{name}' ({operator}): " if name or operator else ""
+
+
+def network_flags(trt: Any, request: BuildRequest) -> int:
+    """Return the flags of ``create_network``: strong types where they are a choice, none where there are only those.
+
+    The bit of a flag differs between major versions, so it is asked of the binding.
+    """
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    if not request.calibration:
+        return 0 if flag is None else 1 << int(flag)
+    if not hasattr(trt.BuilderFlag, "INT8"):
+        raise BuildError(f"{trt.__name__} {trt.__version__} has {NO_IMPLICIT}, which ended with TensorRT 10")
+    return 0
+
+
+def register_plugins(trt: Any, logger: tensorrt.ILogger) -> None:
+    """Register TensorRT's own plugins in this process, where there are any, before it parses or deserializes."""
+    if hasattr(trt, "init_libnvinfer_plugins"):
+        trt.init_libnvinfer_plugins(logger, "")
+
+
+def configure_parser(trt: Any, parser: tensorrt.OnnxParser, request: BuildRequest) -> None:
+    """Choose how InstanceNormalization is read: natively or by the plugin. Raises `BuildError` without plugins."""
+    if request.options.native_instancenorm:
+        return
+    if not hasattr(trt, "init_libnvinfer_plugins"):
+        raise BuildError(f"{trt.__name__} has no plugins: drop native_instancenorm=False")
+    parser.clear_flag(trt.OnnxParserFlag.NATIVE_INSTANCENORM)
+
+
+def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
+    """Set in `config` everything that the request names.
+
+    Raises
+    ------
+    BuildError : this version lacks a flag, level or target that is asked for, or refuses the timing cache.
+    """
+    options = request.options
+    for_rtx = request.module == RTX_MODULE
+    # Without it layers have names only, and their precision is not known.
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    if options.workspace_mb is not None:
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_mb * 10**6)
+    if options.optimization_level is not None:
+        config.builder_optimization_level = options.optimization_level
+    # It is on unless cleared, and a float32 reference would then round its inputs.
+    (config.set_flag if options.tf32 else config.clear_flag)(trt.BuilderFlag.TF32)
+    flags = ["INT8", *_BESIDE[options.rest]] if request.calibration else []
+    for name in (*flags, *(["VERSION_COMPATIBLE"] if options.version_compatible and not for_rtx else [])):
+        config.set_flag(_member(trt, trt.BuilderFlag, name))
+    if options.hardware_compatible and not for_rtx:
+        level = _member(trt, trt.HardwareCompatibilityLevel, options.hardware_compatible)
+        config.hardware_compatibility_level = level
+    if options.timing_cache:
+        file = Path(options.timing_cache)
+        content = file.read_bytes() if file.is_file() else b""
+        if not config.set_timing_cache(config.create_timing_cache(content), False):
+            raise BuildError(f"the timing cache {file} is of another TensorRT or GPU: delete it, or name another")
+    if options.compute_capability is not None and for_rtx:
+        _configure_target(trt, config, options.compute_capability)
+
+
+def keep_timing_cache(config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
+    """Write the times of kernels that the build measured into the file from which the next build reads them."""
+    if request.options.timing_cache:
+        write_whole(Path(request.options.timing_cache), bytes(config.get_timing_cache().serialize()))
+
+
+def _configure_target(trt: Any, config: Any, target: str) -> None:
+    capability = getattr(trt.ComputeCapability, target, None)
+    if capability is None:
+        targets = sorted(name for name in dir(trt.ComputeCapability) if name.startswith("SM"))
+        raise BuildError(f"{target} is not one that it builds for: {', '.join(targets)}")
+    config.num_compute_capabilities = 1
+    config.set_compute_capability(capability, 0)
+
+
+def _member(trt: Any, kind: Any, name: str) -> Any:
+    member = getattr(kind, name, None)
+    if member is None:
+        raise BuildError(f"{trt.__name__} {trt.__version__} has no {kind.__name__}.{name}")
+    return member

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import onnx
 
 from pytest_quant.backends.base import Feeds
@@ -56,27 +57,24 @@ def nodes_in(metadata: str) -> list[str]:
     return _ONNX_LAYER.findall(metadata)
 
 
-def layers_in_log(text: str) -> list[dict[str, Any]]:
-    """Return every layer that the log lists, in plain JSON types; see `layer_of`."""
-    layers = []
-    for line in text.splitlines():
-        match = _LAYER.match(line)
-        if match is not None:
-            layers.append(
-                {
-                    "name": match["name"],
-                    "kind": match["kind"],
-                    "input_types": _DATATYPE.findall(match["inputs"]),
-                    "nodes": nodes_in(match["metadata"]),
-                    "tactic": match["tactic"],
-                }
-            )
-    return layers
+def layers_in_log(text: str) -> list[Layer]:
+    """Return every layer that the log lists."""
+    return [
+        Layer(
+            line["name"],
+            line["kind"],
+            tuple(_DATATYPE.findall(line["inputs"])),
+            tuple(nodes_in(line["metadata"])),
+            line["tactic"],
+        )
+        for line in map(_LAYER.match, text.splitlines())
+        if line is not None
+    ]
 
 
-def layer_of(row: dict[str, Any]) -> Layer:
-    """Return a `Layer` from its JSON form."""
-    return Layer(row["name"], row["kind"], tuple(row["input_types"]), tuple(row["nodes"]), row.get("tactic", ""))
+def read_layers(file: Path) -> list[Layer]:
+    """Return the layers that a build listed, from the JSON file that it wrote."""
+    return msgspec.json.decode(file.read_bytes(), type=list[Layer])
 
 
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})

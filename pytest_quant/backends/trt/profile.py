@@ -11,8 +11,8 @@ import numpy as np
 from pytest_quant.backends.base import Feeds, spelled
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature
+from pytest_quant.backends.trt.graph import QUANTIZER, quantizer_spec
 from pytest_quant.backends.trt.options import Range, TrtOptions, parse_options
-from pytest_quant.backends.trt.quantize import QUANTIZER, quantizer_spec
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, InputShapes, Shape, Signature, TensorInfo
 

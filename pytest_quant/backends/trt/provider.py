@@ -11,7 +11,6 @@ from pytest_quant.backends.offer import TF32, Availability, switch_off
 from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_provider, loading_trouble
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.options import PROVIDER_KEYS, float_type, target_of, uses_table
-from pytest_quant.backends.trt.provider_settings import write_float_with_table
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec
@@ -91,9 +90,8 @@ class OrtTrtBackend(TrtRtxBackend):
             return
         self.before_loading(spec)
         _require_tensorrt()
-        from pytest_quant.backends.trt.build import GRAPH_FILE, write_graph
-        from pytest_quant.backends.trt.provider_build import build_engines
-        from pytest_quant.backends.trt.provider_engine import providers_of
+        from pytest_quant.backends.trt.graph import GRAPH_FILE, write_graph
+        from pytest_quant.backends.trt.provider_build import build_engines, providers_of, write_float_with_table
 
         if uses_table(spec) and calibration is not None:
             write_float_with_table(spec, calibration, folder)

@@ -1,4 +1,4 @@
-"""Builds by ONNX Runtime's TensorRT provider, in a process of their own, and the layers that their log lists.
+"""Engines of ONNX Runtime's TensorRT provider: what it is told, the build in a process of its own, and its log.
 
 Opening a session builds the engines where there are none in the provider's folder; what TensorRT says meanwhile goes to
 native standard error. A native crash ends that process and no other.
@@ -15,26 +15,37 @@ its nodes, joined by ``+``; one that Myelin compiled has the first and the last 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Sequence
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
+
 from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
-from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.ort.libraries import TENSORRT, find_provider
+from pytest_quant.backends.onnx_files import read_graph, read_signature
+from pytest_quant.backends.ort.calibrate import RANGES_FILE
+from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, find_provider
+from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.runtime import failed
-from pytest_quant.backends.trt.configure import LAYERS_FILE, write_log
+from pytest_quant.backends.trt.builder import LAYERS_FILE, write_log
 from pytest_quant.backends.trt.coverage import Layer, ops_of
-from pytest_quant.backends.trt.provider_settings import TABLE_FILE
+from pytest_quant.backends.trt.graph import GRAPH_FILE, check_graph, quantizer_spec
+from pytest_quant.backends.trt.options import Range, float_type, parse_options, uses_table
+from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.errors import BuildError
+from pytest_quant.spec import EngineSpec
 
-CACHED_FILE = "cached.json"
-"""Names of the files that the provider is to find beside the model, all of them written by the build."""
+TABLE_FILE = "ranges.flatbuffers"
+CACHED = ("*.engine", "*.profile", TABLE_FILE)
+"""What the provider is to find beside the model, all of it written by the build."""
 
-_CACHED = ("*.engine", "*.profile", TABLE_FILE)
 LISTS_LAYERS = "trt_detailed_build_log"
 _NEXT = "backend='trt' takes the graph whole or says what it cannot; pytest-quant doctor tells what is installed"
 
@@ -46,7 +57,7 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
     ----------
     model : the ONNX file.
     providers : as a session is asked for them, the shapes to build for among their options.
-    folder : gets the log, the layers that it lists and the names of what the provider wrote, beside the engines.
+    folder : gets the log and the layers that it lists, beside the engines.
     name : of the engine, for errors.
 
     Raises
@@ -64,14 +75,12 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
             if ended.error
             else f"ONNX Runtime's TensorRT provider did not build {name}: it {ended.how}",
             ended.said,
-            value=str(ended.error or told_of_build(ended.said)[-600:]) or "it said nothing",
+            value=str(ended.error or readable_log(ended.said)[-600:]) or "it said nothing",
             fix=_NEXT,
         ) from ended
-    write_log(folder, told_of_build(log))
+    write_log(folder, readable_log(log))
     layers = layers_in_summary(log, ops_of(read_graph(model).graph))
-    (folder / LAYERS_FILE).write_text(json.dumps(layers), encoding="utf-8")
-    cached = sorted(file.name for pattern in _CACHED for file in folder.glob(pattern))
-    (folder / CACHED_FILE).write_text(json.dumps(cached), encoding="utf-8")
+    (folder / LAYERS_FILE).write_bytes(msgspec.json.encode(layers))
 
 
 def open_here(model: Path, providers: Sequence[Provider]) -> None:
@@ -91,30 +100,27 @@ _VERBOSE = " UNKNOWN] "
 """How the provider marks a line of TensorRT's verbose log, for whose severity it has no word."""
 
 
-def told_of_build(log: str) -> str:
+def readable_log(log: str) -> str:
     """Return the log of a build without colors and without what only TensorRT's developers read; layers stay."""
     plain = _COLORS.sub("", log)
     return "".join(f"{line}\n" for line in plain.splitlines() if _VERBOSE not in line)
 
 
-def layers_in_summary(log: str, nodes: Iterable[str]) -> list[dict[str, Any]]:
-    """Return every layer that the log of a build lists, in the JSON form of a `Layer`.
+def layers_in_summary(log: str, nodes: Iterable[str]) -> list[Layer]:
+    """Return every layer that the log of one build or of several lists.
 
-    Parameters
-    ----------
-    log : of one build or of several, one after another.
-    nodes : names of the nodes of the graph, which are looked for in the names of layers.
+    `nodes` are the names of the nodes of the graph, which are looked for in the names of layers.
     """
     spelled = {node: _spelling(node) for node in nodes if node}
     return [
-        {
-            "name": matched["name"],
-            "kind": matched["kind"],
-            "input_types": _TYPE.findall(matched["inputs"]),
-            "nodes": [node for node, pattern in spelled.items() if pattern.search(matched["name"])],
-        }
-        for matched in map(_LINE.match, _COLORS.sub("", log).splitlines())
-        if matched is not None
+        Layer(
+            line["name"],
+            line["kind"],
+            tuple(_TYPE.findall(line["inputs"])),
+            tuple(node for node, pattern in spelled.items() if pattern.search(line["name"])),
+        )
+        for line in map(_LINE.match, _COLORS.sub("", log).splitlines())
+        if line is not None
     ]
 
 
@@ -123,7 +129,146 @@ def _spelling(node: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w./:-]){re.escape(node)}(?:/\w*Fusion\w*)?(?![\w./:-])")
 
 
-def is_told_of(layers: Sequence[Layer], names: Sequence[str]) -> bool:
-    """Tell whether engines whose inspector gives `names` have all `layers` of a log that hold nodes of the graph."""
-    node_names = set(names)
-    return all(layer.name in node_names for layer in layers if layer.nodes and layer.kind != "Reformat")
+def providers_of(spec: EngineSpec, graph: Path, cache: Path) -> tuple[tuple[Provider, ...], tuple[str, ...]]:
+    """Return TensorRT, then CUDA, as a session is asked for them, and notes on what the provider cannot be told.
+
+    Parameters
+    ----------
+    spec : the engine.
+    graph : the ONNX file that is opened.
+    cache : the folder of the provider's engines.
+
+    Raises
+    ------
+    UsageError, DataError : see `profile_of`.
+    """
+    profile = profile_of(spec, read_signature(graph))
+    shapes, notes = profile_options({**profile.shapes, **profile.values})
+    tensorrt = Provider(TENSORRT, provider_options(spec, cache) | shapes)
+    return (tensorrt, Provider(CUDA, CUDA_OPTIONS)), notes
+
+
+def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
+    """Return the options of the provider: every switch that changes results, and its cache of engines in `folder`.
+
+    It keys its engines by names and not by weights (github.com/microsoft/onnxruntime/issues/6455), so each engine of
+    ours has a folder of its own. With Q/DQ pairs in the graph a table would make it fail.
+    """
+    parsed, floats = parse_options(spec.backend, spec.options), float_type(spec)
+    options = {
+        "device_id": "0",
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": str(folder),
+        "trt_fp16_enable": "1" if floats == "fp16" else "0",
+        "trt_bf16_enable": "1" if floats == "bf16" else "0",
+        "trt_int8_enable": "1" if spec.precision == "int8" else "0",
+    }
+    if uses_table(spec):
+        options |= {"trt_int8_calibration_table_name": TABLE_FILE, "trt_int8_use_native_calibration_table": "0"}
+    if parsed.workspace_mb is not None:
+        options["trt_max_workspace_size"] = str(parsed.workspace_mb * 10**6)
+    if parsed.optimization_level is not None:
+        options["trt_builder_optimization_level"] = str(parsed.optimization_level)
+    return options
+
+
+def profile_options(shapes: Mapping[str, Range]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the provider's options for shapes, ``name:1x3x64x64,other:1x7``, and a note where they cannot be written.
+
+    Without them the provider builds at the first run, for that run's shapes alone, and again whenever a later run lies
+    outside of all before. Colon and comma part its entries, so an input with one of them in its name has no spelling.
+    """
+    if not shapes:
+        return {}, ()
+    unspeakable = [name for name in shapes if ":" in name or "," in name]
+    if unspeakable:
+        names = ", ".join(f"'{name}'" for name in unspeakable)
+        return {}, (f"the provider cannot be told shapes of {names} (colon or comma): it builds anew for new shapes",)
+    words = ("min", "opt", "max")
+    return {
+        f"trt_profile_{word}_shapes": ",".join(
+            f"{name}:{'x'.join(map(str, shapes[name][place]))}" for name in sorted(shapes)
+        )
+        for place, word in enumerate(words)
+    }, ()
+
+
+def write_float_with_table(spec: EngineSpec, calibration: Path, folder: Path) -> None:
+    """Write the float graph and the table of its ranges. The table uses the names of the graph that was calibrated.
+
+    Parameters
+    ----------
+    spec : the engine, whose float model is read.
+    calibration : a folder that `pytest_quant.backends.ort.calibrate.write_ranges` filled.
+    folder : gets ``model.onnx`` with its external data, and `TABLE_FILE`.
+
+    Raises
+    ------
+    ModelError : the model is missing or broken.
+    BuildError : the model cannot be prepared, its graph has Q/DQ pairs or operators that TensorRT cannot take, or a
+        range is refused by `largest_magnitude`.
+    """
+    from onnxruntime.quantization.calibrate import load_tensors_data
+
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
+        prepared = prepare(quantizer_spec(spec), Path(work), per_channel=True)
+        for file in Path(work).glob(f"{prepared.name}*"):
+            name = GRAPH_FILE if file == prepared else file.name
+            shutil.copyfile(file, folder / name)
+    check_graph(folder / GRAPH_FILE, calibrator=True)
+    tensors = load_tensors_data(calibration / RANGES_FILE).data
+    ends = {name: (np.min(tensor.range_value[0]), np.max(tensor.range_value[1])) for name, tensor in tensors.items()}
+    write_table(
+        {name: (float(lowest), float(highest)) for name, (lowest, highest) in ends.items()}, folder / TABLE_FILE
+    )
+
+
+def largest_magnitude(tensor: str, lowest: float, highest: float) -> float:
+    """Return the largest absolute value of a range.
+
+    Parameters
+    ----------
+    tensor : name of the tensor, for the error.
+    lowest, highest : smallest and largest value of the tensor in the calibration.
+
+    Raises
+    ------
+    BuildError : the range is not finite, runs backwards, or holds nothing but 0.
+    """
+    largest = max(abs(lowest), abs(highest))
+    if isfinite(lowest) and isfinite(highest) and lowest <= highest and largest > 0.0:
+        return largest
+    raise BuildError(
+        f"TensorRT cannot quantize '{tensor}' by its range",
+        value=f"{lowest} to {highest}",
+        allowed="two finite numbers in order, not both 0",
+        fix="calibrate on samples for which the network computes numbers that are finite and not all 0",
+    )
+
+
+def write_table(ranges: Mapping[str, tuple[float, float]], file: Path) -> None:
+    """Write the largest absolute value of each tensor, whose lowest and highest value are given. Raises `BuildError`.
+
+    ONNX Runtime's own writer puts max(highest, lowest) into the table, which would cut a tensor that ranges from -5 to
+    1 off at 1 (github.com/microsoft/onnxruntime/issues/25621).
+    """
+    from onnxruntime.quantization.CalTableFlatBuffers import KeyValue, TrtTable
+
+    builder: Any = import_module("flatbuffers").Builder(1024)
+    entries = []
+    for name in sorted(ranges):
+        key = builder.CreateString(name)
+        value = builder.CreateString(repr(largest_magnitude(name, *ranges[name])))
+        KeyValue.KeyValueStart(builder)
+        KeyValue.KeyValueAddKey(builder, key)
+        KeyValue.KeyValueAddValue(builder, value)
+        entries.append(KeyValue.KeyValueEnd(builder))
+    TrtTable.TrtTableStartDictVector(builder, len(entries))
+    # A flatbuffer is written from its end, so the last entry goes first.
+    for entry in reversed(entries):
+        builder.PrependUOffsetTRelative(entry)
+    entries_at = builder.EndVector()
+    TrtTable.TrtTableStart(builder)
+    TrtTable.TrtTableAddDict(builder, entries_at)
+    builder.Finish(TrtTable.TrtTableEnd(builder))
+    file.write_bytes(bytes(builder.Output()))

@@ -10,34 +10,31 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import read_graph, read_signature
+from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
-from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT
+from pytest_quant.backends.ort.libraries import TENSORRT
 from pytest_quant.backends.ort.macs import FLOAT_OPS, PRODUCT_OPS
-from pytest_quant.backends.ort.session import Provider
 from pytest_quant.backends.readback import Kind, Tallied, tally
-from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.configure import LAYERS_FILE
+from pytest_quant.backends.trt.build import build_notes
+from pytest_quant.backends.trt.builder import LAYERS_FILE
 from pytest_quant.backends.trt.coverage import (
     Layer,
-    layer_of,
     layers_in_inspection,
     macs_by_node,
     ops_of,
     precision_notes,
+    read_layers,
     tallied_products,
 )
-from pytest_quant.backends.trt.gpu.plan import Plan
-from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.backends.trt.provider_build import CACHED_FILE, is_told_of
-from pytest_quant.backends.trt.provider_settings import profile_options, provider_options
-from pytest_quant.backends.trt.run_builder import build_notes
+from pytest_quant.backends.trt.gpu_engine import Plan
+from pytest_quant.backends.trt.graph import GRAPH_FILE
+from pytest_quant.backends.trt.provider_build import CACHED, providers_of
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -48,34 +45,14 @@ _ANEW = (
 )
 
 
-def providers_of(spec: EngineSpec, graph: Path, cache: Path) -> tuple[tuple[Provider, ...], tuple[str, ...]]:
-    """Return TensorRT, then CUDA, as a session is asked for them, and notes on what the provider cannot be told.
-
-    Parameters
-    ----------
-    spec : the engine.
-    graph : the ONNX file that is opened.
-    cache : the folder of the provider's engines.
-
-    Raises
-    ------
-    UsageError, DataError : see `profile_of`.
-    """
-    profile = profile_of(spec, read_signature(graph))
-    shapes, notes = profile_options({**profile.shapes, **profile.values})
-    tensorrt = Provider(TENSORRT, provider_options(spec, cache) | shapes)
-    return (tensorrt, Provider(CUDA, CUDA_OPTIONS)), notes
-
-
 class OrtTrtEngine(OrtGpuEngine):
     """Runs the model in `folder`, which `build` filled. Raises `BuildError`, also where TensorRT took nothing of it."""
 
     def __init__(self, spec: EngineSpec, folder: Path) -> None:
         self._copy = tempfile.TemporaryDirectory(prefix="pytest-quant-")
         cache = Path(self._copy.name)
-        # What somebody put there later would be taken too, and an engine is code.
-        for name in json.loads((folder / CACHED_FILE).read_text(encoding="utf-8")):
-            shutil.copyfile(folder / name, cache / name)
+        for file in (file for pattern in CACHED for file in folder.glob(pattern)):
+            shutil.copyfile(file, cache / file.name)
         copied = _state(cache)
         providers, notes = providers_of(spec, folder / GRAPH_FILE, cache)
         super().__init__(spec, folder / GRAPH_FILE, providers, notes=(*notes, *build_notes(folder)))
@@ -83,8 +60,7 @@ class OrtTrtEngine(OrtGpuEngine):
         if self._is_anew:
             self.notes = (*self.notes, _ANEW)
         self._engines = tuple(folder / name for name in sorted(copied))
-        rows = json.loads((folder / LAYERS_FILE).read_text(encoding="utf-8"))
-        self._layers = [layer_of(row) for row in rows]
+        self._layers = read_layers(folder / LAYERS_FILE)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the products that TensorRT runs by the layers of its engines, and those that it left as not its own."""
@@ -99,12 +75,12 @@ class OrtTrtEngine(OrtGpuEngine):
             return (), "the engine was built anew while it opened, and nothing tells of its layers"
         if not self._engines:
             return (), "the provider builds at the first run, so that there is no engine to look into"
-        seen = inspected(self._engines)
-        if seen.layers:
-            return seen.layers, ""
+        layers, names = inspected(self._engines)
+        if layers:
+            return layers, ""
         if not self._layers:
             return (), "neither the provider's engine nor the log of its build tells the precision of layers"
-        if seen.names and not is_told_of(self._layers, seen.names):
+        if names and not is_told_of(self._layers, names):
             return (), "the log of the build tells of other layers than the engine has"
         return self._layers, ""
 
@@ -118,16 +94,13 @@ def _state(folder: Path) -> dict[str, tuple[int, int]]:
     return {file.name: (file.stat().st_size, file.stat().st_mtime_ns) for file in folder.glob(_ENGINES)}
 
 
-@dataclass(frozen=True, slots=True)
-class Inspected:
-    """What TensorRT's inspector gives of engines: whole layers, or names where they were built without the details."""
+def inspected(files: Sequence[Path]) -> tuple[list[Layer], list[str]]:
+    """Ask TensorRT's inspector for the layers of the engines in `files`.
 
-    layers: tuple[Layer, ...] = ()
-    names: tuple[str, ...] = ()
-
-
-def inspected(files: Sequence[Path]) -> Inspected:
-    """Ask TensorRT's inspector for the layers of the engines in `files`; nothing where its Python binding is not here.
+    Returns
+    -------
+    The layers, or where an engine was built without details none and the names of all; neither where TensorRT's Python
+    binding is not here.
 
     Raises
     ------
@@ -136,7 +109,7 @@ def inspected(files: Sequence[Path]) -> Inspected:
     try:
         trt: Any = import_module("tensorrt")
     except ImportError:
-        return Inspected()
+        return [], []
     layers: list[Layer] = []
     names: list[str] = []
     for file in files:
@@ -150,7 +123,13 @@ def inspected(files: Sequence[Path]) -> Inspected:
             names += [row if isinstance(row, str) else row["Name"] for row in rows]
         else:
             layers += layers_in_inspection(text)
-    return Inspected(names=tuple(names)) if names else Inspected(layers=tuple(layers))
+    return ([], names) if names else (layers, [])
+
+
+def is_told_of(layers: Sequence[Layer], names: Sequence[str]) -> bool:
+    """Tell whether engines whose inspector gives `names` have all `layers` of a log that hold nodes of the graph."""
+    node_names = set(names)
+    return all(layer.name in node_names for layer in layers if layer.nodes and layer.kind != "Reformat")
 
 
 def left_products(parts: Sequence[Any]) -> dict[str, tuple[str, str]]:

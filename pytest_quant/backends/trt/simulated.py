@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,12 +13,12 @@ from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.ort.session import open_session, refused
 from pytest_quant.backends.readback import LayerTime
-from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.configure import LAYERS_FILE, PLAN_FILE
-from pytest_quant.backends.trt.coverage import count_layers, layer_of, layer_times_of, macs_by_node, ops_of
+from pytest_quant.backends.trt.build import build_notes
+from pytest_quant.backends.trt.builder import LAYERS_FILE, PLAN_FILE
+from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, macs_by_node, ops_of, read_layers
+from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.backends.trt.run_builder import build_notes
 from pytest_quant.errors import DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
@@ -56,8 +55,7 @@ class SimulatedEngine(Engine):
             *self._profile.notes(),
             *build_notes(folder),
         )
-        rows = json.loads((folder / LAYERS_FILE).read_text(encoding="utf-8"))
-        self._layers = [layer_of(row) for row in rows]
+        self._layers = read_layers(folder / LAYERS_FILE)
         graph = read_graph(self._graph).graph
         self._ops = ops_of(graph)
         self._has_pairs = any(node.op_type == "QuantizeLinear" for node in graph.node)

@@ -1,22 +1,23 @@
-"""Small ONNX models, each beside the same computation in plain numpy."""
+"""Small ONNX models, each beside the same computation in plain numpy, and the same as torch modules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.spec import InputShapes, Model
 
-_OPSET = 17
-_IR_VERSION = 8
+_HEAD = '<ir_version: 8, opset_import: ["": 17]> example '
 Floats = NDArray[np.float32]
 
 
@@ -50,14 +51,15 @@ def dense(scale: float = 1.0, batch: int | None = None) -> Example:
     """Two dense layers with a ReLU between; `scale` multiplies the weights, `batch` fixes the batch size."""
     first, second = _normal((64, 32), 1, scale / 8), _normal((32, 10), 2, scale / 5)
     bias = _normal((32,), 3, 0.1)
-    nodes = [
-        helper.make_node("MatMul", ["x", "w1"], ["m"], name="first"),
-        helper.make_node("Add", ["m", "b"], ["a"], name="bias"),
-        helper.make_node("Relu", ["a"], ["r"], name="relu"),
-        helper.make_node("MatMul", ["r", "w2"], ["y"], name="second"),
-    ]
-    size = "n" if batch is None else batch
-    proto = _model(nodes, {"x": ["n" if batch is None else batch, 64]}, {"y": [size, 10]}, w1=first, w2=second, b=bias)
+    size = batch or "n"
+    proto = _model(
+        f"(float[{size}, 64] x) => (float[{size}, 10] y)"
+        "{ m = MatMul(x, w1)  a = Add(m, b)  r = Relu(a)  y = MatMul(r, w2) }",
+        ["first", "bias", "relu", "second"],
+        w1=first,
+        w2=second,
+        b=bias,
+    )
 
     def compute(feeds: Feeds) -> Outputs:
         return {"y": np.maximum(feeds["x"] @ first + bias, 0.0) @ second}
@@ -69,13 +71,15 @@ def conv() -> Example:
     """A 3 x 3 convolution with ReLU, flattened into a dense layer with bias."""
     kernel, bias = _normal((8, 1, 3, 3), 4, 0.3), _normal((8,), 5, 0.1)
     weights, offset = _normal((10, 8 * 36), 6, 0.06), _normal((10,), 7, 0.1)
-    nodes = [
-        helper.make_node("Conv", ["x", "k", "kb"], ["c"], name="conv", kernel_shape=[3, 3]),
-        helper.make_node("Relu", ["c"], ["r"], name="relu"),
-        helper.make_node("Flatten", ["r"], ["f"], name="flatten"),
-        helper.make_node("Gemm", ["f", "w", "wb"], ["y"], name="dense", transB=1),
-    ]
-    proto = _model(nodes, {"x": ["n", 1, 8, 8]}, {"y": ["n", 10]}, k=kernel, kb=bias, w=weights, wb=offset)
+    proto = _model(
+        "(float[n, 1, 8, 8] x) => (float[n, 10] y) { c = Conv<kernel_shape = [3, 3]>(x, k, kb)"
+        "  r = Relu(c)  f = Flatten(r)  y = Gemm<transB = 1>(f, w, wb) }",
+        ["conv", "relu", "flatten", "dense"],
+        k=kernel,
+        kb=bias,
+        w=weights,
+        wb=offset,
+    )
 
     def compute(feeds: Feeds) -> Outputs:
         windows = sliding_window_view(feeds["x"][:, 0], (3, 3), axis=(1, 2))
@@ -88,12 +92,12 @@ def conv() -> Example:
 def two_by_two() -> Example:
     """Two inputs and two outputs of different shapes."""
     weights = _normal((16, 12), 8, 0.25)
-    nodes = [
-        helper.make_node("Add", ["a", "b"], ["s"], name="add"),
-        helper.make_node("MatMul", ["s", "w"], ["wide"], name="product"),
-        helper.make_node("Mul", ["a", "b"], ["narrow"], name="multiply"),
-    ]
-    proto = _model(nodes, {"a": ["n", 16], "b": ["n", 16]}, {"wide": ["n", 12], "narrow": ["n", 16]}, w=weights)
+    proto = _model(
+        "(float[n, 16] a, float[n, 16] b) => (float[n, 12] wide, float[n, 16] narrow)"
+        "{ s = Add(a, b)  wide = MatMul(s, w)  narrow = Mul(a, b) }",
+        ["add", "product", "multiply"],
+        w=weights,
+    )
 
     def compute(feeds: Feeds) -> Outputs:
         return {"wide": (feeds["a"] + feeds["b"]) @ weights, "narrow": feeds["a"] * feeds["b"]}
@@ -107,12 +111,11 @@ def two_by_two() -> Example:
 def tokens(length: int = 6) -> Example:
     """Token numbers (int64) of any length, embedded and projected; `length` is that of the feeds."""
     table, weights = _normal((20, 16), 9), _normal((16, 4), 10, 0.25)
-    nodes = [
-        helper.make_node("Gather", ["table", "ids"], ["e"], name="embed"),
-        helper.make_node("MatMul", ["e", "w"], ["y"], name="project"),
-    ]
     proto = _model(
-        nodes, {"ids": ["n", "length"]}, {"y": ["n", "length", 4]}, TensorProto.INT64, table=table, w=weights
+        "(int64[n, length] ids) => (float[n, length, 4] y) { e = Gather(table, ids)  y = MatMul(e, w) }",
+        ["embed", "project"],
+        table=table,
+        w=weights,
     )
 
     def feeds(n: int, seed: int) -> Feeds:
@@ -125,11 +128,11 @@ def tokens(length: int = 6) -> Example:
 def passthrough() -> Example:
     """The input handed through, and an output that is constant: both tempt a runtime to lend its own memory."""
     constant = _normal((3,), 11)
-    nodes = [
-        helper.make_node("Flatten", ["x"], ["y"], name="flatten"),
-        helper.make_node("Identity", ["constant"], ["c"], name="lent"),
-    ]
-    proto = _model(nodes, {"x": ["n", 4]}, {"y": ["n", 4], "c": [3]}, constant=constant)
+    proto = _model(
+        "(float[n, 4] x) => (float[n, 4] y, float[3] c) { y = Flatten(x)  c = Identity(constant) }",
+        ["flatten", "lent"],
+        constant=constant,
+    )
     return Example(
         "passthrough",
         proto,
@@ -141,28 +144,93 @@ def passthrough() -> Example:
 
 def unknown_operator() -> onnx.ModelProto:
     """A model with an operator that no runtime has."""
-    nodes = [helper.make_node("NoSuchOperator", ["x"], ["y"], name="strange", domain="test.nowhere")]
-    proto = _model(nodes, {"x": ["n", 4]}, {"y": ["n", 4]})
-    proto.opset_import.append(helper.make_opsetid("test.nowhere", 1))
+    proto = _model("(float[n, 4] x) => (float[n, 4] y) { y = test.nowhere.NoSuchOperator(x) }", ["strange"])
+    proto.opset_import.append(onnx.helper.make_opsetid("test.nowhere", 1))
     return proto
 
 
-def _model(
-    nodes: list[onnx.NodeProto],
-    inputs: dict[str, list[int | str]],
-    outputs: dict[str, list[int | str]],
-    dtype: int = TensorProto.FLOAT,
-    **weights: Floats,
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "example",
-        [helper.make_tensor_value_info(name, dtype, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+def _model(graph: str, names: list[str], **weights: Floats) -> onnx.ModelProto:
+    """Return the model of a graph in ONNX's textual syntax, which has no names of nodes in old versions."""
+    proto = onnx.parser.parse_model(_HEAD + graph)
+    for node, name in zip(proto.graph.node, names, strict=True):
+        node.name = name
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    return proto
 
 
 def _normal(shape: tuple[int, ...], seed: int, scale: float = 1.0) -> Floats:
     return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+
+
+def module_model(example: Example) -> Model:
+    """Return the example as a module, with two samples, or as many as its batch size is fixed to.
+
+    It has the same weights, and its layers are called as the nodes are.
+    """
+    import torch
+
+    weights = {
+        tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
+        for tensor in example.proto.graph.initializer
+    }
+    # A class for each, since PyTorch's tracer and the names of inputs go by the class's own `forward`.
+    module: Any = type(example.name, (torch.nn.Module,), {"forward": _FORWARDS[example.name]})()
+    for name, layer in _layers(example.name, weights).items():
+        if isinstance(layer, torch.nn.Module):
+            setattr(module, name, layer)
+        else:
+            module.register_buffer(name, layer)
+    sizes = [dim.dim_value for dim in example.proto.graph.input[0].type.tensor_type.shape.dim]
+    inputs = tuple(torch.from_numpy(array) for array in example.feeds(sizes[0] or 2, 0).values())
+    dynamic: bool | dict[str, tuple[int, ...]] = {"ids": (0, 1)} if example.name == "tokens" else sizes[0] == 0
+    return Model.from_torch(module, inputs, dynamic=dynamic, name=example.name)
+
+
+def _dense_forward(self: Any, x: Any) -> dict[str, Any]:
+    return {"y": self.second(self.first(x).relu())}
+
+
+def _conv_forward(self: Any, x: Any) -> dict[str, Any]:
+    return {"y": self.dense(self.conv(x).relu().flatten(1))}
+
+
+def _two_by_two_forward(self: Any, a: Any, b: Any) -> dict[str, Any]:
+    return {"wide": self.product(a + b), "narrow": a * b}
+
+
+def _tokens_forward(self: Any, ids: Any) -> dict[str, Any]:
+    return {"y": self.project(self.embed(ids))}
+
+
+def _passthrough_forward(self: Any, x: Any) -> dict[str, Any]:
+    return {"y": x.flatten(1), "c": self.constant}
+
+
+_FORWARDS = {
+    "dense": _dense_forward,
+    "conv": _conv_forward,
+    "two_by_two": _two_by_two_forward,
+    "tokens": _tokens_forward,
+    "passthrough": _passthrough_forward,
+}
+
+
+def _layers(name: str, weights: dict[str, Any]) -> dict[str, Any]:
+    from torch import nn
+
+    def linear(weight: Any, bias: Any = None) -> nn.Linear:
+        layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+        layer.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
+        return layer
+
+    if name == "dense":
+        return {"first": linear(weights["w1"].T, weights["b"]), "second": linear(weights["w2"].T)}
+    if name == "conv":
+        layer = nn.Conv2d(1, 8, 3)
+        layer.load_state_dict({"weight": weights["k"], "bias": weights["kb"]})
+        return {"conv": layer, "dense": linear(weights["w"], weights["wb"])}
+    if name == "two_by_two":
+        return {"product": linear(weights["w"].T)}
+    if name == "tokens":
+        return {"embed": nn.Embedding.from_pretrained(weights["table"]), "project": linear(weights["w"].T)}
+    return {"constant": weights["constant"]}

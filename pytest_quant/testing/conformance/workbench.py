@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import pytest
 
 from pytest_quant.backends import TARGET, Backend, Engine, Outputs
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import Example
+from pytest_quant.testing.conformance.examples import Example, module_model
 
 CALIBRATION_SEEDS = range(20, 28)
 _GPU = "SM89"
@@ -21,42 +20,55 @@ SEVERAL = 16
 """Samples in a batch where their number is not the point: what compiles for each number does so once."""
 
 
-_SHARED: dict[tuple[object, ...], Engine] = {}
-_AT_THE_END = ExitStack()
-
-
+@dataclass(frozen=True, slots=True)
 class Workbench:
-    """Base of the tests: the fixture to override, and how specs are built."""
+    """A backend under test, and its engines of examples, each of which all tests of a class share.
 
-    @pytest.fixture
-    def backend(self) -> Backend:
-        """Return the backend under test; every author overrides this."""
-        raise NotImplementedError("override the fixture 'backend'")
+    Attributes
+    ----------
+    folder : an existing folder, to which examples are written if the backend reads files.
+    at_the_end : closes the engines after the last test of the class.
+    """
 
-    @classmethod
-    def teardown_class(cls) -> None:
-        """Close the engines that the tests shared."""
-        _SHARED.clear()
-        _AT_THE_END.close()
+    backend: Backend
+    folder: Path
+    at_the_end: ExitStack
+    built: dict[tuple[object, ...], Engine] = field(default_factory=dict)
+
+    def model(self, example: Example) -> Model:
+        """Return an example as a model in the form that the backend reads."""
+        return model_for(self.backend, example, self.folder)
+
+    def float_spec(self, example: Example) -> EngineSpec:
+        """Return the spec of the FP32 reference."""
+        return float_spec(self.backend, self.model(example))
+
+    def specs(self, example: Example, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
+        """Return one spec for each quantized precision and scheme."""
+        return specs(self.backend, self.model(example), exclude=exclude)
+
+    def float_engine(self, example: Example) -> Engine:
+        """Return the FP32 engine of an example."""
+        return self._engine(self.float_spec(example), example)
+
+    def engines(self, example: Example, *, exclude: tuple[str, ...] = ()) -> list[Engine]:
+        """Return the engine of each quantized precision and scheme."""
+        return [self._engine(spec, example) for spec in self.specs(example, exclude=exclude)]
+
+    def _engine(self, spec: EngineSpec, example: Example) -> Engine:
+        ingredients = self.backend.ingredients(_shaped(self.backend, spec, example))
+        key = (spec.id, spec.exclude, example.name, *sorted(ingredients.items()))
+        if key not in self.built:
+            self.built[key] = self.at_the_end.enter_context(opened(self.backend, spec, example))
+        return self.built[key]
 
 
 def model_for(backend: Backend, example: Example, folder: Path) -> Model:
-    """Return an example as a model in the form that the backend reads.
-
-    Parameters
-    ----------
-    backend : reads ONNX files or torch modules.
-    example : the model, with inputs and expected outputs.
-    folder : an existing folder, to which the file is written if the backend reads files.
-    """
-    if backend.offer.reads == "onnx":
-        return example.write(folder)
-    from pytest_quant.testing.conformance.modules import module_model
-
-    return module_model(example)
+    """Return an example as a model in the form that `backend` reads; files are written into `folder`."""
+    return example.write(folder) if backend.offer.reads == "onnx" else module_model(example)
 
 
-def options_for(backend: Backend) -> tuple[tuple[str, object], ...]:
+def _options(backend: Backend) -> tuple[tuple[str, object], ...]:
     """Return the name of a GPU to build for, where `backend` takes one and there is none here."""
     spec = EngineSpec(backend.name, "fp32", None, Model("any"))
     needed = TARGET in backend.offer.options and not backend.availability(spec).available
@@ -64,16 +76,9 @@ def options_for(backend: Backend) -> tuple[tuple[str, object], ...]:
 
 
 def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
-    """Return one spec for each quantized precision and scheme of a backend that starts from a float model.
-
-    Parameters
-    ----------
-    backend : its offer is read.
-    model : the float model.
-    exclude : names of nodes to leave in float.
-    """
+    """Return one spec for each quantized precision and scheme of a backend that starts from a float model."""
     return [
-        EngineSpec(backend.name, precision, scheme, model, exclude=exclude, options=options_for(backend))
+        EngineSpec(backend.name, precision, scheme, model, exclude=exclude, options=_options(backend))
         for precision, schemes in backend.offer.precisions.items()
         for scheme in schemes
         if scheme not in (None, "qat")
@@ -82,42 +87,18 @@ def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> l
 
 def float_spec(backend: Backend, model: Model) -> EngineSpec:
     """Return the spec of the FP32 reference."""
-    return EngineSpec(backend.name, "fp32", None, model, options=options_for(backend))
-
-
-def shared(backend: Backend, spec: EngineSpec, example: Example) -> Engine:
-    """Return an engine that all tests of a class share; it is built at its first use and closed after the last test.
-
-    Parameters
-    ----------
-    backend, spec : what to build, and with what.
-    example : gives the calibration samples and the shapes.
-    """
-    key = (spec.id, spec.exclude, example.name, *sorted(backend.ingredients(shaped(backend, spec, example)).items()))
-    if key not in _SHARED:
-        _SHARED[key] = _AT_THE_END.enter_context(opened(backend, spec, example))
-    return _SHARED[key]
+    return EngineSpec(backend.name, "fp32", None, model, options=_options(backend))
 
 
 @contextmanager
 def opened(backend: Backend, spec: EngineSpec, example: Example) -> Iterator[Engine]:
-    """Build an engine, calibrated if its scheme needs it, and open it; it is closed at the end of the block.
-
-    Parameters
-    ----------
-    backend, spec : what to build, and with what.
-    example : gives the calibration samples and the shapes.
-    """
-    spec = shaped(backend, spec, example)
-    with TemporaryDirectory() as folder:
-        engine = backend.open(spec, build(backend, spec, example, Path(folder)))
-        try:
-            yield engine
-        finally:
-            engine.close()
+    """Build an engine and open it; it is closed at the end of the block. Parameters as in `build`."""
+    spec = _shaped(backend, spec, example)
+    with TemporaryDirectory() as folder, backend.open(spec, build(backend, spec, example, Path(folder))) as engine:
+        yield engine
 
 
-def shaped(backend: Backend, spec: EngineSpec, example: Example) -> EngineSpec:
+def _shaped(backend: Backend, spec: EngineSpec, example: Example) -> EngineSpec:
     """Return `spec` with the shapes of an example, which stand for those of data, if the backend builds for shapes."""
     return replace(spec, shapes=example.shapes) if backend.offer.fixed_shapes else spec
 
@@ -131,7 +112,7 @@ def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) ->
     example : gives the calibration samples and the shapes.
     folder : an existing, empty folder; ranges and engine each get a folder in it.
     """
-    spec = shaped(backend, spec, example)
+    spec = _shaped(backend, spec, example)
     backend.check(spec)
     ranges, engine = folder / "ranges", folder / "engine"
     for each in (ranges, engine):

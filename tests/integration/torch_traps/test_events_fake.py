@@ -13,8 +13,7 @@ from pytest_quant.backends.torch.cuda_engine import TorchCudaEngine
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.program import write_engine
 from pytest_quant.spec import EngineSpec
-from pytest_quant.testing.conformance.examples import dense
-from pytest_quant.testing.conformance.modules import module_model
+from pytest_quant.testing.conformance.examples import dense, module_model
 from tests.support.fake_tensorrt import HostMemory
 
 COMPUTE_MS, ENQUEUE_MS = 2.5, 0.125

@@ -14,8 +14,7 @@ from pytest_quant.backends.torch.cuda_engine import TorchCudaEngine
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.program import engine_ingredients, write_engine
 from pytest_quant.spec import EngineSpec
-from pytest_quant.testing.conformance.examples import dense
-from pytest_quant.testing.conformance.modules import module_model
+from pytest_quant.testing.conformance.examples import dense, module_model
 
 BACKENDS: Any = torch.backends
 SWITCHES = (BACKENDS.cuda.matmul, BACKENDS.cudnn.conv, BACKENDS.cudnn.rnn)

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from pytest_quant.backends import Engine, Feeds, get_backend
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, dense
-from pytest_quant.testing.conformance.modules import module_model
+from pytest_quant.testing.conformance.examples import conv, dense, module_model
 from pytest_quant.testing.conformance.workbench import opened, sqnr_db
 
 TORCH = get_backend("torch")

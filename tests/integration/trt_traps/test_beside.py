@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +10,10 @@ import onnx
 import pytest
 
 from pytest_quant.backends import Backend, Feeds, get_backend
-from pytest_quant.backends.trt.build import GRAPH_FILE, write_plan
-from pytest_quant.backends.trt.configure import LAYERS_FILE
-from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
+from pytest_quant.backends.trt.build import write_plan
+from pytest_quant.backends.trt.builder import LAYERS_FILE
+from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of, read_layers
+from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, InputShapes, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
@@ -60,7 +60,7 @@ def built(spec: EngineSpec, feeds: Feeds, folder: Path) -> tuple[Coverage, list[
         RTX.calibrate(replace(spec, backend="trt-rtx", options=spec.options[:1]), lambda: iter([feeds]), ranges)
     folder.mkdir()
     write_plan(spec, ranges if spec.scheme == "static" else None, folder, module="tensorrt_rtx")
-    layers = [layer_of(row) for row in json.loads((folder / LAYERS_FILE).read_text("utf-8"))]
+    layers = read_layers(folder / LAYERS_FILE)
     graph = folder / GRAPH_FILE
     found = count_layers(layers, ops_of(onnx.load(graph).graph), "int8", "", macs_by_node(graph, feeds))
     (left,) = spec.exclude or found.float_nodes

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.trt import configure, run_builder
-from pytest_quant.backends.trt.configure import LOG_FILE
+from pytest_quant.backends.trt import build
+from pytest_quant.backends.trt.builder import LOG_FILE, BuildRequest, write_log
 from pytest_quant.spec import Dataset
 from tests.integration.projects import run_project
 from tests.integration.trt_traps.deployed import bert, sentences, yolo
@@ -110,13 +110,13 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
 
 def test_tensors_without_a_scale_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line in the builder's log, here one that is put there, becomes a note of the record, whatever the status is."""
-    real = run_builder.run_builder
+    real = build.run_builder
 
-    def with_a_warning(request: configure.BuildRequest, name: str) -> None:
+    def with_a_warning(request: BuildRequest, name: str) -> None:
         real(request, name)
-        log = (Path(request.folder) / LOG_FILE).read_text("utf-8")
+        log = (request.model.parent / LOG_FILE).read_text("utf-8")
         warning = "[WARNING] Missing scale and zero-point for tensor x, expect fall back to non-int8"
-        configure.write_log(Path(request.folder), f"{log}\n{warning}")
+        write_log(request.model.parent, f"{log}\n{warning}")
 
     monkeypatch.setattr("pytest_quant.backends.trt.build.run_builder", with_a_warning)
     dataset = Dataset.from_iterable(sentences(LENGTHS), calibration=sentences((9,) * 8, seed=1))

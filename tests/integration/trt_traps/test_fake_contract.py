@@ -116,8 +116,8 @@ def test_another_fake_would_be_seen(tensorrt: tuple[int, dict[str, str]], name: 
 OURS = """
 import tensorrt as trt
 from pytest_quant.backends.cuda.device import make_logger
-from pytest_quant.backends.trt.configure import register_plugins
-from pytest_quant.backends.trt.gpu.implicit import ALGORITHMS, make_calibrator
+from pytest_quant.backends.trt.builder import register_plugins
+from pytest_quant.backends.trt.implicit import ALGORITHMS, make_calibrator
 from tests.support.fake_tensorrt import HostMemory
 
 logger = make_logger(trt, [])
@@ -131,7 +131,7 @@ for method, name in ALGORITHMS.items():
     if int(trt.__version__.partition(".")[0]) < 11:
         device = HostMemory()
         with device.current():
-            calibrator, _ = make_calibrator(trt, method, iter(()), device, 3)
+            calibrator = make_calibrator(trt, method, iter(()), device, 3)
         assert isinstance(calibrator, getattr(trt, name)), name
         assert calibrator.get_batch_size() == 3
     else:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.trt.configure import PLAN_FILE
+from pytest_quant.backends.trt.builder import PLAN_FILE
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.spec import Dataset
 from tests.integration.trt_traps.networks import (

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends import Availability
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.trt.configure import LAYERS_FILE, PLAN_FILE, BuildRequest, write_log
+from pytest_quant.backends.trt.builder import LAYERS_FILE, PLAN_FILE, BuildRequest, write_log
 from pytest_quant.errors import BuildError
 from pytest_quant.record import Record
 from pytest_quant.result import Status
@@ -31,7 +31,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> HostMemory:
     monkeypatch.setitem(sys.modules, "tensorrt", make(found))
     here = Availability(True, version="10.13.0", device="cuda:0 fake (SM89)")
     monkeypatch.setattr("pytest_quant.backends.trt.find_native", lambda: here)
-    monkeypatch.setattr("pytest_quant.backends.trt.gpu.engine.open_device", lambda **_: found)
+    monkeypatch.setattr("pytest_quant.backends.trt.gpu_engine.open_device", lambda **_: found)
     return found
 
 
@@ -41,9 +41,9 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     behaviour: dict[str, Any] = {}
 
     def run_builder(request: BuildRequest, _name: str) -> None:
-        quantized = any(node.op_type == "QuantizeLinear" for node in read_graph(Path(request.model)).graph.node)
+        quantized = any(node.op_type == "QuantizeLinear" for node in read_graph(request.model).graph.node)
         spoilt = behaviour if quantized else {}
-        folder = Path(request.folder)
+        folder = request.model.parent
         plan = {"inspection": inspection(10, "int8" if quantized else "fp32"), **spoilt}
         (folder / PLAN_FILE).write_bytes(b"" if "another version" in spoilt else json.dumps(plan).encode())
         write_log(folder, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,10 @@ from onnx import helper, numpy_helper
 
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.prepare import run_unoptimized
-from pytest_quant.backends.trt.build import GRAPH_FILE, write_plan
-from pytest_quant.backends.trt.configure import LAYERS_FILE
-from pytest_quant.backends.trt.coverage import count_layers, layer_of, macs_by_node, ops_of
+from pytest_quant.backends.trt.build import write_plan
+from pytest_quant.backends.trt.builder import LAYERS_FILE
+from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of, read_layers
+from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import sqnr_db
@@ -36,7 +36,7 @@ def test_layers_compute_in_the_type_of_the_graph(kind: str, tmp_path: Path) -> N
     example = conv()
     spec = EngineSpec("trt", kind, None, example.write(tmp_path), options=(("compute_capability", "SM89"),))
     write_plan(spec, None, tmp_path, module="tensorrt_rtx")
-    layers = [layer_of(row) for row in json.loads((tmp_path / LAYERS_FILE).read_text("utf-8"))]
+    layers = read_layers(tmp_path / LAYERS_FILE)
     graph = tmp_path / GRAPH_FILE
     macs = macs_by_node(graph, example.feeds(4, 1))
     assert count_layers(layers, ops_of(onnx.load(graph).graph), kind, "", macs).pct == 100.0

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.coverage import count_layers, layer_of, layers_in_log, ops_of
+from pytest_quant.backends.trt.coverage import count_layers, layers_in_log, ops_of
+from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.backends.trt.provider_build import layers_in_summary
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv
@@ -26,7 +26,7 @@ def test_the_log_lists_layers_with_types_all_the_same(tmp_path: Path) -> None:
     log = _build(trt, folder / GRAPH_FILE)
     assert layers_in_log(log) == []
     ops = ops_of(read_graph(folder / GRAPH_FILE).graph)
-    layers = [layer_of(row) for row in layers_in_summary(log, ops)]
+    layers = layers_in_summary(log, ops)
     assert [(layer.kind, layer.input_types) for layer in layers] == [("Myelin", ("Float",))]
     assert layers[0].name.startswith("{ForeignNode[")
     found = count_layers(layers, ops, "int8", "TensorRT-RTX", {})

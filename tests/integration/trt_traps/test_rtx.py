@@ -12,16 +12,14 @@ import pytest
 from onnx import helper, numpy_helper
 
 from pytest_quant.backends import Feeds, get_backend
-from pytest_quant.backends.onnx_files import read_signature
-from pytest_quant.backends.trt.configure import BuildRequest
-from pytest_quant.backends.trt.preflight import check_graph
-from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.backends.trt.run_builder import run_builder
+from pytest_quant.backends.trt.build import request_for, run_builder
+from pytest_quant.backends.trt.graph import check_graph
+from pytest_quant.environment.gpu import CudaGpus
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
-from tests.unit.backends.trt.test_preflight import PAIR, written
+from tests.unit.backends.trt.test_graph import PAIR, written
 
 RTX = get_backend("trt-rtx")
 TARGET = (("compute_capability", "SM89"),)
@@ -33,10 +31,10 @@ def spec_of(model: Model, scheme: str | None = "static", **options: object) -> E
     return EngineSpec("trt-rtx", "int8" if scheme else "fp32", scheme, model, options=named)
 
 
-def parse(path: Path, folder: Path) -> None:
+def parse(path: Path) -> None:
     """Let the real parser and builder say what they think of a file."""
-    shapes = profile_of(EngineSpec("trt-rtx", "fp32", None, Model.from_onnx(path)), read_signature(path)).shapes
-    run_builder(BuildRequest("tensorrt_rtx", str(path), str(folder), "SM89", None, None, shapes), "engine")
+    spec = EngineSpec("trt-rtx", "fp32", None, Model.from_onnx(path), options=TARGET)
+    run_builder(request_for(spec, path, module="tensorrt_rtx"), "engine")
 
 
 def of_ort(example: Example, folder: Path, **options: object) -> Path:
@@ -106,7 +104,7 @@ def test_onnx_runtimes_own_pairs_are_refused_before_the_build(tmp_path: Path) ->
     with pytest.raises(BuildError, match=r"TensorRT cannot take model\.onnx"), opened(RTX, spec, example):
         pass
     with pytest.raises(BuildError, match="tensorrt_rtx refused"):
-        parse(path, tmp_path)
+        parse(path)
 
 
 def test_uint8_around_zero_is_taken_by_the_parser_and_refused_here(tmp_path: Path) -> None:
@@ -122,10 +120,9 @@ def test_uint8_around_zero_is_taken_by_the_parser_and_refused_here(tmp_path: Pat
     onnx.save_model(model, path)
     with pytest.raises(BuildError, match="saturates"):
         check_graph(path)
-    parse(path, tmp_path)
-    assert (
-        "Defaulting to INT8" in (tmp_path / "build.log").read_text() or "UINT8" in (tmp_path / "build.log").read_text()
-    )
+    parse(path)
+    log = path.with_name("build.log").read_text()
+    assert "Defaulting to INT8" in log or "UINT8" in log
 
 
 CONSTANTS = "float16 h = {11878}, float c = {0.1}, float[1] row = {0.1}, int8 z = {0}"
@@ -138,7 +135,7 @@ def test_a_scale_that_constants_give_is_taken(scale: str, tmp_path: Path) -> Non
     """By the real parser, which folds whatever computes it, and so by pre-flight."""
     path = written(tmp_path, f"{scale} {PAIR}", CONSTANTS)
     check_graph(path)
-    parse(path, tmp_path)
+    parse(path)
     assert (tmp_path / "model.engine").stat().st_size > 0
 
 
@@ -163,7 +160,7 @@ def test_a_target_that_it_does_not_know(tmp_path: Path) -> None:
 
 def test_without_a_target_and_a_gpu_it_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fix is the option to write; with a target it is available."""
-    monkeypatch.setattr("pytest_quant.backends.trt.cuda_gpus", lambda: ((), "there is no NVIDIA GPU here"))
+    monkeypatch.setattr("pytest_quant.backends.trt.cuda_gpus", lambda: CudaGpus((), "there is no NVIDIA GPU here"))
     named = spec_of(dense().write(tmp_path), None)
     found = RTX.availability(replace(named, options=()))
     assert not found.available

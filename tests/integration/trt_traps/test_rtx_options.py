@@ -9,10 +9,9 @@ import onnx
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.trt.build import write_plan
-from pytest_quant.backends.trt.configure import LOG_FILE, PLAN_FILE, BuildRequest
+from pytest_quant.backends.trt.build import request_for, run_builder, write_plan
+from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
 from pytest_quant.backends.trt.options import BUILDER_KEYS
-from pytest_quant.backends.trt.run_builder import run_builder
 from pytest_quant.backends.trt.simulated import SimulatedEngine
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
@@ -139,14 +138,16 @@ def test_too_little_workspace_is_answered_with_more(tmp_path: Path) -> None:
 def test_implicit_int8_is_refused_where_there_is_none(tmp_path: Path) -> None:
     """The real binding has no flag for it, as TensorRT 11 has none."""
     model = dense().write(tmp_path)
-    request = BuildRequest("tensorrt_rtx", str(model.path), str(tmp_path), "SM89", None, None, strongly_typed=False)
+    request = replace(
+        request_for(spec_of(model), tmp_path / "dense.onnx", module="tensorrt_rtx"), calibration="entropy"
+    )
     with pytest.raises(BuildError, match="has no implicit INT8"):
         run_builder(request, "engine")
 
 
 def test_a_plan_is_not_loaded_without_a_gpu(tmp_path: Path) -> None:
     """`deserialize` answers with nothing and an error of CUDA in its log: an error of ours, in a process that lives."""
-    from pytest_quant.backends.trt.gpu.plan import Plan
+    from pytest_quant.backends.trt.gpu_engine import Plan
     from pytest_quant.environment.gpu import find_gpus
 
     if find_gpus():

@@ -14,9 +14,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.configure import PLAN_FILE, write_log
-from pytest_quant.backends.trt.gpu.engine import GpuEngine
+from pytest_quant.backends.trt.builder import PLAN_FILE, write_log
+from pytest_quant.backends.trt.gpu_engine import GpuEngine
+from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.engine import COLUMNS

@@ -1,42 +1,192 @@
-"""What a build leaves on disk, by a fake TensorRT that logs as much as the real one does."""
+"""What the builder is told, on the names that versions 10 and 11 have, and what a build leaves on disk."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pytest_quant.backends.trt import builder
-from pytest_quant.backends.trt.configure import LOG_FILE, BuildRequest
-from pytest_quant.backends.trt.run_builder import build_notes
+from pytest_quant.backends.trt.build import build_notes, next_step
+from pytest_quant.backends.trt.builder import (
+    LOG_FILE,
+    BuildRequest,
+    configure,
+    configure_parser,
+    keep_timing_cache,
+    network_flags,
+)
+from pytest_quant.backends.trt.options import TrtOptions
+from pytest_quant.backends.trt.profile import Profile
+from pytest_quant.errors import BuildError
 from tests.support.fake_tensorrt import HostMemory, make
+from tests.support.fake_tensorrt.enums import OnnxParserFlag
+
+IMPLICIT: dict[str, Any] = {"quantization": "implicit", "beside": "fp16"}
+
+
+def request(model: Path = Path("m.onnx"), calibration: str = "", **options: Any) -> BuildRequest:
+    """A build with these options."""
+    return BuildRequest("tensorrt", model, TrtOptions(**options), Profile({}, {}), calibration)
+
+
+class Config:
+    """Takes down what it is told."""
+
+    def __init__(self, *, takes_cache: bool = True) -> None:
+        self.flags: dict[str, bool] = {}
+        self.takes_cache = takes_cache
+        self.read = b""
+
+    def set_flag(self, flag: Any) -> None:
+        """Take down an order."""
+        self.flags[flag.name] = True
+
+    def clear_flag(self, flag: Any) -> None:
+        """Take down an order."""
+        self.flags[flag.name] = False
+
+    def create_timing_cache(self, known: bytes) -> bytes:
+        """Return what it was given."""
+        self.read = known
+        return known
+
+    def set_timing_cache(self, _cache: bytes, ignore_mismatch: bool) -> bool:
+        """A mismatch must not be ignored."""
+        assert not ignore_mismatch
+        return self.takes_cache
+
+    def get_timing_cache(self) -> Any:
+        """Return one with a measurement more."""
+        return SimpleNamespace(serialize=lambda: memoryview(self.read + b"+"))
+
+
+@pytest.mark.parametrize(("major", "wanted"), [(10, 2), (11, 1)])
+def test_strong_types_are_another_bit_in_each_version(major: int, wanted: int) -> None:
+    """Bit 1 in version 10 and bit 0 in version 11; bit 0 of version 10 means something else."""
+    assert network_flags(make(HostMemory(), major), request()) == wanted
+
+
+def test_implicit_int8_ended_with_version_10() -> None:
+    """There it has no strong types; the next step with 11 is to do without it, or the version that has it."""
+    assert network_flags(make(HostMemory(), 10), request(calibration="entropy", **IMPLICIT)) == 0
+    with pytest.raises(BuildError, match=r"11\.13\.0 has no implicit INT8") as caught:
+        network_flags(make(HostMemory(), 11), request(calibration="entropy", **IMPLICIT))
+    step = next_step(str(caught.value), {})
+    assert "drop quantization='implicit'" in step
+    assert "tensorrt<11" in step
+
+
+@pytest.mark.parametrize(
+    ("calibration", "options", "flags"),
+    [
+        ("", {"tf32": True}, {"TF32": True}),
+        ("", {"tf32": False}, {"TF32": False}),
+        ("minmax", IMPLICIT, {"TF32": False, "INT8": True, "FP16": True}),
+        ("", {"version_compatible": True}, {"TF32": False, "VERSION_COMPATIBLE": True}),
+    ],
+)
+def test_flags_of_the_builder(calibration: str, options: dict[str, Any], flags: dict[str, bool]) -> None:
+    """TF32 is set or cleared and never left, for TensorRT has it on; implicit INT8 needs a float type with it."""
+    config = Config()
+    configure(make(HostMemory()), config, request(calibration=calibration, **options))
+    assert config.flags == flags
+
+
+def test_a_flag_that_a_version_lacks_is_named() -> None:
+    """Nothing is left out in silence."""
+    with pytest.raises(BuildError, match=r"has no BuilderFlag\.INT8"):
+        configure(make(HostMemory(), 11), Config(), request(calibration="entropy", **IMPLICIT))
+
+
+def test_a_plan_for_other_gpus() -> None:
+    """A level, by its name."""
+    config: Any = Config()
+    configure(make(HostMemory()), config, request(hardware_compatible="AMPERE_PLUS"))
+    assert config.hardware_compatibility_level.name == "AMPERE_PLUS"
+
+
+def test_the_timing_cache_is_read_and_written_back(tmp_path: Path) -> None:
+    """The first build starts with none; it is replaced whole, so that another build reads on what it has opened."""
+    file = tmp_path / "cache"
+    asked = request(timing_cache=str(file))
+    for wanted in (b"", b"+", b"++"):
+        config = Config()
+        configure(make(HostMemory()), config, asked)
+        keep_timing_cache(config, asked)
+        assert config.read == wanted
+    with file.open("rb") as reader:
+        keep_timing_cache(Config(), asked)
+        assert reader.read() == b"+++"
+    assert file.read_bytes() == b"+"
+
+
+def test_a_timing_cache_of_another_gpu_is_an_error(tmp_path: Path) -> None:
+    """Measurements of another device choose the wrong kernels."""
+    with pytest.raises(BuildError, match="another TensorRT or GPU"):
+        configure(make(HostMemory()), Config(takes_cache=False), request(timing_cache=str(tmp_path / "c")))
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_instance_norm_by_the_plugin(native: bool) -> None:
+    """The flag is cleared only when the plugin is asked for."""
+    cleared: list[object] = []
+    parser: Any = SimpleNamespace(clear_flag=cleared.append)
+    configure_parser(make(HostMemory()), parser, request(native_instancenorm=native))
+    assert cleared == ([] if native else [OnnxParserFlag.NATIVE_INSTANCENORM])
+
+
+def test_fake_builder_has_plugins_before_it_parses() -> None:
+    """Whatever the options: a graph may name one by itself, as ModelOpt's and users' own graphs do."""
+    trt = make(HostMemory())
+
+    def new_builder(_logger: object) -> None:
+        assert trt._machine.plugins
+        raise BuildError("far enough")
+
+    trt.Builder = new_builder
+    with pytest.raises(BuildError, match="far enough"):
+        builder._plan(trt, None, [], request())
+
+
+def test_fake_builder_that_is_none_is_told_with_its_log() -> None:
+    """The binding raises the same error whatever the cause is; the cause is in the log."""
+    trt = make(HostMemory())
+    lines: list[str] = []
+
+    def new_builder(_logger: object) -> None:
+        lines.append("[WARNING] CUDA initialization failure with error: 35. Please check your CUDA installation")
+        raise TypeError("pybind11::init(): factory function returned nullptr")
+
+    trt.Builder = new_builder
+    with pytest.raises(BuildError, match="CUDA initialization failure with error: 35"):
+        builder._plan(trt, None, lines, request())
+
 
 Severity = Enum("Severity", {"INTERNAL_ERROR": 0, "ERROR": 1, "WARNING": 2, "INFO": 3, "VERBOSE": 4})
 LINES = 100_000
 
 
-@pytest.fixture
-def talkative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildRequest:
-    """A build by a builder that logs every tactic which it times, and warns of two tensors."""
+def test_fake_build_keeps_no_line_for_each_tactic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of the real builder has megabytes of them; tensors without a scale are counted once, and no log is read."""
     trt = make(HostMemory())
 
-    def new_builder(logger: object) -> SimpleNamespace:
+    def new_builder(logger: Any) -> SimpleNamespace:
         def build_serialized_network(*_: object) -> bytes:
             for tactic in range(LINES):
-                logger.log(Severity.VERBOSE, f"Tactic Name: sm80_xmma_gemm Tactic: 0x{tactic:016x} Time: 0.0123")  # type: ignore[attr-defined]
+                logger.log(Severity.VERBOSE, f"Tactic Name: sm80_xmma_gemm Tactic: 0x{tactic:016x} Time: 0.0123")
             for name in ("a", "b"):
-                logger.log(Severity.WARNING, f"Missing scale and zero-point for tensor {name}, expect fall back")  # type: ignore[attr-defined]
-            logger.log(Severity.INFO, "Engine generation completed in 1.2 seconds.")  # type: ignore[attr-defined]
+                logger.log(Severity.WARNING, f"Missing scale and zero-point for tensor {name}, expect fall back")
+            logger.log(Severity.INFO, "Engine generation completed in 1.2 seconds.")
             return b"plan"
 
-        network = SimpleNamespace(num_inputs=0)
         config = SimpleNamespace(clear_flag=lambda _: None, add_optimization_profile=lambda _: None)
         return SimpleNamespace(
-            create_network=lambda _: network,
+            create_network=lambda _: SimpleNamespace(num_inputs=0),
             create_builder_config=lambda: config,
             create_optimization_profile=SimpleNamespace,
             build_serialized_network=build_serialized_network,
@@ -47,20 +197,10 @@ def talkative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildRequest:
     module = ModuleType("tensorrt")
     module.__dict__.update(vars(trt))
     monkeypatch.setitem(sys.modules, "tensorrt", module)
-    return BuildRequest("tensorrt", "m.onnx", str(tmp_path), None, None, None)
-
-
-def test_fake_build_keeps_no_line_for_each_tactic(talkative: BuildRequest) -> None:
-    """A log of the real builder has tens of megabytes of them, and lies in the cache as long as the plan does."""
-    builder.build(talkative)
-    log = Path(talkative.folder) / LOG_FILE
+    builder.build(request(tmp_path / "m.onnx"))
+    log = tmp_path / LOG_FILE
     assert log.stat().st_size < 1_000_000
     assert log.read_text("utf-8").splitlines()[-1] == "[INFO] Engine generation completed in 1.2 seconds."
-
-
-def test_fake_build_counts_tensors_without_a_scale_once(talkative: BuildRequest) -> None:
-    """An engine is opened five times in a check, and none of them reads the log."""
-    builder.build(replace(talkative))
-    (Path(talkative.folder) / LOG_FILE).unlink()
-    (note,) = build_notes(Path(talkative.folder))
+    log.unlink()
+    (note,) = build_notes(tmp_path)
     assert note.startswith("2 tensors have no scale")

@@ -11,7 +11,6 @@ from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.coverage import (
     Layer,
     count_layers,
-    layer_of,
     layer_times_of,
     layers_in_inspection,
     layers_in_log,
@@ -39,8 +38,8 @@ def line(kind: str, reads: str, nodes: str) -> str:
 
 def test_only_what_is_read_decides() -> None:
     """Weights and outputs have types too, and are not mistaken for inputs."""
-    (row,) = layers_in_log("Layers:\n" + line("correlation", "Float", "conv relu"))
-    assert layer_of(row) == Layer("conv relu_myl0", "correlation", ("Float",), ("conv", "relu"), "t")
+    (layer,) = layers_in_log("Layers:\n" + line("correlation", "Float", "conv relu"))
+    assert layer == Layer("conv relu_myl0", "correlation", ("Float",), ("conv", "relu"), "t")
 
 
 def test_other_lines_are_not_layers() -> None:
@@ -49,7 +48,7 @@ def test_other_lines_are_not_layers() -> None:
         "Name: s, LayerType: shape_call, Inputs: [], Constants: [], Outputs: [], TacticName: , StreamId: 0, Metadata: "
     )
     text = f"[VERBOSE] Layers:\n{empty}\nAdding 1 engine(s) to plan file."
-    assert [row["kind"] for row in layers_in_log(text)] == ["shape_call"]
+    assert [layer.kind for layer in layers_in_log(text)] == ["shape_call"]
 
 
 OPS = {"conv": "Conv", "dense": "Gemm", "relu": "Relu"}
@@ -67,7 +66,7 @@ OPS = {"conv": "Conv", "dense": "Gemm", "relu": "Relu"}
 )
 def test_coverage_of_a_plan(conv: str, dense: str, pct: float, opaque: int) -> None:
     """Products count by the type they read; one inside a pointwise kernel, or gone, is counted apart."""
-    layers = [layer_of(row) for row in layers_in_log(f"{conv}\n{dense}")]
+    layers = layers_in_log(f"{conv}\n{dense}")
     found = count_layers(layers, OPS, "int8", "TensorRT", {})
     assert (found.pct, found.opaque_nodes, found.unit) == (pct, opaque, "nodes")
 
@@ -75,22 +74,20 @@ def test_coverage_of_a_plan(conv: str, dense: str, pct: float, opaque: int) -> N
 def test_a_product_split_over_layers_is_int8_only_if_all_are() -> None:
     """One half in float is not INT8."""
     both = f"{line('gemm', 'Int8', 'dense')}\n{line('gemm', 'Float', 'dense')}"
-    found = count_layers([layer_of(row) for row in layers_in_log(both)], {"dense": "Gemm"}, "int8", "TensorRT", {})
+    found = count_layers(layers_in_log(both), {"dense": "Gemm"}, "int8", "TensorRT", {})
     assert found.pct == 0.0
 
 
 def test_products_weigh_what_they_multiply() -> None:
     """900 of 1000 multiply-accumulates in int8 are 90 %, although it is one product of two."""
-    layers = [
-        layer_of(row) for row in layers_in_log(f"{line('gemm', 'Int8', 'conv')}\n{line('gemm', 'Float', 'dense')}")
-    ]
+    layers = layers_in_log(f"{line('gemm', 'Int8', 'conv')}\n{line('gemm', 'Float', 'dense')}")
     found = count_layers(layers, OPS, "int8", "TensorRT", {"conv": 900, "dense": 100})
     assert (found.pct, found.unit) == (90.0, "MACs")
 
 
 def test_a_recurrence_is_compute_that_is_not_int8() -> None:
     """An LSTM is part of what an int8 plan leaves in float, whatever its layers look like."""
-    layers = [layer_of(row) for row in layers_in_log(f"{line('gemm', 'Int8', 'dense')}\n{line('kgen', 'Int8', 'rnn')}")]
+    layers = layers_in_log(f"{line('gemm', 'Int8', 'dense')}\n{line('kgen', 'Int8', 'rnn')}")
     found = count_layers(layers, {"dense": "Gemm", "rnn": "LSTM"}, "int8", "TensorRT", {"dense": 100, "rnn": 300})
     assert (found.pct, found.float_nodes) == (25.0, ("rnn",))
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import Availability, get_backend
-from pytest_quant.backends.trt import TrtBackend
+from pytest_quant.backends.trt import TrtBackend, TrtRtxBackend
+from pytest_quant.backends.trt.provider import OrtTrtBackend
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec
 from pytest_quant.testing.conformance.examples import dense
@@ -154,8 +155,6 @@ def test_the_plugin_and_compatible_plans_exclude_each_other(spec: EngineSpec) ->
 @pytest.mark.parametrize("name", ["quantization", "version_compatible", "hardware_compatible", "cuda_graph"])
 def test_options_of_native_tensorrt_are_unknown_to_the_other(spec: EngineSpec, name: str) -> None:
     """TensorRT-RTX has no calibrator, and takes no level of compatibility: its log calls it unsupported."""
-    from pytest_quant.backends.trt import TrtRtxBackend
-
     with pytest.raises(UsageError, match=f"'trt-rtx' has no option '{name}'"):
         TrtRtxBackend().check(with_options(replace(spec, backend="trt-rtx"), **{name: "fp16"}))
 
@@ -171,8 +170,6 @@ def test_only_native_builds_choose_kernels_by_time(spec: EngineSpec, native: Cal
 
 def test_bfloat16_beside_int8_cannot_be_simulated(spec: EngineSpec) -> None:
     """Nothing here computes in it; float16 can be."""
-    from pytest_quant.backends.trt import TrtRtxBackend
-
     asked = replace(spec, backend="trt-rtx")
     TrtRtxBackend().check(with_options(asked, beside="fp16"))
     with pytest.raises(UsageError, match="nothing here computes in bf16") as caught:
@@ -192,3 +189,13 @@ def test_what_is_not_supported_says_so(spec: EngineSpec, backend: str, name: str
         get_backend(backend).check(with_options(replace(spec, backend=backend), **{name: 1}))
     assert why in str(caught.value)
     assert "drop it" in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", [TrtBackend(), TrtRtxBackend(), OrtTrtBackend()], ids=lambda one: one.name)
+def test_other_ranges_keep_the_options_of_tensorrt(backend: TrtRtxBackend, tmp_path: Path) -> None:
+    """The same engine but for the calibration: the target and the batch stay, and ONNX Runtime's options stay out."""
+    options = (("compute_capability", "SM89"), ("max_batch", 8))
+    spec = EngineSpec(backend.name, "int8", "static", dense().write(tmp_path), options=options)
+    found = [remedy.spec for remedy in backend.remedies(spec)]
+    assert {one.calibration.method for one in found} == {"entropy", "percentile"}
+    assert {replace(one, calibration=spec.calibration) for one in found} == {spec}

@@ -1,7 +1,8 @@
-"""Runs of one execution context on a stream of its own, one by one or as a CUDA graph."""
+"""Runs of one execution context on a stream of its own, one by one or as a CUDA graph, and where its tensors lie."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.cuda import DeviceMemory, OutOfMemoryError, make_clock
 from pytest_quant.backends.cuda.device import complaints
-from pytest_quant.backends.trt.gpu.plan import Slot
 from pytest_quant.backends.trt.options import sizes_of
 from pytest_quant.errors import BuildError, DataError
 
@@ -18,8 +18,61 @@ if TYPE_CHECKING:
     import tensorrt
 
 
+_TYPES = {
+    "FLOAT": "float32",
+    "HALF": "float16",
+    "INT8": "int8",
+    "UINT8": "uint8",
+    "INT32": "int32",
+    "INT64": "int64",
+    "BOOL": "bool",
+}
+"""TensorRT's own `nptype` fails for the other types, and old versions of it gave int32 for INT64."""
+
+
+def _numpy_type(tensor: str, data_type: object) -> np.dtype[Any]:
+    """Return numpy's type for the ``DataType`` of `tensor`. Raises `BuildError` for one that numpy does not have."""
+    name = str(data_type).rpartition(".")[2]
+    if name not in _TYPES:
+        raise BuildError(
+            f"'{tensor}' of the engine is {name}, which numpy does not have",
+            allowed=", ".join(_TYPES),
+            fix="keep inputs and outputs of the model in float32",
+        )
+    return np.dtype(_TYPES[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One input or output.
+
+    Attributes
+    ----------
+    dtype : the engine's own; INT64 stays INT64 since TensorRT 9 and was INT32 before.
+    on_host : TensorRT reads or writes it in host memory, as it does most tensors whose values decide shapes.
+    """
+
+    name: str
+    is_input: bool
+    dtype: np.dtype[Any]
+    on_host: bool
+
+
+def slots_of(trt: Any, engine: tensorrt.ICudaEngine) -> tuple[Slot, ...]:
+    """Return the inputs and outputs of `engine`, in its order. Raises `BuildError` for a type numpy does not have."""
+    # Not a generator, which would hold the engine after an error: it must end in its CUDA context.
+    slots = []
+    for name in map(engine.get_tensor_name, range(engine.num_io_tensors)):
+        dtype = _numpy_type(name, engine.get_tensor_dtype(name))
+        is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
+        slots.append(Slot(name, is_input, dtype, engine.get_tensor_location(name) == trt.TensorLocation.HOST))
+    return tuple(slots)
+
+
 class Runner:
     """Runs `engine` in `context`; `lines` are what TensorRT logged. Every method needs the primary context current.
+
+    `context` has the shapes that were staged last.
 
     Inputs and outputs lie in page-locked memory of the host between their copies, so that a copy is one of the
     device's own; for a tensor that TensorRT wants on the host that is its address.
@@ -34,13 +87,15 @@ class Runner:
         device: DeviceMemory,
     ) -> None:
         self._engine = engine
-        self._context = context
+        self.context = context
         self._lines = lines
         self._slots = slots
         self._device = device
         self._on_device: dict[str, tuple[int, int]] = {}
         self._locked: dict[str, NDArray[np.uint8]] = {}
         self._host: dict[str, NDArray[Any]] = {}
+        self._graph: Any = None
+        self._captured: object = None
         self.clock = make_clock(device)
         self.stream = self.clock.stream
 
@@ -59,16 +114,6 @@ class Runner:
             self._free_all()
             raise
 
-    @property
-    def context(self) -> tensorrt.IExecutionContext:
-        """The context, with the shapes that were staged last."""
-        return self._context
-
-    @property
-    def staged(self) -> tuple[tuple[object, ...], ...]:
-        """All that the next run is started with: shape and address of each tensor, and values that lie on the host."""
-        return tuple((self._host[slot.name].shape, self._address(slot), self._values(slot)) for slot in self._slots)
-
     def copy_in(self) -> None:
         """Start the copies of all inputs to the device."""
         for slot in self._slots:
@@ -77,7 +122,7 @@ class Runner:
 
     def execute(self) -> None:
         """Start one run. Raises `BuildError` when TensorRT does not take it."""
-        if not self._context.execute_async_v3(self.stream):
+        if not self.context.execute_async_v3(self.stream):
             raise BuildError("TensorRT did not start the run", value=self._said())
 
     def copy_out(self) -> None:
@@ -94,12 +139,51 @@ class Runner:
         """Return a copy of the outputs, which no later run writes to."""
         return {slot.name: self._host[slot.name].copy() for slot in self._slots if not slot.is_input}
 
+    def capture(self) -> None:
+        """Keep the run as a CUDA graph, unless the graph is one of what is staged.
+
+        Raises
+        ------
+        BuildError : TensorRT does in a run what cannot be captured, or the library has no graphs.
+        """
+        staged = tuple((self._host[slot.name].shape, self._address(slot), self._values(slot)) for slot in self._slots)
+        if self._graph is not None and self._captured == staged:
+            return
+        self._end_graph()
+        # What depends on the shapes TensorRT settles in the first run after they changed, which cannot be captured.
+        self.execute()
+        self.wait()
+        try:
+            self._graph = self._device.capture(self.stream, self.execute)
+        except BuildError as error:
+            self._device.check()
+            raise BuildError(
+                "a run of this engine cannot be captured as a CUDA graph",
+                value=str(error),
+                fix="drop options={'cuda_graph': True}: models with loops, conditions or sizes that depend on values "
+                "wait for the device in between, and pycuda has no graphs",
+            ) from error
+        self._captured = staged
+
+    def launch(self) -> None:
+        """Start at once the run that `capture` kept, where TensorRT would launch its kernels one by one.
+
+        Nothing was staged since.
+        """
+        self._device.launch(self._graph, self.stream)
+
     def close(self) -> None:
-        """Let the context go, and give back memory, events and the stream."""
-        del self._context
+        """Let graph and context go, and give back memory, events and the stream."""
+        self._end_graph()
+        del self.context
         del self._engine
         self._free_all()
         self.clock.close()
+
+    def _end_graph(self) -> None:
+        if self._graph is not None:
+            graph, self._graph = self._graph, None
+            self._device.end_graph(graph)
 
     def _free_all(self) -> None:
         self._host.clear()
@@ -113,7 +197,7 @@ class Runner:
             if slot.is_input:
                 self._stage_input(slot, np.asarray(feeds[slot.name], slot.dtype, order="C"))
         try:
-            missing = self._context.infer_shapes()
+            missing = self.context.infer_shapes()
         except RuntimeError as error:
             raise DataError(
                 "the shapes of the inputs do not go together",
@@ -128,7 +212,7 @@ class Runner:
                 self._stage_output(slot)
 
     def _stage_input(self, slot: Slot, array: NDArray[Any]) -> None:
-        if not self._context.set_input_shape(slot.name, array.shape):
+        if not self.context.set_input_shape(slot.name, array.shape):
             low, _, high = self._engine.get_tensor_profile_shape(slot.name, 0)
             raise DataError(
                 f"input '{slot.name}' does not fit the engine",
@@ -140,7 +224,7 @@ class Runner:
         self._host[slot.name][...] = array
 
     def _stage_output(self, slot: Slot) -> None:
-        shape = sizes_of(self._context.get_tensor_shape(slot.name))
+        shape = sizes_of(self.context.get_tensor_shape(slot.name))
         if any(size < 0 for size in shape):
             raise BuildError(
                 f"the size of output '{slot.name}' depends on the values of the inputs",
@@ -161,7 +245,7 @@ class Runner:
         self._host[slot.name] = self._locked[slot.name][:size_bytes].view(slot.dtype).reshape(shape)
         if not slot.on_host:
             self._reserve(slot.name, room)
-        if not self._context.set_tensor_address(slot.name, self._address(slot)):
+        if not self.context.set_tensor_address(slot.name, self._address(slot)):
             raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=self._said())
 
     def _reserve(self, name: str, size_bytes: int) -> None:
@@ -181,51 +265,3 @@ class Runner:
 
     def _said(self) -> str:
         return complaints(self._lines)
-
-
-class GraphedRun:
-    """Launches at once the run that `runner` is staged for, where TensorRT would launch its kernels one by one.
-
-    Every method needs the primary context current.
-    """
-
-    def __init__(self, runner: Runner, device: DeviceMemory) -> None:
-        self._runner = runner
-        self._device = device
-        self._graph: Any = None
-        self._captured: object = None
-
-    def ready(self) -> None:
-        """Capture the run, unless the graph is one of what is staged.
-
-        Raises
-        ------
-        BuildError : TensorRT does in a run what cannot be captured, or the library has no graphs.
-        """
-        if self._graph is not None and self._captured == self._runner.staged:
-            return
-        self.close()
-        # What depends on the shapes TensorRT settles in the first run after they changed, which cannot be captured.
-        self._runner.execute()
-        self._runner.wait()
-        try:
-            self._graph = self._device.capture(self._runner.stream, self._runner.execute)
-        except BuildError as error:
-            self._device.check()
-            raise BuildError(
-                "a run of this engine cannot be captured as a CUDA graph",
-                value=str(error),
-                fix="drop options={'cuda_graph': True}: models with loops, conditions or sizes that depend on values "
-                "wait for the device in between, and pycuda has no graphs",
-            ) from error
-        self._captured = self._runner.staged
-
-    def execute(self) -> None:
-        """Start one run; `ready` came before, and nothing was staged since."""
-        self._device.launch(self._graph, self._runner.stream)
-
-    def close(self) -> None:
-        """Give the graph back; closing twice is harmless."""
-        if self._graph is not None:
-            graph, self._graph = self._graph, None
-            self._device.end_graph(graph)

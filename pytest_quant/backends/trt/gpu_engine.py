@@ -1,7 +1,8 @@
-"""A TensorRT engine on a GPU."""
+"""A TensorRT engine on a GPU: its plan deserialized, its runs, and what it says of its layers and its memory."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,24 +12,116 @@ from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.cuda import GRAPH_NOTE, DeviceMemory
-from pytest_quant.backends.cuda.device import open_device
+from pytest_quant.backends.cuda import GRAPH_NOTE, DeviceMemory, OutOfMemoryError
+from pytest_quant.backends.cuda.device import complaints, make_logger, open_device
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.readback import LayerTime, device_times, medians, warm_runs
-from pytest_quant.backends.trt.build import GRAPH_FILE
-from pytest_quant.backends.trt.configure import PLAN_FILE
+from pytest_quant.backends.trt.build import build_notes
+from pytest_quant.backends.trt.builder import PLAN_FILE, register_plugins
 from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, layers_in_inspection, macs_by_node, ops_of
-from pytest_quant.backends.trt.gpu.plan import Plan, held_bytes, slots_of
-from pytest_quant.backends.trt.gpu.runner import GraphedRun, Runner
+from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.backends.trt.options import parse_options
-from pytest_quant.backends.trt.run_builder import build_notes
+from pytest_quant.backends.trt.runner import Runner, slots_of
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec
 
 if TYPE_CHECKING:
     import tensorrt
+
+
+_LOGGERS: dict[type, Any] = {}
+"""The one logger of this process, by its base class: plugins of every plan use the one that was registered last."""
+
+
+class Plan:
+    """The engine in the file `path`; the primary context must be current.
+
+    Attributes
+    ----------
+    engine : TensorRT's own object.
+    lines : what TensorRT logged of it, severity in front.
+
+    Raises
+    ------
+    BuildError : TensorRT does not take the plan, with what it logged: another version or another GPU made it.
+    """
+
+    def __init__(self, trt: Any, path: Path) -> None:
+        self.lines: list[str] = []
+        # TensorRT holds no reference to its logger and its runtime; without ours they are freed under it.
+        self._logger = _LOGGERS.setdefault(trt.ILogger, make_logger(trt, []))
+        self.listen()
+        register_plugins(trt, self._logger)
+        self._quiet = trt.ProfilingVerbosity.NONE
+        self._runtime: tensorrt.Runtime | None = trt.Runtime(self._logger)
+        # A plan of the version-compatible kind holds code; it is our own build.
+        self._runtime.engine_host_code_allowed = True
+        self.engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        if self.engine is None:
+            self.close()
+            if _NO_ROOM.search(complaints(self.lines)):
+                raise _no_memory("this engine", self.lines)
+            raise BuildError(
+                f"TensorRT {trt.__version__} does not take the plan it was given",
+                value=complaints(self.lines),
+                fix="pytest-quant cache clear --kind engine, and the next run builds it for this GPU and version",
+            )
+
+    def listen(self) -> None:
+        """Take what TensorRT logs from now on, until another plan does."""
+        self._logger.lines = self.lines
+
+    def new_context(self) -> tensorrt.IExecutionContext:
+        """Return an execution context. Raises `BuildError` when there is no memory for one.
+
+        It tells NVTX nothing: markers in the detail that the inspector wants of the plan would lengthen every run.
+        """
+        context: tensorrt.IExecutionContext | None = self.engine.create_execution_context()
+        if context is None:
+            raise _no_memory("an execution context", self.lines)
+        context.nvtx_verbosity = self._quiet
+        return context
+
+    def close(self) -> None:
+        """Drop engine and runtime in this order, after the contexts; closing twice is harmless."""
+        self.engine = None
+        self._runtime = None
+
+
+_NO_ROOM = re.compile("out of ?memory", re.IGNORECASE)
+
+
+def _no_memory(what: str, lines: list[str]) -> OutOfMemoryError:
+    return OutOfMemoryError(
+        f"TensorRT has no memory for {what}",
+        value=complaints(lines),
+        fix="nvidia-smi tells who holds the GPU's memory; smaller batches, fewer workers (-n) and closed engines need "
+        "less",
+    )
+
+
+def held_bytes(trt: Any, engine: Any, plan_bytes: int) -> int:
+    """Return the bytes of device memory that `engine` reports for its activations and weights.
+
+    The figure for activations had another name in early versions 10, and counts as 0 where there is none.
+
+    Parameters
+    ----------
+    trt : the module ``tensorrt``.
+    engine : a ``tensorrt.ICudaEngine``.
+    plan_bytes : size of the plan's file in bytes, taken for the weights where this version does not report them.
+    """
+    for name in ("device_memory_size_v2", "device_memory_size"):
+        activations = getattr(engine, name, None)
+        if activations is not None:
+            break
+    else:
+        activations = 0
+    statistic = getattr(getattr(trt, "EngineStat", None), "TOTAL_WEIGHTS_SIZE", None)
+    weights = plan_bytes if statistic is None else engine.get_engine_stat(statistic)
+    return int(activations) + int(weights)
 
 
 class GpuEngine(Engine):
@@ -66,12 +159,9 @@ class GpuEngine(Engine):
                 self._plan.close()
                 raise
         self._staged: Feeds | None = None
-        self._graph_run: GraphedRun | None = None
-        self._execute = self._runner.execute
-        if options.cuda_graph:
-            self._graph_run = GraphedRun(self._runner, self._device)
-            self._execute = self._graph_run.execute
-        graph_notes = () if self._graph_run is None else (GRAPH_NOTE,)
+        self._is_graphed = options.cuda_graph
+        self._execute = self._runner.launch if self._is_graphed else self._runner.execute
+        graph_notes = (GRAPH_NOTE,) if self._is_graphed else ()
         self.notes = (f"device memory by {self._device.name}", *graph_notes, *build_notes(folder))
 
     def _run(self, feeds: Feeds) -> Outputs:
@@ -163,8 +253,6 @@ class GpuEngine(Engine):
     def _close(self) -> None:
         """Free buffers, context, engine and runtime in this order."""
         with self._current():
-            if self._graph_run is not None:
-                self._graph_run.close()
             self._runner.close()
             self._plan.close()
 
@@ -190,8 +278,8 @@ class GpuEngine(Engine):
     def _settle(self, feeds: Feeds) -> None:
         """Bring the inputs to the device, and do beforehand what a timed run must not do."""
         self._load(feeds)
-        if self._graph_run is not None:
-            self._graph_run.ready()
+        if self._is_graphed:
+            self._runner.capture()
 
     def _load(self, feeds: Feeds) -> None:
         """Bring the inputs to the device."""

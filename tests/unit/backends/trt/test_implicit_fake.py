@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,14 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.trt.gpu.implicit import Ledger, make_calibrator, read_samples, release, write_samples
+from pytest_quant.backends.trt.implicit import (
+    calibrating,
+    make_calibrator,
+    read_samples,
+    release,
+    settle,
+    write_samples,
+)
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Signature, TensorInfo
 from tests.support.fake_tensorrt import HostMemory, drive, make
@@ -32,9 +40,9 @@ def batches(count: int) -> Iterator[Feeds]:
 
 
 def calibrate(
-    feeds: Iterator[Feeds], method: str = "entropy", cache: bytes | None = None
-) -> tuple[Ledger, list[tuple[int, NDArray[Any]]], HostMemory]:
-    """Run one calibration and return its ledger, what lay on the device, and the device."""
+    feeds: Iterator[Feeds], method: str = "entropy", known: bytes | None = None
+) -> tuple[Any, list[tuple[int, NDArray[Any]]], HostMemory]:
+    """Run one calibration and return the calibrator, what lay on the device, and the device."""
     device = HostMemory()
     seen: list[tuple[int, NDArray[Any]]] = []
 
@@ -44,51 +52,46 @@ def calibrate(
             seen.append((address, array.copy()))
 
     with device.current():
-        calibrator, ledger = make_calibrator(make(device), method, feeds, device, 2, cache)
+        calibrator = make_calibrator(make(device), method, feeds, device, 2, known)
         assert calibrator.get_batch_size() == 2
         drive(calibrator, ["ids", "x"], read)
-    return ledger, seen, device
+    return calibrator, seen, device
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_fake_builder_reads_every_batch_as_float32_rows(method: str) -> None:
-    """What lies on the device is each batch once, in C order and float32, in the order of the names asked for."""
-    ledger, seen, _ = calibrate(batches(5), method)
-    assert ledger.batches == 5
-    for (_, found), wanted in zip(seen, batches(5), strict=True):
-        np.testing.assert_array_equal(found, wanted["x"].astype(np.float32))
-
-
-def test_fake_builder_finds_one_buffer_for_each_input_and_none_is_left() -> None:
-    """Two inputs need two blocks, however many batches there are."""
-    ledger, seen, device = calibrate(batches(4))
+    """In C order and float32, in the order of the names asked for, from one buffer for each input; none is left."""
+    calibrator, seen, device = calibrate(batches(5), method)
+    assert calibrator.batches == 5
+    for (_, array), wanted in zip(seen, batches(5), strict=True):
+        np.testing.assert_array_equal(array, wanted["x"].astype(np.float32))
     assert len({address for address, _ in seen}) == 1
     assert device.cuda.held()["blocks"] == 2
     with device.current():
-        release(ledger, device)
+        release(calibrator, device)
     assert device.cuda.held() == {}
 
 
 def test_fake_builder_hands_ranges_over_as_bytes() -> None:
     """What TensorRT gives is a view into its own memory, gone after the callback."""
-    ledger, _, _ = calibrate(batches(1))
-    assert ledger.settle() == b"TRT-101300-EntropyCalibration2\nx: 3c010a14\n"
-    assert type(ledger.cache) is bytes
+    ranges = settle(calibrate(batches(1))[0])
+    assert ranges == b"TRT-101300-EntropyCalibration2\nx: 3c010a14\n"
+    assert type(ranges) is bytes
 
 
 def test_fake_builder_with_known_ranges_reads_no_batch() -> None:
     """That is no error then, and the ranges are those given."""
     known = b"TRT-101300-EntropyCalibration2\nx: 3c000000\n"
-    ledger, _, _ = calibrate(batches(3), cache=known)
-    assert (ledger.batches, ledger.settle()) == (0, known)
+    calibrator, _, _ = calibrate(batches(3), known=known)
+    assert (calibrator.batches, settle(calibrator)) == (0, known)
 
 
 @pytest.mark.parametrize("header", [b"TRT-8203-EntropyCalibration2", b"TRT-101300-MinMaxCalibration", b""])
 def test_fake_builder_that_passes_over_the_ranges_is_an_error(header: bytes) -> None:
     """Of another version or method it takes none and says so in its log only; it would go on with ranges of its own."""
-    ledger, _, _ = calibrate(iter(()), cache=header + b"\nx: 3c000000\n")
+    calibrator, _, _ = calibrate(iter(()), known=header + b"\nx: 3c000000\n")
     with pytest.raises(BuildError, match="does not take the ranges") as caught:
-        ledger.settle()
+        settle(calibrator)
     assert repr(header.decode()) in str(caught.value)
 
 
@@ -99,29 +102,65 @@ def test_fake_builder_swallows_an_exception_and_we_raise_it() -> None:
         yield from batches(2)
         raise ValueError("the third image is truncated")
 
-    ledger, _, _ = calibrate(broken())
-    assert ledger.batches == 2
+    calibrator, _, _ = calibrate(broken())
+    assert calibrator.batches == 2
     with pytest.raises(ValueError, match="third image is truncated"):
-        ledger.settle()
+        settle(calibrator)
 
 
-def test_fake_builder_without_a_batch_is_an_error() -> None:
-    """TensorRT builds on with ranges of its own."""
-    ledger, _, _ = calibrate(iter(()))
+def test_fake_builder_that_found_nothing_is_an_error() -> None:
+    """No batch was read, for there is none or TensorRT asked for none; or it wrote no ranges to keep under the key."""
+    calibrator, _, _ = calibrate(iter(()))
     with pytest.raises(BuildError, match="no batch was read"):
-        ledger.settle()
-
-
-def test_fake_builder_that_never_asks_is_an_error() -> None:
-    """A network with no layer for INT8 does that."""
-    with pytest.raises(BuildError, match="no batch was read"):
-        Ledger(stream=0).settle()
-
-
-def test_fake_builder_that_writes_no_ranges_is_an_error() -> None:
-    """There would be nothing to keep under the key."""
+        settle(calibrator)
+    calibrator, _, _ = calibrate(batches(4))
+    calibrator.ranges = None
     with pytest.raises(BuildError, match="wrote no ranges"):
-        Ledger(stream=0, batches=4).settle()
+        settle(calibrator)
+
+
+def test_fake_builder_calibrates_and_the_ranges_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First with batches and a profile of their shape, then from the ranges alone."""
+    device = HostMemory()
+    monkeypatch.setattr("pytest_quant.backends.trt.implicit.open_device", lambda: device)
+    for index in range(3):
+        np.savez(tmp_path / f"{index}.npz", names=np.array(["x"]), input0=np.full((2, 5), index, np.float32))
+    ranges = tmp_path / "ranges"
+    config: Any = SimpleNamespace(profiles=[])
+    config.set_calibration_profile = config.profiles.append
+    with calibrating(make(device), config, "minmax", str(tmp_path), str(ranges), lambda shapes: shapes):
+        drive(config.int8_calibrator, ["x"], lambda *_: None)
+    assert config.profiles == [{"x": (2, 5)}]
+    assert ranges.read_bytes().startswith(b"TRT-10")
+    assert device.cuda.held() == {}
+    again: Any = SimpleNamespace()
+    with calibrating(make(device), again, "minmax", "", str(ranges), lambda shapes: shapes):
+        drive(again.int8_calibrator, ["x"], lambda *_: pytest.fail("a batch was read"))
+
+
+def test_fake_builder_that_meets_a_broken_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on with the samples before it, and we do not."""
+    monkeypatch.setattr("pytest_quant.backends.trt.implicit.open_device", HostMemory)
+    np.savez(tmp_path / "0.npz", names=np.array(["x"]), input0=np.zeros((1, 5), np.float32))
+    (tmp_path / "1.npz").write_bytes(b"PK not a zip")
+    ranges = tmp_path / "ranges"
+    config: Any = SimpleNamespace(set_calibration_profile=lambda _: None)
+    with (
+        pytest.raises(BuildError, match="failed after 1 batches: "),
+        calibrating(make(HostMemory()), config, "entropy", str(tmp_path), str(ranges), lambda shapes: shapes),
+    ):
+        drive(config.int8_calibrator, ["x"], lambda *_: None)
+    assert not ranges.exists()
+
+
+def test_version_11_has_no_calibrator() -> None:
+    """By the name of the class that is missing."""
+    config: Any = SimpleNamespace()
+    with (
+        pytest.raises(BuildError, match="has no IInt8EntropyCalibrator2"),
+        calibrating(make(HostMemory(), 11), config, "entropy", "samples", "", lambda shapes: shapes),
+    ):
+        pytest.fail("the build began")
 
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from pytest_quant.backends.trt.preflight import check_graph
+from pytest_quant.backends.trt.graph import check_graph
 from pytest_quant.errors import BuildError
 
 PAIR = "[round] q = QuantizeLinear(x, s, z) [back] y = DequantizeLinear(q, s, z)"

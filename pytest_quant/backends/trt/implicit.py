@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import chain
 from math import gcd
 from pathlib import Path
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.trt.configure import BuildFailedError, BuildRequest
 from pytest_quant.errors import BuildError, DataError, QuantError
 from pytest_quant.spec import Signature
 
@@ -33,62 +31,10 @@ ALGORITHMS = {"entropy": "IInt8EntropyCalibrator2", "minmax": "IInt8MinMaxCalibr
 """Calibration method and TensorRT's class for it."""
 
 
-@dataclass(slots=True)
-class Ledger:
-    """What happened inside the callbacks: the only way to hear of it.
-
-    Attributes
-    ----------
-    stream : the one that batches are copied in.
-    batches : given to TensorRT.
-    known : ranges of an earlier calibration, which it may read.
-    cache : ranges that were read from an earlier calibration or written by this one; ``None`` before.
-    passed_over : it read `known` and asked for batches all the same.
-    error : the first exception.
-    """
-
-    stream: int
-    batches: int = 0
-    known: bytes | None = None
-    cache: bytes | None = None
-    reused: bool = False
-    passed_over: bool = False
-    error: BaseException | None = None
-    addresses: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def settle(self) -> bytes:
-        """Return the ranges, after the build.
-
-        Raises
-        ------
-        BuildError : no batch was read and no ranges were reused; or TensorRT passed over those that it was given, or
-            wrote none.
-        Exception : whatever a callback raised.
-        """
-        if self.error is not None:
-            raise self.error
-        if self.known is not None and self.passed_over:
-            head = self.known[:64].partition(b"\n")[0]
-            raise BuildError(
-                "TensorRT does not take the ranges that were calibrated before, and would build with ranges of its own",
-                value=f"they begin with {head.decode(errors='replace')!r}",
-                allowed="those of this version and method",
-                fix="pytest-quant cache clear --kind calibration, and the next run calibrates anew",
-            )
-        if not self.batches and not self.reused:
-            raise BuildError(
-                "no batch was read: TensorRT asked its calibrator for none, and would build with ranges of its own",
-                fix="check that the model has float layers that INT8 can replace; the build log lies beside the engine",
-            )
-        if self.cache is None:
-            raise BuildError("TensorRT calibrated and wrote no ranges", value=f"{self.batches} batches read")
-        return self.cache
-
-
 def make_calibrator(
-    trt: Any, method: str, batches: Iterator[Feeds], device: DeviceMemory, batch_size: int, cache: bytes | None = None
-) -> tuple[Any, Ledger]:
-    """Return a calibrator and its `Ledger`. Keep a reference to the calibrator until the build has ended.
+    trt: Any, method: str, batches: Iterator[Feeds], device: DeviceMemory, batch_size: int, known: bytes | None = None
+) -> Any:
+    """Return a calibrator; keep a reference to it until the build has ended, and then `settle` it.
 
     Parameters
     ----------
@@ -97,119 +43,154 @@ def make_calibrator(
     batches : the batches that TensorRT asks for one by one.
     device : copies them; its primary context must be current.
     batch_size : samples in every batch.
-    cache : ranges of an earlier calibration; then no batch is read.
+    known : ranges of an earlier calibration, which TensorRT may read; then no batch is read.
     """
-    ledger = Ledger(stream=device.new_stream(), known=cache)
     base: Any = getattr(trt, ALGORITHMS[method])
 
     class Calibrator(base):  # type: ignore[misc]
-        """Gives each batch as one address for each input."""
+        """Gives each batch as one address for each input, and keeps what happened: nobody else hears of it."""
 
         def __init__(self) -> None:
             # Without this call of the binding's own constructor the first callback crashes the process.
             base.__init__(self)
+            self.stream = device.new_stream()
+            self.known = known
+            self.batches = 0
+            self.has_read_known = self.was_asked = False
+            self.ranges: bytes | None = None
+            self.error: BaseException | None = None
+            self.addresses: dict[str, tuple[int, int]] = {}
 
         def get_batch_size(self) -> int:
             return batch_size
 
         def get_batch(self, names: list[str]) -> list[int] | None:
-            ledger.passed_over = ledger.reused
+            self.was_asked = True
             try:
                 feeds = next(batches, None)
                 if feeds is None:
                     return None
-                addresses = [_copied(device, ledger, name, feeds) for name in names]
-                device.wait(ledger.stream)
+                addresses = [_copied(device, self, name, feeds[name]) for name in names]
+                device.wait(self.stream)
             except BaseException as error:
-                ledger.error = ledger.error or error
+                self.error = self.error or error
                 return None
-            ledger.batches += 1
+            self.batches += 1
             return addresses
 
         def read_calibration_cache(self) -> bytes | None:
-            ledger.reused = ledger.known is not None
-            ledger.cache = ledger.known
-            return ledger.known
+            self.has_read_known = known is not None
+            self.ranges = known
+            return known
 
-        def write_calibration_cache(self, found: Any) -> None:
-            ledger.cache = bytes(found)
+        def write_calibration_cache(self, ranges: Any) -> None:
+            # A view into memory of TensorRT's own, gone after this call.
+            self.ranges = bytes(ranges)
 
-    return Calibrator(), ledger
+    return Calibrator()
 
 
-def release(ledger: Ledger, device: DeviceMemory) -> None:
+def settle(calibrator: Any) -> bytes:
+    """Return the ranges, after the build.
+
+    Raises
+    ------
+    BuildError : no batch was read and no ranges were reused; or TensorRT passed over those that it was given, or
+        wrote none.
+    Exception : whatever a callback raised.
+    """
+    if calibrator.error is not None:
+        raise calibrator.error
+    if calibrator.has_read_known and calibrator.was_asked:
+        head = calibrator.known[:64].partition(b"\n")[0]
+        raise BuildError(
+            "TensorRT does not take the ranges that were calibrated before, and would build with ranges of its own",
+            value=f"they begin with {head.decode(errors='replace')!r}",
+            allowed="those of this version and method",
+            fix="pytest-quant cache clear --kind calibration, and the next run calibrates anew",
+        )
+    if not calibrator.batches and not calibrator.has_read_known:
+        raise BuildError(
+            "no batch was read: TensorRT asked its calibrator for none, and would build with ranges of its own",
+            fix="check that the model has float layers that INT8 can replace; the build log lies beside the engine",
+        )
+    if calibrator.ranges is None:
+        raise BuildError("TensorRT calibrated and wrote no ranges", value=f"{calibrator.batches} batches read")
+    return bytes(calibrator.ranges)
+
+
+def release(calibrator: Any, device: DeviceMemory) -> None:
     """Give back the device memory that the batches lay in, and the stream that brought them."""
-    while ledger.addresses:
-        device.free(ledger.addresses.popitem()[1][0])
-    device.end_stream(ledger.stream)
+    while calibrator.addresses:
+        device.free(calibrator.addresses.popitem()[1][0])
+    device.end_stream(calibrator.stream)
 
 
-def _copied(device: DeviceMemory, ledger: Ledger, name: str, feeds: Feeds) -> int:
+def _copied(device: DeviceMemory, calibrator: Any, name: str, array: NDArray[Any]) -> int:
     """Copy one input to its own buffer, which the next batch uses again; TensorRT reads floats as float32."""
-    array = feeds[name]
     flat = np.ascontiguousarray(array, dtype=np.float32 if array.dtype.kind == "f" else array.dtype)
-    address, size = ledger.addresses.get(name, (0, 0))
+    address, size = calibrator.addresses.get(name, (0, 0))
     if flat.nbytes > size:
         if size:
             device.free(address)
         address = device.allocate(flat.nbytes)
-        ledger.addresses[name] = (address, flat.nbytes)
-    device.copy_in(address, flat, ledger.stream)
-    return address
+        calibrator.addresses[name] = (address, flat.nbytes)
+    device.copy_in(address, flat, calibrator.stream)
+    return int(address)
 
 
 @contextmanager
 def calibrating(
     trt: Any,
     config: tensorrt.IBuilderConfig,
-    request: BuildRequest,
+    method: str,
+    samples: str,
+    ranges: str,
     profile_for: Callable[[dict[str, tuple[int, ...]]], tensorrt.IOptimizationProfile],
 ) -> Iterator[None]:
-    """Give `config` a calibrator inside the block, and keep its ranges at the end; do nothing without a calibration.
+    """Give `config` a calibrator inside the block, and keep its ranges at the end; do nothing without a `method`.
 
     Parameters
     ----------
     trt : the module ``tensorrt``.
     config : of the builder; it gets the calibrator and the profile to calibrate with.
-    request : the build; its `ranges` are read where it has no `samples`, else written.
+    method : a key of `ALGORITHMS`, or empty.
+    samples, ranges : the file `ranges` is read where there is no folder of samples, else written.
     profile_for : a profile for inputs of exactly these shapes.
 
     Raises
     ------
-    BuildFailedError : a callback failed, read no batch, or found no ranges; TensorRT itself would go on.
+    BuildError : a callback failed, read no batch, or found no ranges; TensorRT itself would go on.
     """
-    if not request.calibration:
+    if not method:
         yield
         return
-    name = ALGORITHMS[request.calibration]
+    name = ALGORITHMS[method]
     if not hasattr(trt, name):
-        raise BuildFailedError(f"{trt.__name__} {trt.__version__} has no {name}: calibrators ended with version 10")
-    stored = None if request.samples else Path(request.ranges).read_bytes()
-    batches = read_samples(Path(request.samples)) if request.samples else iter(())
+        raise BuildError(f"{trt.__name__} {trt.__version__} has no {name}: calibrators ended with version 10")
+    known = None if samples else Path(ranges).read_bytes()
+    batches = read_samples(Path(samples)) if samples else iter(())
     first = next(batches, None)
     if first is not None:
-        shapes = {key: np.shape(array) for key, array in first.items()}
-        config.set_calibration_profile(profile_for(shapes))
+        config.set_calibration_profile(profile_for({key: np.shape(array) for key, array in first.items()}))
     size = 1 if first is None else len(next(iter(first.values())))
     device = open_device()
     with device.current():
-        calibrator, ledger = make_calibrator(
-            trt, request.calibration, chain([] if first is None else [first], batches), device, size, stored
-        )
+        calibrator = make_calibrator(trt, method, chain([] if first is None else [first], batches), device, size, known)
         config.int8_calibrator = calibrator
         try:
             yield
         finally:
-            release(ledger, device)
+            release(calibrator, device)
     try:
-        ranges = ledger.settle()
-    except QuantError as error:
-        raise BuildFailedError(str(error)) from error
+        new_ranges = settle(calibrator)
+    except QuantError:
+        raise
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
-        raise BuildFailedError(f"the calibrator failed after {ledger.batches} batches: {said}") from error
-    if stored is None:
-        Path(request.ranges).write_bytes(ranges)
+        raise BuildError(f"the calibrator failed after {calibrator.batches} batches: {said}") from error
+    if known is None:
+        Path(ranges).write_bytes(new_ranges)
 
 
 def write_samples(

@@ -1,12 +1,19 @@
-"""What TensorRT would refuse, or take and compute wrongly: found in the graph before a build.
+"""The graph that TensorRT is given: quantized in its style, and refused where TensorRT would compute it wrongly.
 
-Sources: the operator table of onnx-tensorrt, and its importer of QuantizeLinear and DequantizeLinear, which takes
-uint8 zero points with a warning only and then saturates every activation above half of its range.
+ONNX Runtime's quantizer rounds both sides of a product to int8 around 0, weights per channel; the bias stays in float,
+and outputs are not rounded: TensorRT fuses the pairs before a product into it. The same graph runs no INT8 kernel on
+ONNX Runtime's CPU provider.
+
+What TensorRT would refuse, or take and compute wrongly, is found before a build. Sources: the operator table of
+onnx-tensorrt, and its importer of QuantizeLinear and DequantizeLinear, which takes uint8 zero points with a warning
+only and then saturates every activation above half of its range.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,10 +22,81 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.onnx_files import external_files, model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import bodies_of
 from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.ort import OrtBackend
+from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import BuildError
+from pytest_quant.spec import EngineSpec
+
+GRAPH_FILE = "model.onnx"
+"""The graph that was built, kept beside the plan: what is simulated is exactly this."""
+
+_WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
+_EXTRA = {
+    "WeightSymmetric": True,
+    "AddQDQPairToWeight": True,
+    "DedicatedQDQPair": True,
+    "QuantizeBias": False,
+    "OpTypesToExcludeOutputQuantization": _WEIGHTED,
+}
+_QUANTIZER_OPTIONS: dict[str, object] = {
+    "activation_type": "int8",
+    "extra": _EXTRA,
+    "op_types": _WEIGHTED,
+    "per_channel": True,
+    "reduce_range": False,
+    "symmetric": True,
+    "weight_type": "int8",
+}
+
+QUANTIZER = OrtBackend()
+"""Is asked for what `quantizer_spec` returns."""
+
+
+def quantizer_spec(spec: EngineSpec) -> EngineSpec:
+    """Return what ONNX Runtime's quantizer is asked for in the place of `spec`."""
+    return replace(spec, backend="ort", options=tuple(sorted(_QUANTIZER_OPTIONS.items())))
+
+
+def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Path:
+    """Write the graph to build and check it, and return its path.
+
+    Parameters
+    ----------
+    spec : the engine; its model, or the one that arrives quantized, is copied where nothing is quantized here.
+    calibration : the folder that `QUANTIZER` filled with ranges, from which Q/DQ pairs are made; it is not read
+        where TensorRT's own calibrator finds them. ``None`` where there is no calibration.
+    folder : gets ``model.onnx`` and the files of its external data.
+
+    Raises
+    ------
+    UsageError : `spec` excludes a node that the model does not have.
+    ModelError : the model is missing or broken.
+    BuildError : ONNX Runtime cannot quantize the model, or the graph is one that TensorRT cannot take.
+    """
+    graph = folder / GRAPH_FILE
+    options = parse_options(spec.backend, spec.options)
+    if calibration is not None and not options.implicit:
+        QUANTIZER.build(quantizer_spec(spec), calibration, folder)
+    else:
+        _copy(model_file(spec.quantized or spec.model), graph)
+    gpu = None if options.compute_capability else cuda_gpu()
+    target = options.compute_capability or (gpu and gpu.sm) or ""
+    check_graph(graph, calibrator=options.implicit and spec.scheme == "static", target=target)
+    return graph
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a model with the files that its weights lie in, under the names that it knows them by."""
+    shutil.copyfile(source, target)
+    for location, file in external_files(read_graph(source), source).items():
+        copied = target.parent / location
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copied)
+
 
 _NO_FP8 = frozenset({"SM75", "SM80", "SM86", "SM87"})
 """Compute capabilities before Ada, which have no FP8 (CUDA C++ Programming Guide, tensor core types)."""

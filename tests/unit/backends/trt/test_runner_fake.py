@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.trt.gpu.engine import GpuEngine
+from pytest_quant.backends.trt.gpu_engine import GpuEngine
 from pytest_quant.errors import BuildError, DataError
 from tests.support.fake_tensorrt import ACTIVATION_BYTES, MAX_BATCH, RUN_MS, HostMemory
 from tests.support.fake_tensorrt.engine import IExecutionContext
@@ -26,18 +26,6 @@ def test_fake_tensors_lie_where_the_engine_says(
             found = engine.run(feeds)
             np.testing.assert_allclose(found["y"], 2 * feeds["x"] + feeds["ids"][:, None], rtol=1e-6)
             np.testing.assert_array_equal(found["next"], feeds["ids"] + 1)
-        assert engine.prepare_events is not None
-
-
-def test_fake_refusal_of_an_address_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not a run over the address of before."""
-    monkeypatch.setattr(IExecutionContext, "set_tensor_address", lambda self, name, _: self._refuse(f"no {name}"))
-    with (
-        opened(tmp_path, monkeypatch) as (engine, _, _),
-        pytest.raises(BuildError, match="did not take the address of 'x'") as caught,
-    ):
-        engine.run(feeds_of(1))
-    assert "no x" in str(caught.value)
 
 
 def test_fake_inputs_that_do_not_go_together_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,14 +63,6 @@ def test_fake_host_that_locks_no_more_memory_says_so(tmp_path: Path, monkeypatch
             engine.run(feeds_of(8))
         assert "ulimit -l" in str(caught.value)
         assert len(engine.run(feeds_of(1))["y"]) == 1
-
-
-def test_fake_device_without_room_for_a_stream_says_so() -> None:
-    """CUDA takes memory of its own too, of a size that nobody names."""
-    device = HostMemory(capacity_bytes=0)
-    with device.current(), pytest.raises(BuildError, match="the GPU is out of memory") as caught:
-        device.new_stream()
-    assert "cudaStreamCreate, while 0.0 MB of 0.0 MB are free" in str(caught.value)
 
 
 def test_fake_error_that_breaks_the_process_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,27 +201,6 @@ def test_fake_graph_of_other_values_on_the_host_is_captured_anew(
             feeds = feeds_of(2, seed)
             engine.prepare(feeds)()
             assert computed(engine, feeds)
-
-
-def test_fake_graph_is_timed_by_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enqueued: list[int]) -> None:
-    """They are recorded around its launch, not in it."""
-    with opened(tmp_path, monkeypatch, written=GRAPH) as (engine, _, _):
-        timed = engine.prepare_events(feeds_of(2))
-        assert timed is not None
-        enqueued.clear()
-        assert [timed() for _ in range(3)] == [RUN_MS] * 3
-        assert enqueued == []
-
-
-def test_fake_times_of_the_device_are_those_of_the_graph(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enqueued: list[int]
-) -> None:
-    """They stand beside the latency, and take apart the run that it is of."""
-    with opened(tmp_path, monkeypatch, written=GRAPH) as (engine, _, _):
-        found = engine.device_times(feeds_of(2))
-        assert found is not None
-        assert found.gpu_ms == RUN_MS
-        assert len(enqueued) == 2
 
 
 def test_fake_run_that_cannot_be_captured_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from pytest_quant.testing.rounding import rounded
+from pytest_quant.testing.numpy_engine import rounded
 
 WEIGHTS = arrays(np.float32, (5, 4), elements=st.floats(-100, 100, width=32))
 

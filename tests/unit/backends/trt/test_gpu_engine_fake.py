@@ -1,7 +1,8 @@
-"""A plan that runs, on a fake device: shapes, types, copies, streams and the order of closing."""
+"""A plan that runs, on a fake device: what it needs, what it is refused for, what it tells, and what ends when."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_quant.backends.cuda import OutOfMemoryError
 from pytest_quant.backends.readback import LayerTime
-from pytest_quant.backends.trt.gpu.engine import GpuEngine
-from pytest_quant.errors import BuildError, DataError
+from pytest_quant.backends.trt.builder import PLAN_FILE
+from pytest_quant.backends.trt.gpu_engine import GpuEngine
+from pytest_quant.errors import BuildError, DataError, QuantError
 from tests.support.fake_tensorrt import (
     ACTIVATION_BYTES,
     COLUMNS,
     LAYER_MS,
     MAX_BATCH,
+    NVTX_MS,
     RUN_MS,
     WEIGHT_BYTES,
     DataType,
@@ -24,6 +28,7 @@ from tests.support.fake_tensorrt import (
     inspection,
     make,
 )
+from tests.support.fake_tensorrt.engine import TOO_LARGE
 from tests.support.fake_tensorrt.inspection import HIDDEN
 from tests.support.fake_tensorrt.opened import PLAN, feeds_of, opened, write_engine
 
@@ -52,19 +57,10 @@ def test_fake_engine_opens_the_library_that_the_mark_names(
         asked.append(named)
         return device
 
-    monkeypatch.setattr("pytest_quant.backends.trt.gpu.engine.open_device", open_device)
+    monkeypatch.setattr("pytest_quant.backends.trt.gpu_engine.open_device", open_device)
     monkeypatch.setitem(sys.modules, "tensorrt", make(device))
     with GpuEngine(write_engine(tmp_path, **options), tmp_path):
         assert asked == [{"library": library}]
-
-
-def test_fake_run_hands_its_outputs_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later run changes no earlier output."""
-    with opened(tmp_path, monkeypatch) as (engine, _, _):
-        first = engine.run(feeds_of(2, 1))["y"]
-        kept = first.copy()
-        engine.run(feeds_of(2, 2))
-        np.testing.assert_array_equal(first, kept)
 
 
 def test_fake_timed_call_waits_and_computes_over_its_own_inputs(
@@ -106,54 +102,6 @@ def test_fake_batch_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pyt
         assert engine.run(feeds_of(1))["y"].shape == (1, COLUMNS)
 
 
-def test_fake_width_beyond_the_profile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An axis that the graph leaves free is bounded by the profile like the batch, and the option to write is named."""
-    with opened(tmp_path, monkeypatch, written={"width": "w"}) as (engine, _, _):
-        feeds = {**feeds_of(2), "x": np.zeros((2, COLUMNS + 1), np.float32)}
-        with pytest.raises(DataError, match=r"'x' does not fit the engine") as caught:
-            engine.run(feeds)
-        assert f"from (1, {COLUMNS}) to ({MAX_BATCH}, {COLUMNS})" in str(caught.value)
-        assert "options={'shapes': {'x':" in str(caught.value)
-
-
-def test_fake_refusal_to_run_is_an_error_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorRT returns False and says why in its log only."""
-    with (
-        opened(tmp_path, monkeypatch, refuses=True) as (engine, _, _),
-        pytest.raises(BuildError, match="did not start the run") as caught,
-    ):
-        engine.run(feeds_of(1))
-    assert "the run was refused" in str(caught.value)
-
-
-def test_fake_output_of_unknown_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No buffer can be made for it beforehand."""
-    with (
-        opened(tmp_path, monkeypatch, data_dependent=True) as (engine, _, _),
-        pytest.raises(BuildError, match="depends on the values"),
-    ):
-        engine.run(feeds_of(1))
-
-
-def test_fake_type_that_numpy_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two bytes must not be read as four."""
-    with (
-        pytest.raises(BuildError, match="'y' of the engine is BF16"),
-        opened(tmp_path, monkeypatch, y_type=DataType.BF16),
-    ):
-        pass
-
-
-def test_fake_plan_of_another_version_is_refused_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None instead of an engine, and the reason in the log."""
-    with (
-        pytest.raises(BuildError, match="does not take the plan") as caught,
-        opened(tmp_path, monkeypatch, written={"plan": b""}),
-    ):
-        pass
-    assert "Version tag does not match" in str(caught.value)
-
-
 def test_fake_objects_end_in_order_and_nothing_stays_on_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,16 +137,6 @@ def test_fake_times_are_those_of_the_device(tmp_path: Path, monkeypatch: pytest.
     assert found.runs >= 10
 
 
-def test_fake_coverage_is_read_from_the_inspector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not from the file that was quantized: the same file with a float layer has none."""
-    (tmp_path / "float").mkdir()
-    with opened(tmp_path, monkeypatch) as (engine, _, module):
-        found = engine.coverage(feeds_of(1))
-        assert (found.pct, found.provider) == (100.0, f"TensorRT {module.__version__}")
-    with opened(tmp_path / "float", monkeypatch, inspection=inspection(10, "fp32")) as (engine, _, _):
-        assert engine.coverage(feeds_of(1)).pct == 0.0
-
-
 @pytest.mark.parametrize("major", [10, 11])
 @pytest.mark.parametrize(("precision", "pct"), [("int8", 100.0), ("fp32", 0.0)])
 def test_fake_inspector_is_given_the_shapes_that_types_of_free_axes_need(
@@ -217,16 +155,6 @@ def test_fake_inspector_is_given_the_shapes_that_types_of_free_axes_need(
         np.testing.assert_array_equal(engine._runner._host["x"], mine["x"])
 
 
-def test_fake_engine_is_not_simulated_and_counts_missing_scales(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log of the build is in the notes."""
-    log = "[WARNING] Missing scale and zero-point for tensor a\n[WARNING] Missing scale and zero-point for tensor b\n"
-    with opened(tmp_path, monkeypatch, written={"log": log}) as (engine, _, _):
-        assert not engine.simulated
-        assert any(note.startswith("2 tensors have no scale") for note in engine.notes)
-
-
 @pytest.mark.parametrize("major", [10, 11])
 def test_fake_layers_have_times_precisions_and_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, major: int
@@ -239,12 +167,6 @@ def test_fake_layers_have_times_precisions_and_nodes(
         )
 
 
-def test_fake_float_layer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the inspector says, whatever was asked for."""
-    with opened(tmp_path, monkeypatch, inspection=inspection(10, "fp32")) as (engine, _, _):
-        assert engine.layer_times(feeds_of(1))[0].precision == "fp32"
-
-
 def test_fake_timed_runs_have_no_profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after: a profiler makes every run wait for its layers. The engine goes on with its own inputs."""
     with opened(tmp_path, monkeypatch) as (engine, device, module):
@@ -252,18 +174,12 @@ def test_fake_timed_runs_have_no_profiler(tmp_path: Path, monkeypatch: pytest.Mo
         call = engine.prepare(mine)
         call()
         engine.layer_times(feeds_of(2))
-        assert engine._runner._context.profiler is None
+        assert engine._runner.context.profiler is None
         assert module._machine.ended == ["context gone"]
         before = device.cuda._busy_ms
         call()
         assert device.cuda._busy_ms - before == RUN_MS
         np.testing.assert_array_equal(engine._runner._host["x"], mine["x"])
-
-
-def test_fake_graph_is_not_replayed_for_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the option for graphs the layers are those of plain runs."""
-    with opened(tmp_path, monkeypatch, written={"cuda_graph": True}) as (engine, _, _):
-        assert [layer.name for layer in engine.layer_times(feeds_of(2))] == list(LAYER_MS)
 
 
 def test_fake_plan_without_verbosity_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,17 +192,89 @@ def test_fake_plan_without_verbosity_is_an_error(tmp_path: Path, monkeypatch: py
     assert "cache clear" in str(caught.value)
 
 
-def test_fake_refusals_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch beyond the profile, and a run that TensorRT refuses: the context ends while CUDA's is current."""
-    with opened(tmp_path, monkeypatch) as (engine, _, _):
-        with pytest.raises(DataError, match="'x' does not fit the engine"):
-            engine.layer_times(feeds_of(MAX_BATCH + 1))
-        assert len(engine.layer_times(feeds_of(1))) == 2
-        engine.close()
-        with pytest.raises(BuildError, match="closed"):
-            engine.layer_times(feeds_of(1))
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"refuses": True}, "did not start the run(.|\\n)*the run was refused"),
+        ({"data_dependent": True}, "depends on the values"),
+    ],
+)
+def test_fake_run_that_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], said: str
+) -> None:
+    """TensorRT returns False and says why in its log only; an output of unknown size has no buffer beforehand."""
+    with opened(tmp_path, monkeypatch, **changes) as (engine, _, _):
+        for call in (engine.run, engine.layer_times):
+            with pytest.raises(BuildError, match=said):
+                call(feeds_of(1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "plan", "said", "ended"),
+    [
+        ({"y_type": DataType.BF16}, PLAN, "'y' of the engine is BF16", ["engine gone", "runtime gone"]),
+        ({}, b"", "does not take the plan(.|\\n)*Version tag does not match", ["runtime gone"]),
+        ({"room": ACTIVATION_BYTES - 1}, PLAN, "no memory for an execution context", ["engine gone", "runtime gone"]),
+    ],
+)
+def test_fake_engine_that_does_not_open_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], plan: bytes, said: str, ended: list[str]
+) -> None:
+    """A type that numpy lacks, a plan of another version, no room: TensorRT's objects end in their CUDA context."""
+    device = HostMemory(capacity_bytes=changes.pop("room", 1 << 20))
     with (
-        opened(tmp_path, monkeypatch, refuses=True) as (engine, _, _),
-        pytest.raises(BuildError, match="did not start the run"),
+        pytest.raises(BuildError, match=said),
+        opened(tmp_path, monkeypatch, device=device, written={"plan": plan}, **changes),
     ):
-        engine.layer_times(feeds_of(1))
+        pass
+    assert sys.modules["tensorrt"]._machine.ended == ended
+    assert device.cuda.held() == {}
+
+
+def test_fake_plugin_logs_after_the_plan_that_registered_last_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorRT keeps a bare pointer to that plan's logger, for the plugins of every plan that is still open."""
+    with opened(tmp_path, monkeypatch, plugin=True) as (engine, device, _):
+        again = GpuEngine(engine.spec, tmp_path, device)
+        again.close()
+        del again
+        gc.collect()
+        assert engine.run(feeds_of(2))["y"].shape == (2, COLUMNS)
+
+
+def test_fake_plans_are_told_apart_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that are open each shows what TensorRT said of it, whichever was opened or ran last."""
+    with opened(tmp_path, monkeypatch, written={"plan": b'{"refuses": true}'}) as (first, device, _):
+        (tmp_path / PLAN_FILE).write_bytes(PLAN)
+        with GpuEngine(first.spec, tmp_path, device) as second:
+            for engine, said in ((first, "refused"), (second, "differ in rows"), (first, "refused")):
+                with pytest.raises(QuantError) as caught:
+                    engine.run({**feeds_of(2), "ids": feeds_of(2 if engine is first else 3)["ids"]})
+                assert said in str(caught.value)
+            assert "refused" not in "".join(second._plan.lines)
+            assert "differ in rows" not in "".join(first._plan.lines)
+
+
+def test_fake_timed_runs_have_no_markers_of_nvtx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan is built with detailed verbosity, for the inspector; a context would keep it and run slower."""
+    with opened(tmp_path, monkeypatch) as (engine, device, _):
+        call = engine.prepare(feeds_of(2))
+        before = device.cuda._busy_ms
+        call()
+        assert device.cuda._busy_ms - before == RUN_MS
+        assert NVTX_MS > 0
+
+
+def test_fake_device_without_room_for_the_weights_is_not_blamed_on_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that is built anew needs as much; what helps is room."""
+    with (
+        pytest.raises(OutOfMemoryError, match="no memory for this engine") as caught,
+        opened(tmp_path, monkeypatch, written={"plan": TOO_LARGE}),
+    ):
+        pass
+    assert "Requested size was 4294967296 bytes" in str(caught.value)
+    assert "nvidia-smi" in str(caught.value)
+    assert "cache clear" not in str(caught.value)

@@ -1,1 +1,0 @@
-"""Unit tests of ``pytest_quant/backends/trt/gpu``."""
