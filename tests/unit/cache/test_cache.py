@@ -7,7 +7,6 @@ import json
 import os
 import stat
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,13 +55,6 @@ def test_going_back_is_a_hit_and_the_next_change_is_told_against_it(cache: Cache
     cache.obtain("engine", "s", {"v": "2"}, builder)
     assert cache.obtain("engine", "s", {"v": "1"}, never).status == "hit"
     assert cache.obtain("engine", "s", {"v": "3"}, builder).reason == "v changed (1 -> 3)"
-
-
-def test_slots_and_kinds_do_not_explain_each_other(cache: Cache, builder: Builder) -> None:
-    """Another slot or kind is a first build, whatever else is there."""
-    cache.obtain("engine", "a", {"v": "1"}, builder)
-    assert cache.obtain("engine", "b", {"v": "2"}, builder).reason == "first build of b"
-    assert cache.obtain("calibration", "a", {"v": "2"}, builder).reason == "first build of a"
 
 
 def test_a_build_may_ask_the_cache_for_a_part(cache: Cache, builder: Builder) -> None:
@@ -207,14 +199,6 @@ def test_the_least_recently_used_goes_first(root: Path) -> None:
     assert kept(root) == {keys[2], keys[3], new.key}
 
 
-def test_a_hit_counts_as_a_use(root: Path) -> None:
-    """The oldest entry survives when it was used meanwhile."""
-    keys = fill(root, 3)
-    Cache(root).obtain("engine", "s", {"v": "0"}, never)
-    new = Cache(root, max_bytes=250_000).obtain("engine", "s", {"v": "new"}, MEDIUM)
-    assert kept(root) == {keys[0], new.key}
-
-
 def test_what_was_used_today_stays(root: Path) -> None:
     """A running test may use it. Everything else goes."""
     fill(root, 2)
@@ -251,12 +235,6 @@ def test_shrinking_leaves_what_was_used_last(root: Path) -> None:
     removed, stayed = Cache(root).shrink(size * 5 // 8)
     assert kept(root) == set(keys[2:])
     assert ({entry.key for entry in removed}, stayed) == (set(keys[:2]), 0)
-
-
-def test_there_is_nothing_to_shrink_in_a_cache_that_does_not_exist(tmp_path: Path) -> None:
-    """A first job of CI has none; no folder is made."""
-    assert Cache(tmp_path / "none").shrink(0) == ([], 0)
-    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777, 0o1777], ids=oct)
@@ -345,15 +323,6 @@ def test_the_temporary_folder_goes_with_the_cache(file_root: Path) -> None:
     # The error that sent the cache there may still hold it in a circle, which versions of Python see at other times.
     gc.collect()
     assert not folder.exists()
-
-
-def test_no_temporary_folder_is_an_error(file_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When no folder at all can be written, the error names the cache and the fix."""
-    monkeypatch.setattr(tempfile, "tempdir", str(file_root))
-    with pytest.raises(CacheError, match="cannot be kept in the cache") as raised:
-        Cache(file_root).obtain("engine", "s", {"v": "1"}, Builder())
-    assert str(file_root) in str(raised.value)
-    assert "--quant-cache DIR" in str(raised.value)
 
 
 def test_a_disk_that_was_mounted_for_reading_only(small_disk: Path, said: list[str]) -> None:

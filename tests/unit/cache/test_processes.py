@@ -85,13 +85,6 @@ def test_one_builds_and_the_others_wait_say_so_and_hit(root: Path) -> None:
     assert finish(waiting) == "hit\n"
 
 
-def test_other_keys_are_built_at_the_same_time(root: Path) -> None:
-    """Two builds of different entries do not wait for each other."""
-    first, second = start(BUILD_UNTIL_TOLD, root, "1"), start(BUILD_UNTIL_TOLD, root, "2")
-    assert read_line(first) == read_line(second) == "building"
-    assert finish(second) == finish(first) == "built\n"
-
-
 def test_a_builder_killed_in_the_middle_blocks_nobody(root: Path, cache: Cache) -> None:
     """Its lock dies with it: the one that waits builds, and what it left is removed by the next process."""
     killed = start(BUILD_UNTIL_TOLD, root, "1")

@@ -24,13 +24,6 @@ def test_evenly_spaced_indices_are_different_and_in_range(n: int, k: int) -> Non
     assert indices[-1] == (n - 1 if k > 1 else 0)
 
 
-def test_evenly_spaced_indices_follow_the_formula() -> None:
-    """Python's round: halves go to the even number."""
-    assert evenly_spaced(10, 4) == [0, 3, 6, 9]
-    assert evenly_spaced(4, 3) == [0, 2, 3]
-    assert evenly_spaced(6, 3) == [0, 2, 5]
-
-
 @given(n=st.integers(2, 60), k=st.integers(1, 59), stream=st.booleans())
 def test_a_count_takes_its_samples_out_of_the_evaluation(n: int, k: int, stream: bool) -> None:
     """Together the two sets are the data, each sample in one of them."""
@@ -41,13 +34,6 @@ def test_a_count_takes_its_samples_out_of_the_evaluation(n: int, k: int, stream:
     assert (data.n, data.n_calibration, data.calibration_indices) == (n - k, k, tuple(indices))
     np.testing.assert_array_equal(np.concatenate([feeds["x"] for feeds in data.calibration(4)]), numbers(n)[indices])
     np.testing.assert_array_equal(all_inputs(data, 4), numbers(n)[rest])
-
-
-def test_labels_follow_their_samples() -> None:
-    """After the split each evaluated sample has its own label."""
-    data = opened(numbers(10), np.arange(10), 3)
-    (batch,) = data.batches(32)
-    np.testing.assert_array_equal(batch.labels, [1, 2, 3, 5, 6, 7, 8])
 
 
 @pytest.mark.parametrize(("share", "n", "count"), [(0.1, 100, 10), (0.001, 100, 1), (0.25, 10, 2), (0.99, 100, 99)])
@@ -82,14 +68,6 @@ def test_data_of_its_own() -> None:
         np.testing.assert_array_equal(np.concatenate([feeds["x"] for feeds in data.calibration(3)]), own)
 
 
-def test_labels_of_calibration_samples_are_ignored() -> None:
-    """Items of an iterable may carry labels of any kind."""
-    own = list(numbers(3, seed=1))
-    plain = streamed(Samples(5), own)
-    labelled = streamed(Samples(5), [(row, "cat") for row in own])
-    assert plain.calibration_digest == labelled.calibration_digest != ""
-
-
 @given(n=st.integers(1, 30), samples=st.integers(1, 40))
 def test_a_cap_takes_evenly_spaced_samples(n: int, samples: int) -> None:
     """At most so many, spread over the whole calibration set."""
@@ -97,13 +75,6 @@ def test_a_cap_takes_evenly_spaced_samples(n: int, samples: int) -> None:
     data = opened(numbers(2), None, own)
     capped = np.concatenate([feeds["x"] for feeds in data.calibration(4, samples)])
     np.testing.assert_array_equal(capped, own[evenly_spaced(n, min(samples, n))])
-
-
-def test_a_cap_on_a_split_stays_within_it() -> None:
-    """Capped samples are calibration samples, never evaluated ones, in both forms."""
-    for data in (opened(numbers(20), calibration=5), streamed(Samples(20), 5)):
-        capped = np.concatenate([feeds["x"] for feeds in data.calibration(8, 2)])
-        np.testing.assert_array_equal(capped, numbers(20)[[0, 19]])
 
 
 def test_ragged_samples_are_passed_on_as_they_are() -> None:

@@ -42,15 +42,6 @@ class MadeBatches(Made):
             yield np.repeat(np.arange(first, first + 8, dtype=np.float32)[:, None], 5000, axis=1), np.zeros(8, int)
 
 
-class MadeTexts(Made):
-    """The same with labels of text, as large as the inputs."""
-
-    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], str]]:  # type: ignore[override]
-        """Start a pass."""
-        for index in range(self._n):
-            yield np.full(5000, index, np.float32), f"{index:0{SAMPLE_BYTES}d}"
-
-
 def peak_bytes(dataset: Dataset) -> int:
     """The most memory held at once while opening and reading everything once.
 
@@ -72,15 +63,13 @@ def peak_bytes(dataset: Dataset) -> int:
 
 
 @pytest.mark.parametrize(("calibration", "bytes_a_sample"), [(None, 8), (0.1, 8 + 8 + 8 + 8 + 2)])
-@pytest.mark.parametrize("form", ["iterable", "loader", "texts"])
+@pytest.mark.parametrize("form", ["iterable", "loader"])
 def test_ten_times_the_data_needs_no_more_memory(form: str, calibration: float | None, bytes_a_sample: int) -> None:
     """At most 1.1 times the peak, beside hashes: 8 bytes a sample, and with a split two more sets and the masks."""
 
     def dataset(n: int) -> Dataset:
         if form == "iterable":
             return Dataset.from_iterable(Made(n), calibration)
-        if form == "texts":
-            return Dataset.from_iterable(MadeTexts(n), calibration)
         return Dataset.from_loader(MadeBatches(n), calibration)
 
     # A first long pass fills Python's own lists of freed tuples, which hold up to 2000 of each length.
@@ -106,9 +95,3 @@ def test_the_largest_sample_counts() -> None:
     own = [{"ids": np.zeros((7,), np.int64), "mask": np.ones((7,), bool)}]
     assert streamed(two, signature=TWO).sample_bytes == 5 * (8 + 1)
     assert streamed(two, own, signature=TWO).sample_bytes == 7 * (8 + 1)
-
-
-def test_calibration_batches_shrink_too() -> None:
-    """They are ours to choose as well, where the model does not fix them."""
-    data = replace(opened(numbers(20), np.zeros(20, int), 10), sample_bytes=100_000_000)
-    assert [len(feeds["x"]) for feeds in data.calibration(8)] == [2] * 5

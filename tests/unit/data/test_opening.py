@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.data import Data
 from pytest_quant.spec import Signature, TensorInfo
-from tests.unit.data.samples import RAGGED, TWO, Samples, all_inputs, numbers, opened, streamed
+from tests.unit.data.samples import RAGGED, Samples, all_inputs, numbers, opened, streamed
 
 FORMS = st.sampled_from(["arrays", "iterable"])
 
@@ -94,14 +94,6 @@ def test_arrays_are_not_copied() -> None:
     assert all(np.shares_memory(batch.feeds["x"], inputs) for batch in opened(inputs).batches(4))
 
 
-def test_batches_of_a_strided_view_are_contiguous() -> None:
-    """Runtimes want contiguous memory; the values are those of the view."""
-    inputs = numbers(20)[::2]
-    data = opened(inputs)
-    assert all(batch.feeds["x"].flags.c_contiguous for batch in data.batches(4))
-    np.testing.assert_array_equal(all_inputs(data, 4), inputs)
-
-
 def test_an_iterable_may_reuse_its_buffer() -> None:
     """Samples that are overwritten by the next one are copied in time, labels too."""
 
@@ -118,27 +110,12 @@ def test_an_iterable_may_reuse_its_buffer() -> None:
     np.testing.assert_array_equal(np.concatenate(labels), np.arange(7))
 
 
-def test_several_inputs_by_name() -> None:
-    """A dict of arrays gives every input of the model, in the model's order."""
-    ids, mask = np.arange(12).reshape(4, 3), np.ones((4, 3), bool)
-    data = opened({"mask": mask, "ids": ids}, signature=TWO)
-    (batch,) = data.batches(8)
-    assert list(batch.feeds) == ["ids", "mask"]
-    np.testing.assert_array_equal(batch.feeds["ids"], ids)
-
-
 @pytest.mark.parametrize("form", ["arrays", "iterable"])
 def test_the_first_batch_is_full(form: str) -> None:
     """It begins with the first samples, and repeats the last when there are fewer."""
     data = data_of(form, 3)
     np.testing.assert_array_equal(data.first(2)["x"], numbers(3)[:2])
     np.testing.assert_array_equal(data.first(5)["x"], numbers(3)[[0, 1, 2, 2, 2]])
-
-
-def test_the_first_batch_of_ragged_samples_has_one_shape() -> None:
-    """Samples of another shape are left out of it."""
-    data = streamed([np.ones(2, np.float32), np.ones(3, np.float32)], signature=RAGGED)
-    assert data.first(4)["x"].shape == (4, 2)
 
 
 def test_text_is_not_cut() -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
-from pytest_quant.init import model
+from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.init.model import (
     SAMPLES,
     ModelToTest,
@@ -18,7 +17,6 @@ from pytest_quant.init.model import (
     find_model,
     input_line,
     is_scores,
-    onnx_files,
 )
 from pytest_quant.spec import TensorInfo
 from tests.support.in_process import imports_forgotten
@@ -68,17 +66,6 @@ def test_no_model_at_all_is_told_with_both_forms(root: Path) -> None:
     assert "package.nets:example" in str(error.value)
 
 
-def test_several_models_are_listed(root: Path) -> None:
-    """Which one to begin with is the user's to say; of many the first ones are shown."""
-    for number in range(12):
-        select_first(root / f"net{number:02}.onnx")
-    with pytest.raises(UsageError) as error:
-        find(root, None)
-    assert "12 ONNX files" in str(error.value)
-    assert "net00.onnx" in str(error.value)
-    assert "and 2 more" in str(error.value)
-
-
 @pytest.mark.parametrize("asked", ["missing.onnx", "models", "x" * 300, "a:b:c"])
 def test_a_model_that_is_not_there_is_told_with_those_that_are(root: Path, asked: str) -> None:
     """A slip in a name is seen at once."""
@@ -97,33 +84,11 @@ def test_what_is_no_onnx_file_is_told_with_the_way_there(root: Path) -> None:
     assert "pytest-quant init package.nets:example" in (caught.value.fix or "")
 
 
-def test_a_broken_file_is_told(root: Path) -> None:
-    """As a test would tell it."""
-    (root / "broken.onnx").write_bytes(b"nonsense")
-    with pytest.raises(ModelError, match="not a whole ONNX file"):
-        find(root, "broken.onnx")
-
-
 def test_a_model_outside_is_refused(root: Path, tmp_path: Path) -> None:
     """CI would not have it."""
     select_first(tmp_path / "outside.onnx")
     with pytest.raises(UsageError, match="outside of the repository"):
         find(root, "../outside.onnx")
-
-
-def test_the_package_that_reads_files_may_be_missing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then it is told how to get it."""
-    select_first(root / "net.onnx")
-    monkeypatch.setattr(model, "find_spec", lambda _: None)
-    with pytest.raises(BackendUnavailable, match="onnx is not installed"):
-        find(root, "net.onnx")
-
-
-def test_files_are_those_of_git(root: Path) -> None:
-    """One that is tracked and gone is no file."""
-    select_first(root / "net.onnx")
-    (root / "net.onnx").rename(root / "new name\n.onnx")
-    assert onnx_files(root) == ["new name\n.onnx"]
 
 
 NETS = """

@@ -92,20 +92,6 @@ def test_an_unknown_remote_is_told_with_both_ways_out(tmp_path: Path, address: s
     assert address.rpartition("@")[2].partition("//")[2] in text
 
 
-def test_files_of_both_forges_tell_nothing(tmp_path: Path) -> None:
-    """A guess would write the wrong one."""
-    (tmp_path / ".github").mkdir()
-    (tmp_path / ".gitlab-ci.yml").touch()
-    with pytest.raises(UsageError, match="which forge"):
-        find_forge(project(tmp_path, ""))
-
-
-def test_outside_of_a_repository_git_is_named(tmp_path: Path) -> None:
-    """With the command that makes one."""
-    with pytest.raises(UsageError, match="git init"):
-        find_project(tmp_path)
-
-
 def test_a_folder_below_finds_the_top(tmp_path: Path) -> None:
     """Workflows lie there and nowhere else; the remote is ``origin``, else the only one."""
     made = make_repository(tmp_path / "models")
@@ -258,12 +244,6 @@ def test_the_commands_of_the_user_are_taken_as_they_are(tmp_path: Path, gpu: boo
 def test_pip_is_cached_where_its_key_has_a_file(tmp_path: Path, name: str) -> None:
     """setup-python fails where neither of the two files is there."""
     assert find_installation(write(tmp_path, {name: ""}), ["ort"]).pip_cached == (name != "other.txt")
-
-
-def test_a_broken_pyproject_is_an_error(tmp_path: Path) -> None:
-    """With the parser's own words."""
-    with pytest.raises(UsageError, match=r"pyproject\.toml cannot be read"):
-        found(tmp_path, {"pyproject.toml": "[project\n"})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import configparser
-import errno
 import json
 import re
 import subprocess
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 
 from pytest_quant.errors import UsageError
-from pytest_quant.init import render
 from pytest_quant.init.model import ModelToTest
 from pytest_quant.init.project import Installation, Project
 from pytest_quant.init.render import MARKER, InitFacts, content, new_files, write_new
@@ -93,18 +91,6 @@ def test_the_pipeline_of_gitlab_fits_its_schema(facts: InitFacts, tmp_path: Path
     assert lint_gitlab(pipeline(facts, tmp_path)) == ""
 
 
-def test_the_linters_find_what_is_wrong(tmp_path: Path) -> None:
-    """An unknown input of an action, an unknown value of the matrix, a time that is none."""
-    files = written(PLAIN, tmp_path)
-    github, gitlab = files[".github/workflows/quant.yml"], files[".gitlab-ci.yml"]
-    github.write_text(github.read_text("utf-8").replace("fetch-depth", "fetch-deep"), "utf-8")
-    assert "fetch-deep" in lint_github(github)
-    github.write_text(github.read_text("utf-8").replace("matrix.tests", "matrix.test"), "utf-8")
-    assert "matrix" in lint_github(github)
-    gitlab.write_text(gitlab.read_text("utf-8").replace("timeout: 10 minutes", "timeout: [10]", 1), "utf-8")
-    assert "timeout" in lint_gitlab(gitlab)
-
-
 def test_python_is_python(facts: InitFacts, tmp_path: Path) -> None:
     """Also with names of inputs, files and folders that would end a text or a line; ruff has nothing to say."""
     files = [file for path, file in written(facts, tmp_path).items() if path.endswith(".py")]
@@ -160,15 +146,6 @@ def test_a_gpu_has_tests_of_its_own_which_the_cpu_job_leaves_out(tmp_path: Path)
     assert "tests/quant/gpu " in run
     names = [step.get("name") for step in workflow["jobs"]["gpu"]["steps"]]
     assert names.index("Doctor") < names.index("Test")
-
-
-def test_a_fork_is_left_out_of_the_job_on_a_gpu(tmp_path: Path) -> None:
-    """The machine is the user's own; that a fork may change the workflow itself is told where it has such a job."""
-    text = written(CASES["with a GPU"], tmp_path)[".github/workflows/quant.yml"]
-    condition = parse(text)["jobs"]["gpu"]["if"]
-    assert "head.repo.full_name == github.repository" in condition
-    assert "brings its own copy of this file" in text.read_text("utf-8")
-    assert "its own copy" not in written(PLAIN, tmp_path / "plain")[".github/workflows/quant.yml"].read_text("utf-8")
 
 
 def test_no_text_of_a_stranger_reaches_a_shell(facts: InitFacts, tmp_path: Path) -> None:
@@ -254,15 +231,3 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
         write_new(tmp_path, NEW)
     assert (caught.value.fix or "").endswith("run it again")
     assert (tmp_path / "a").read_text() == "mine"
-
-
-def test_a_folder_that_is_read_only_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what the system says."""
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(render, "write_whole", refuse)
-    with pytest.raises(UsageError, match=r"a/b\.py cannot be written") as caught:
-        write_new(tmp_path, NEW)
-    assert caught.value.value == "Permission denied"

@@ -18,9 +18,6 @@ from pytest_quant.metrics import builtin as table
 from pytest_quant.metrics.builtin import BUILTIN, macro_f1_pct
 from tests.unit.metrics.scoring import CLASSES, classified, said, score
 
-WRAP = "or wrap a callable that reads them: metric=Metric(fn, better='higher')"
-OF_CLASSES = "name another metric, or another output of the model with output='...'"
-
 
 def test_what_each_metric_tells_the_evaluation() -> None:
     """Which scores are rates, of how many answers, and which metrics read classes, objects, or all samples at once."""
@@ -78,14 +75,6 @@ def test_top5_of_tied_scores_is_a_stable_sort(seed: int) -> None:
     outputs, labels = random.integers(0, 3, (50, CLASSES)).astype(np.float32), random.integers(0, CLASSES, 50)
     first_five = np.argsort(-outputs, axis=1, kind="stable")[:, :5]
     assert score("top5", outputs, labels) == pytest.approx(100 * np.mean((first_five == labels[:, None]).any(axis=1)))
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint64"])
-@pytest.mark.parametrize("name", ["top1", "top5", "f1"])
-def test_labels_of_any_integer_type_and_of_one_column_score_the_same(name: str, dtype: str) -> None:
-    """A column (n, 1) of labels is the same labels."""
-    outputs, labels = classified(6)
-    assert score(name, outputs, labels.astype(dtype)[:, None]) == score(name, outputs, labels)
 
 
 @pytest.mark.parametrize(
@@ -162,32 +151,15 @@ def test_a_package_that_is_found_twice_is_one_package(installed: list[EntryPoint
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        (
-            "NOT_A_METRIC",
-            "the metric 'broken' is registered as builtin_function_or_method\n"
-            f"  got: {__name__}:NOT_A_METRIC\n  allowed: a pytest_quant.Metric",
-        ),
-        (
-            "GONE",
-            f"the metric 'broken' does not load\n  got: {__name__}:GONE: module '{__name__}' has no attribute 'GONE'",
-        ),
-    ],
+    ("value", "words"), [("NOT_A_METRIC", "is registered as builtin_function_or_method"), ("GONE", "does not load")]
 )
-def test_a_broken_registration_hurts_only_its_own_name(installed: list[EntryPoint], value: str, says: str) -> None:
+def test_a_broken_registration_hurts_only_its_own_name(installed: list[EntryPoint], value: str, words: str) -> None:
     """What cannot be used is an error when it is asked for, and no other metric is lost."""
     installed.append(point("broken", value))
     assert metric_by_name("mae").name == "mae"
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(UsageError, match=f"the metric 'broken' {words}") as raised:
         metric_by_name("broken")
-    assert str(raised.value) == says
-
-
-def test_an_unknown_name_names_the_nearest() -> None:
-    """A typo is told what was meant."""
-    with pytest.raises(UsageError, match="did you mean 'top1'"):
-        resolve_metric("topp1", "int", (1, 3))
+    assert f"{__name__}:{value}" in str(raised.value)
 
 
 def test_the_default_is_top1_for_classes_only() -> None:
@@ -200,66 +172,23 @@ def test_the_default_is_top1_for_classes_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "labels", "shape", "message"),
+    ("metric", "labels", "shape", "words"),
     [
-        (
-            3,
-            "int",
-            (1, 3),
-            "metric must be a name or a Metric\n  got: 3\n"
-            "  next: wrap a callable, Metric(fn, better='higher', unit='%', scale=100): "
-            "its direction cannot be guessed",
-        ),
-        (
-            "f1",
-            "none",
-            (1, 3),
-            "the metric 'f1' needs labels, and the data has none\n"
-            "  next: give labels, or limit min_agreement, min_sqnr_db or min_cosine, which need none",
-        ),
-        (
-            "top1",
-            "object",
-            (1, 3),
-            "the metric 'top1' cannot read these labels\n  got: labels of type dict\n"
-            f"  allowed: one class index for each sample\n  next: map each label to the index of its class, {WRAP}",
-        ),
-        (
-            "mae",
-            "object",
-            (1, 3),
-            "the metric 'mae' cannot read these labels\n  got: labels of type dict\n"
-            f"  allowed: numbers of one shape\n  next: give them as numbers, {WRAP}",
-        ),
-        (
-            "top5",
-            "int",
-            (1, 5),
-            "the metric 'top5' needs class labels and an output (n, classes)\n"
-            f"  got: int labels, output of shape (1, 5)\n  allowed: at least 6 classes\n  next: {OF_CLASSES}",
-        ),
-        *(
-            (
-                name,
-                "int",
-                shape,
-                f"the metric '{name}' needs class labels and an output (n, classes)\n"
-                f"  got: int labels, output of shape {shape}\n  allowed: at least 2 classes\n  next: {OF_CLASSES}",
-            )
-            for name, shape in (("f1", (1, 3, 3)), ("top1", (1, 1)))
-        ),
-        (
-            "top1",
-            "float",
-            (2, 3),
-            "the metric 'top1' needs class labels and an output (n, classes)\n"
-            f"  got: float labels, output of shape (2, 3)\n  allowed: at least 2 classes\n  next: {OF_CLASSES}",
-        ),
+        (3, "int", (1, 3), ["metric must be a name or a Metric", "got: 3", "Metric(fn, better='higher'"]),
+        ("topp1", "int", (1, 3), ["unknown metric 'topp1'", "did you mean 'top1'"]),
+        ("f1", "none", (1, 3), ["'f1' needs labels, and the data has none", "min_agreement"]),
+        ("top1", "object", (1, 3), ["cannot read these labels", "labels of type dict", "index of its class"]),
+        ("mae", "object", (1, 3), ["cannot read these labels", "numbers of one shape", "give them as numbers"]),
+        ("top5", "int", (1, 5), ["needs class labels", "int labels, output of shape (1, 5)", "at least 6 classes"]),
+        ("f1", "int", (1, 3, 3), ["needs class labels", "at least 2 classes"]),
+        ("top1", "int", (1, 1), ["needs class labels", "at least 2 classes"]),
+        ("top1", "float", (2, 3), ["needs class labels", "float labels", "output='...'"]),
     ],
 )
-def test_a_metric_that_does_not_suit(metric: object, labels: str, shape: tuple[int, ...], message: str) -> None:
+def test_a_metric_that_does_not_suit(metric: object, labels: str, shape: tuple[int, ...], words: list[str]) -> None:
     """The metric, the labels and the output, and how each could be another."""
-    assert said(lambda: resolve_metric(metric, labels, shape, "dict")) == message
+    message = said(lambda: resolve_metric(metric, labels, shape, "dict"))
+    assert [word for word in words if word not in message] == []
 
 
 @pytest.mark.parametrize(("name", "fewest"), [("top1", 2), ("top5", 6), ("f1", 2)])

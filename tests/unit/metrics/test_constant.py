@@ -156,13 +156,6 @@ def test_ten_lost_decisions_are_no_chance(dtype: type, others: int, told: bool) 
         assert f"{others} values of the reference are others" in found.detail
 
 
-def test_the_order_of_decisions_does_not_matter() -> None:
-    """The first sample is one like any other."""
-    r = np.zeros(1000, dtype=np.int64)
-    r[0] = 1
-    assert fault(r, np.zeros_like(r)) is None
-
-
 @pytest.mark.parametrize("reference", [np.zeros((20, 3), np.float32), np.full((20, 3), 7), noise(1, 3).repeat(20, 0)])
 @pytest.mark.parametrize("value", [0, 5])
 def test_where_the_reference_is_constant_nothing_is_lost(reference: np.ndarray, value: int) -> None:
@@ -191,12 +184,6 @@ def test_zeros_beside_a_grid_are_a_fault() -> None:
 def test_a_constant_reference_is_told(reference: np.ndarray, constant: bool) -> None:
     """It varies with the first sample that differs; nothing at all is no constant."""
     assert watched(reference, noise(*reference.shape), 1).reference_constant is constant
-
-
-def test_what_is_not_finite_is_not_called_constant() -> None:
-    """It is another fault, which has the sample."""
-    r = noise(20, 3)
-    assert fault(r, np.full_like(r, np.nan)) is None
 
 
 def test_masked_scores_do_not_hide_a_dead_output() -> None:
