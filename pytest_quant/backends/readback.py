@@ -206,11 +206,6 @@ class LayerTime:
     role: Role = "compute"
 
 
-def node_name(name: str, outputs: tuple[str, ...]) -> str:
-    """Return what a node of an ONNX graph is called here: its name, or as TensorRT's parser calls it without one."""
-    return name or f"node_of_{outputs[0] if outputs else ''}"
-
-
 def warm_runs(run: Callable[[], Told]) -> list[Told]:
     """Call `run` until the engine is warm, then `MIN_RUNS` times or more, and return what each of those told."""
     for _ in range(_WARM_RUNS):

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.backends.cuda.memory import DeviceClock
+from pytest_quant.backends.cuda import DeviceClock
 from pytest_quant.backends.ort.gpu_engine import on_stream
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, loading_trouble
 from pytest_quant.backends.ort.session import Provider

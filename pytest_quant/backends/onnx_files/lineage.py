@@ -7,6 +7,7 @@ of layout give tensors names of their own, but build the name of the node on an 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from pytest_quant.backends.base import Engine
 from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import all_nodes, constant_names
 from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized
-from pytest_quant.backends.readback import Role, node_name
+from pytest_quant.backends.readback import Role
 
 _REFORMATS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "ReorderInput", "ReorderOutput"})
 PARTED = "pytest_quant_parted"
@@ -48,7 +49,8 @@ class _Source:
         constants = constant_names(self.graph)
         self.tensors = {value.name for value in self.graph.input} | constants
         for place, node in enumerate(self.graph.node):
-            self.names.append(node_name(node.name, tuple(node.output)))
+            # Without a name it is called as TensorRT's parser calls it.
+            self.names.append(node.name or f"node_of_{node.output[0] if node.output else ''}")
             outputs = [name for name in node.output if name]
             self.tensors.update(outputs)
             self.producer.update(dict.fromkeys(outputs, place))
@@ -87,6 +89,27 @@ class _Source:
                 waiting += [self.producer[name] for name in inputs if name in self.producer]
         return (seen - dropped - self.folded) | (first - self.folded)
 
+    def stood_for(self, ends: Sequence[set[str]], dropped: Collection[int] = ()) -> list[tuple[str, ...]]:
+        """Return for each layer that computes the tensors `ends` the names of the nodes it stands for, in their order.
+
+        Nodes that no layer computes by name, a dropped activation for one, belong to the layer before them.
+        """
+        computed = set().union(*ends)
+        claims = [self.until(own, computed, set(dropped)) for own in ends]
+        owners: dict[int, list[set[int]]] = defaultdict(list)
+        for claim in claims:
+            for place in claim:
+                owners[place].append(claim)
+        for place, node in enumerate(self.graph.node):
+            if place in owners or place in self.folded:
+                continue
+            before = (owners[made_at] for name in node.input if (made_at := self.producer.get(name, -1)) in owners)
+            if inherited := next(before, []):
+                owners[place] = inherited
+                for claim in inherited:
+                    claim.add(place)
+        return [tuple(dict.fromkeys(self.names[place] for place in sorted(places))) for places in claims]
+
 
 def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """Return for each layer the nodes of `model` that it stands for, in their order.
@@ -100,11 +123,7 @@ def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> li
     """
     source = _Source(model)
     named = [{place for name in names if (place := source.anchor(name)) is not None} for names in origins]
-    ends = [{name for place in places for name in source.graph.node[place].output} for places in named]
-    computed = set().union(*ends)
-    claims = [source.until(own, computed, set()) for own in ends]
-    _give_the_rest(claims, source)
-    return [tuple(dict.fromkeys(source.names[place] for place in sorted(places))) for places in claims]
+    return source.stood_for([{name for place in places for name in model.node[place].output} for places in named])
 
 
 def excluded_among(engine: Engine, names: Collection[str]) -> list[str]:
@@ -129,28 +148,20 @@ def trace(
     model : the graph that the user knows.
     """
     source = _Source(model)
-    makers = [_makers(graph) for graph in (optimized, engine)]
+    makers = [{name: node for node in graph.node for name in node.output if name} for graph in (optimized, engine)]
     roles = [_role(node, source) for node in optimized.node]
     ends = [
         set() if role in ("reformat", "copy") else set(_ends(node, source, makers))
         for node, role in zip(optimized.node, roles, strict=True)
     ]
-    computed = set().union(*ends)
     engine_names = {node.name for node in engine.node}
-    dropped = {
+    dropped = [
         place for place, node in enumerate(model.node) if node.op_type in _CLIPPING and node.name not in engine_names
-    }
-    claims = [source.until(own, computed, dropped) for own in ends]
-    _give_the_rest(claims, source)
-    traced: list[tuple[tuple[str, ...], Role]] = []
-    for places, role in zip(claims, roles, strict=True):
-        names = tuple(dict.fromkeys(source.names[place] for place in sorted(places)))
-        traced.append((names, role if names or role != "compute" else "other"))
-    return traced
-
-
-def _makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
-    return {name: node for node in graph.node for name in node.output if name}
+    ]
+    return [
+        (names, role if names or role != "compute" else "other")
+        for names, role in zip(source.stood_for(ends, dropped), roles, strict=True)
+    ]
 
 
 def _role(node: onnx.NodeProto, source: _Source) -> Role:
@@ -185,20 +196,3 @@ def _behind(name: str, source: _Source, makers: Sequence[dict[str, onnx.NodeProt
         moving = (by_name[name] for by_name in makers if name in by_name)
         name = next((node.input[0] for node in moving if _role(node, source) in ("reformat", "copy")), "")
     return name if name in source.tensors else None
-
-
-def _give_the_rest(claims: list[set[int]], source: _Source) -> None:
-    """Give nodes that no layer computes by name, a dropped activation for one, to the layer before them."""
-    owners: dict[int, list[set[int]]] = {}
-    for claim in claims:
-        for place in claim:
-            owners.setdefault(place, []).append(claim)
-    for place, node in enumerate(source.graph.node):
-        if place in owners or place in source.folded:
-            continue
-        before = (owners[producer] for name in node.input if (producer := source.producer.get(name, -1)) in owners)
-        owners[place] = next(before, [])
-        for claim in owners[place]:
-            claim.add(place)
-        if not owners[place]:
-            del owners[place]

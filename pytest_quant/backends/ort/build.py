@@ -16,6 +16,7 @@ from pytest_quant.backends.onnx_files import file_digests, model_file, model_ing
 from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes, constant_names, replace_nodes
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method
+from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.options import OrtOptions, runtime_version
 from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.recipe import (
@@ -31,8 +32,8 @@ from pytest_quant.backends.ort.session import refused
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment import isa_tier
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import BuildError, ModelError, QuantError
-from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.errors import ModelError, QuantError
+from pytest_quant.spec import EngineSpec
 
 
 def write_static(
@@ -113,17 +114,8 @@ def write_int4(recipe: OrtOptions, prepared: Path, exclude: list[str], target: P
     prepared : the float model that `prepare` wrote.
     exclude : names of nodes of `prepared` that stay in float, see `excluded_nodes`.
     target : the ONNX file to write.
-
-    Raises
-    ------
-    BuildError : a package that the quantizer needs is not installed.
     """
-    try:
-        from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
-    except ImportError as error:
-        raise BuildError(
-            "int4 needs a package that is not installed", value=str(error), fix='pip install "pytest-quant[ort]"'
-        ) from error
+    from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
     from onnxruntime.quantization.onnx_model import ONNXModel
 
     model = ONNXModel(onnx.load(prepared))
@@ -157,15 +149,14 @@ _FIX = "leave the operator in float with exclude=[...] or options={'op_types': [
 
 def engine_file(spec: EngineSpec, folder: Path) -> Path:
     """Return the ONNX file that the session opens: the one built, or the user's own, untouched."""
-    own = used_in_place(spec)
-    return folder / ENGINE_FILE if own is None else model_file(own)
+    return _own_file(spec) or folder / ENGINE_FILE
 
 
-def used_in_place(spec: EngineSpec) -> Model | None:
-    """Return the model that is opened as it is: the float one, or one that arrives quantized; else ``None``."""
+def _own_file(spec: EngineSpec) -> Path | None:
+    """Return the file that is opened as it is: the float32 model, or one that arrives quantized; else ``None``."""
     if spec.scheme is None:
-        return spec.model
-    return spec.quantized if spec.scheme == "qat" else None
+        return model_file(spec.model) if spec.precision == "fp32" else None
+    return model_file(spec.quantized) if spec.scheme == "qat" and spec.quantized else None
 
 
 def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
@@ -173,7 +164,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
 
     Parameters
     ----------
-    spec : the engine; a float model and one that arrives quantized stay where they are, and their digests are written.
+    spec : the engine; a float32 model and one that arrives quantized stay where they are; their digests are written.
     calibration : a folder that `write_ranges` filled, for scheme ``static``; ``None`` for all others.
     folder : gets ``model.onnx``, or ``in_place.txt`` with the digests of a model that stays.
 
@@ -183,12 +174,15 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     BuildError : ONNX Runtime could not quantize the model.
     UsageError : `exclude` names a node that is not there.
     """
-    own = used_in_place(spec)
+    own = _own_file(spec)
     if own is not None:
-        lines = [f"{digest}  {location or 'model'}" for location, digest in file_digests(model_file(own)).items()]
+        lines = [f"{digest}  {location or 'model'}" for location, digest in file_digests(own).items()]
         (folder / _IN_PLACE).write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
     recipe, target = recipe_of(spec), folder / ENGINE_FILE
+    if spec.scheme is None:
+        write_half(model_file(spec.model), target)
+        return
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
         prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
         exclude = excluded_nodes(spec, prepared)

@@ -13,8 +13,6 @@ from pytest_quant.backends.ort.options import CUDA_KEYS, parse_options
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
 
-_HALF = "fp16"
-
 
 class OrtCudaBackend(OrtBackend):
     """Quantized as for the CPU, run on CUDA: a check of what Q/DQ pairs do to accuracy there; and fp16."""
@@ -48,25 +46,13 @@ class OrtCudaBackend(OrtBackend):
         tf32 = {"TF32": "allowed"} if parse_options(spec.options).tf32 else {}
         return {**super().ingredients(spec), "provider": CUDA, **tf32}
 
-    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Write the quantized model, or the one in half precision; a float32 one and one that arrives so stay."""
-        if spec.precision != _HALF:
-            super().build(spec, calibration, folder)
-            return
-        from pytest_quant.backends.onnx_files import model_file
-        from pytest_quant.backends.ort.build import ENGINE_FILE
-        from pytest_quant.backends.ort.half import write_half
-
-        write_half(model_file(spec.model), folder / ENGINE_FILE)
-
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on the GPU. Raises `BuildError`."""
-        from pytest_quant.backends.ort.build import ENGINE_FILE, engine_file
+        from pytest_quant.backends.ort.build import engine_file
         from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
         from pytest_quant.backends.ort.recipe import notes_of
         from pytest_quant.backends.ort.session import Provider
 
         options = parse_options(spec.options)
         providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(options.tf32))}),)
-        path = folder / ENGINE_FILE if spec.precision == _HALF else engine_file(spec, folder)
-        return OrtGpuEngine(spec, path, providers, notes=notes_of(spec), graphs=options.cuda_graph)
+        return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=notes_of(spec), graphs=options.cuda_graph)

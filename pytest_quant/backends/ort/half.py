@@ -9,6 +9,7 @@ computes sizes in float32 or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +52,11 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
     if 0 < opset_of(model) < _PAIRS_IN_HALF and any(node.op_type in _PAIRS for node in _nodes(model)):
         need = f"Q/DQ pairs in {kind} need {_PAIRS_IN_HALF} or later"
         model = normalized(raised(model, _PAIRS_IN_HALF, source.name, need=need, fix="or leave out `beside`"))
-    exact = {tensor.name: tensor for tensor in _tensors(model)} if kind == "bf16" else {}
-    exact = {name: _copy(tensor) for name, tensor in exact.items() if tensor.data_type == TensorProto.FLOAT}
+    exact = {
+        tensor.name: deepcopy(tensor)
+        for tensor in _tensors(model)
+        if kind == "bf16" and tensor.data_type == TensorProto.FLOAT
+    }
     whole = _of_sizes(model)
     ours = {node.name for node in _nodes(model)}
     try:
@@ -94,10 +98,11 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
         for place, name in enumerate(node.input):
             if not _added(node, taken) and before.get(name) in before:
                 node.input[place] = before[before[name]]
-    while True:
+    dropped = True
+    while dropped:
         read = {name for node in _nodes(model) for name in node.input}
         read |= {value.name for graph in all_graphs(model.graph) for value in graph.output}
-        dropped = False
+        nodes_before = sum(1 for _ in _nodes(model))
         for graph in all_graphs(model.graph):
             added: set[str] = set()
             nodes = []
@@ -105,10 +110,8 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
                 if not _added(node, taken) or node.output[0] in read - added:
                     nodes.append(node)
                 added.update(node.output)
-            dropped = dropped or len(nodes) < len(graph.node)
             replace_nodes(graph, nodes)
-        if not dropped:
-            return
+        dropped = sum(1 for _ in _nodes(model)) < nodes_before
 
 
 def _added(node: onnx.NodeProto, taken: set[str]) -> bool:
@@ -122,12 +125,6 @@ def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 def _tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     return (tensor for graph in all_graphs(model.graph) for tensor in graph.initializer)
-
-
-def _copy(tensor: TensorProto) -> TensorProto:
-    copied = TensorProto()
-    copied.CopyFrom(tensor)
-    return copied
 
 
 def _to_bfloat16(model: onnx.ModelProto, exact: dict[str, TensorProto]) -> None:

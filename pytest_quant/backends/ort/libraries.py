@@ -32,8 +32,8 @@ _INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cu
 _OLDER_CUDA = "its wheel for CUDA 12: pytest-quant guide gpu"
 DRIVER = "libcuda.so.1"
 _LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
-_MISSING = re.compile(r"(?P<library>lib[\w.+-]+?\.so[.\d]*): cannot open shared object file")
-_NVINFER = re.compile(r"libnv(?:infer|onnxparser)\w*\.so\.(?P<major>\d+)")
+_NVINFER = re.compile(r"(?P<library>libnv(?:infer|onnxparser)\w*\.so\.(?P<major>\d+)): cannot open shared object file")
+"""The loader's words for a library of TensorRT that it did not find."""
 
 
 def find_provider(provider: str) -> Availability:
@@ -56,8 +56,7 @@ def find_provider(provider: str) -> Availability:
     runtime, compiled = answer
     if provider not in compiled:
         return Availability(False, reason=f"this onnxruntime has no {provider}: it is the CPU wheel", fix=_INSTALL)
-    trouble = loading_trouble(DRIVER)
-    if trouble:
+    if trouble := loading_trouble(DRIVER):
         fix = "run it on a machine with an NVIDIA GPU and its driver"
         return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
     wheel = f"onnxruntime-gpu {runtime.__version__}"
@@ -65,8 +64,7 @@ def find_provider(provider: str) -> Availability:
         return too_old
     if hasattr(runtime, "preload_dlls"):
         runtime.preload_dlls()
-    refused = load_provider(provider, Path(str(runtime.__file__)).parent)
-    if refused is not None:
+    if refused := load_provider(provider, Path(str(runtime.__file__)).parent):
         return refused
     if not has_nvml():
         reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
@@ -112,23 +110,14 @@ def load_provider(provider: str, runtime: Path) -> Availability | None:
     """
     library = str(runtime / "capi" / _LIBRARIES[provider])
     trouble = loading_trouble(library)
-    wanted = _wanted_tensorrt(trouble)
-    if wanted is not None:
-        refused = _load_tensorrt(provider, *wanted)
-        if refused is not None:
+    if wanted := _NVINFER.search(trouble):
+        if refused := _load_tensorrt(provider, wanted["library"], int(wanted["major"])):
             return refused
         trouble = loading_trouble(library)
     if not trouble:
         return None
     reason = f"{provider} does not load: {trouble}"
     return Availability(False, reason=reason, fix='pip install "onnxruntime-gpu[cuda,cudnn]"', broken=True)
-
-
-def _wanted_tensorrt(trouble: str) -> tuple[str, int] | None:
-    """Return TensorRT's library that the loader did not find, and its major version; ``None`` for other trouble."""
-    named = _MISSING.search(trouble)
-    matched = None if named is None else _NVINFER.fullmatch(named["library"])
-    return None if matched is None else (matched[0], int(matched["major"]))
 
 
 def _load_tensorrt(provider: str, library: str, major: int) -> Availability | None:

@@ -3,56 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import onnx
+import onnx.parser
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
-Shape: TypeAlias = tuple[int | str, int]
-MICROSOFT = "com.microsoft"
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g'
 MATRIX = np.diag(np.arange(1, 5)).astype(np.float32)
 """Diagonal, so it is its own transpose and easy to invert."""
 
 
-def between(op_type: str, path: Path, *inputs: str) -> Path:
-    """Write x W, then a node of Microsoft's own called ``middle`` on `inputs`, then its output times W."""
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["a"], name="first"),
-        helper.make_node(op_type, inputs, ["b"], name="middle", domain=MICROSOFT),
-        helper.make_node("MatMul", ["a", "b"], ["y"], name="last"),
-    ]
-    return _save(nodes, path)
+def between(call: str, path: Path) -> Path:
+    """Write x W, then a node of Microsoft's own called ``middle``, ``Inverse(a)`` say, then its output times W."""
+    text = f"""(float[4, 4] x) => (float[4, 4] y) {{
+        [first] a = MatMul(x, w) [middle] b = com.microsoft.{call} [last] y = MatMul(a, b) }}"""
+    return _save(text, path, w=MATRIX)
 
 
-def alone(op_type: str, path: Path) -> Path:
+def alone(path: Path) -> Path:
     """Write a graph that is one node of Microsoft's own."""
-    return _save([helper.make_node(op_type, ["x"], ["y"], name="lonely", domain=MICROSOFT)], path)
+    return _save("(float[4, 4] x) => (float[4, 4] y) { [lonely] y = com.microsoft.Inverse(x) }", path)
 
 
 def classifier(path: Path) -> Path:
     """Write a linear classifier (n, 8) -> (n, 4) that reads its inputs through a product of Microsoft's own."""
-    weights = {"same": np.eye(8, dtype=np.float32), "first_four": np.eye(8, 4, dtype=np.float32)}
-    nodes = [
-        helper.make_node("TransposeMatMul", ["x", "same"], ["a"], name="middle", domain=MICROSOFT),
-        helper.make_node("MatMul", ["a", "first_four"], ["y"], name="scores"),
-    ]
-    return _save(nodes, path, ("n", 8), ("n", 4), weights)
+    text = """(float[n, 8] x) => (float[n, 4] y) {
+        [middle] a = com.microsoft.TransposeMatMul(x, same) [scores] y = MatMul(a, first_four) }"""
+    return _save(text, path, same=np.eye(8, dtype=np.float32), first_four=np.eye(8, 4, dtype=np.float32))
 
 
-def _save(
-    nodes: list[onnx.NodeProto],
-    path: Path,
-    reads: Shape = (4, 4),
-    gives: Shape = (4, 4),
-    weights: dict[str, NDArray[np.float32]] | None = None,
-) -> Path:
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", reads), ("y", gives))
-    ]
-    constants = [numpy_helper.from_array(array, name) for name, array in (weights or {"w": MATRIX}).items()]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
-    onnx.save_model(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+def _save(text: str, path: Path, **weights: NDArray[np.float32]) -> Path:
+    model = onnx.parser.parse_model(f"{HEAD} {text}")
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    onnx.save_model(model, path)
     return path

@@ -7,20 +7,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from pytest_quant.backends import Engine, Feeds
-from pytest_quant.backends.ort.openvino import OPENVINO, OrtOpenVinoBackend, cpu_devices, on_openvino
+from pytest_quant.backends.ort.openvino import OPENVINO, OrtOpenVinoBackend, on_openvino
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
-from tests.integration.ort_provider_traps.any_cpu import INTEL, made_by, offer_any_cpu
+from tests.integration.ort_provider_traps.any_cpu import INTEL, offer_any_cpu
 from tests.integration.ort_provider_traps.graphs import MATRIX, alone, between
 
 CPU = "CPUExecutionProvider"
-BFLOAT16_ROUNDING = 2.0**-8
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,32 +40,16 @@ def opened(path: Path, **options: object) -> Engine:
 
 def test_a_product_that_falls_back_is_refused(tmp_path: Path) -> None:
     """OpenVINO has no TransposeMatMul; ONNX Runtime would run it on the CPU provider and say nothing."""
-    path = between("TransposeMatMul", tmp_path / "split.onnx", "a", "w")
+    path = between("TransposeMatMul(a, w)", tmp_path / "split.onnx")
     with pytest.raises(BuildError, match="does not run where it was asked to") as caught:
         opened(path)
     assert f"middle (TransposeMatMul) on {CPU}" in str(caught.value)
     assert "first" not in str(caught.value)
 
 
-def test_the_same_graph_runs_without_our_refusal(tmp_path: Path, feeds: Feeds) -> None:
-    """The fallback is real: the bare session opens, runs on two providers and raises nothing."""
-    settings = onnxruntime.SessionOptions()
-    settings.add_provider_for_devices(cpu_devices(), {})
-    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    session = onnxruntime.InferenceSession(between("TransposeMatMul", tmp_path / "split.onnx", "a", "w"), settings)
-    assert session.get_providers()[0] == OPENVINO
-    assert {part.ep_name for part in session.get_provider_graph_assignment_info()} == {OPENVINO, CPU}
-    product = feeds["x"] @ MATRIX
-    # No precision was asked for, so a CPU with bfloat16 (8 significant bits) multiplies in it. Six roundings, each by
-    # 2**-8 at most, lie on the way to y = sum(a b): of x and a in the factor a, of x, a and b in the factor b, of y.
-    largest = np.abs(product) @ np.abs(product @ MATRIX)
-    error = np.abs(session.run(None, feeds)[0] - product @ (product @ MATRIX))
-    assert np.all(error <= ((1 + BFLOAT16_ROUNDING) ** 6 - 1) * largest)
-
-
 def test_what_is_no_product_may_fall_back_and_is_told(tmp_path: Path, feeds: Feeds) -> None:
     """An Inverse on the CPU provider is in the notes; products stay on OpenVINO, and the outputs are right."""
-    with opened(between("Inverse", tmp_path / "beside.onnx", "a")) as engine:
+    with opened(between("Inverse(a)", tmp_path / "beside.onnx")) as engine:
         found = engine.run(feeds)["y"]
         coverage = engine.coverage(feeds)
     assert engine.notes == (f"1 nodes without products run on {CPU}: Inverse",)
@@ -80,7 +62,7 @@ def test_what_is_no_product_may_fall_back_and_is_told(tmp_path: Path, feeds: Fee
 def test_a_graph_that_falls_back_whole_is_refused(tmp_path: Path) -> None:
     """Without a product in it, it is still not OpenVINO that is judged; the node is named."""
     with pytest.raises(BuildError, match=f"nothing of alone.onnx runs on {OPENVINO}") as caught:
-        opened(alone("Inverse", tmp_path / "alone.onnx"))
+        opened(alone(tmp_path / "alone.onnx"))
     assert "lonely (Inverse)" in str(caught.value)
 
 
@@ -103,23 +85,6 @@ def test_a_model_that_arrives_quantized(tmp_path: Path) -> None:
         found = engine.coverage(example.feeds(1, 0))
     assert found.pct == 100.0
     assert sum(row.quantized_macs or 0 for row in found.by_op) == 64 * 32 + 32 * 10
-
-
-def test_float_in_the_place_of_int8_is_seen(tmp_path: Path) -> None:
-    """A float file that is called int8 has coverage 0 and its products are named."""
-    example = dense()
-    model = example.write(tmp_path)
-    spec = EngineSpec("ort-openvino", "int8", "qat", model, quantized=model)
-    assert model.path is not None
-    with OrtOpenVinoBackend().open(spec, tmp_path) as engine:
-        found = engine.coverage(example.feeds(1, 0))
-    assert found.pct == 0.0
-    assert found.float_nodes == ("first", "second")
-
-
-def test_registered_twice() -> None:
-    """The second time is harmless and finds the same one device."""
-    assert [device.ep_name for device in cpu_devices()] == [one.ep_name for one in cpu_devices()] == [OPENVINO]
 
 
 def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:
@@ -162,15 +127,3 @@ theirs = openvino.Core().compile_model({str(model.path)!r}, "CPU", {{"INFERENCE_
 assert np.allclose(ours, theirs, atol=1e-5), (ours, theirs)
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
-
-
-def test_the_true_maker_is_written_back() -> None:
-    """After the tests of this folder ONNX Runtime knows the CPU as it is."""
-
-    def maker() -> int:
-        return next(int(device.device.vendor_id) for device in onnxruntime.get_ep_devices() if device.ep_name == CPU)
-
-    before = maker()
-    with made_by(0x1234):
-        assert maker() == 0x1234
-    assert maker() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,8 +13,8 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from numpy.typing import ArrayLike, NDArray
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from pytest_quant.backends.onnx_files import read_signature
 from pytest_quant.backends.onnx_files.graphs import all_nodes
@@ -23,15 +24,107 @@ from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.bench import engine_of, spec_of
-from tests.integration.ort_traps.opsets import CHANGED, OPSETS, network
+from tests.support.models import parsed
+
+OPSETS = range(9, 22)
+_IR = {9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 19: 9, 20: 9, 21: 10}
+
+
+class Chain:
+    """Nodes one after another; `last` is the output of the latest."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.nodes: list[onnx.NodeProto] = []
+        self.last = "x"
+        self._rng = np.random.default_rng(0)
+
+    def add(self, op: str, *more: str, outputs: int = 1, **attributes: Any) -> list[str]:
+        """Append `op` on the last output and `more`."""
+        place = len(self.nodes)
+        names = [f"t{place}_{index}" for index in range(outputs)]
+        self.nodes.append(helper.make_node(op, [self.last, *more], names, name=f"{op}_{place}", **attributes))
+        self.last = names[0]
+        return names
+
+    def constant(self, value: ArrayLike) -> str:
+        """Append a Constant node."""
+        name = f"c{len(self.nodes)}"
+        self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(value))))
+        return name
+
+    def weight(self, *shape: int) -> str:
+        """Append a Constant node with drawn float32 values."""
+        values: NDArray[np.float32] = (0.4 * self._rng.normal(size=shape)).astype(np.float32)
+        return self.constant(values)
+
+    def given(self, op: str, since: int, values: dict[str, list[int]], **attributes: Any) -> list[str]:
+        """Append `op`, whose `values` are attributes before opset `since` and inputs from it on."""
+        if self.opset < since:
+            old: dict[str, Any] = {name: value[0] if name == "k" else value for name, value in values.items()}
+            return self.add(op, **old, **attributes)
+        return self.add(op, *(self.constant(np.array(value)) for value in values.values()), **attributes)
+
+
+def _clip(chain: Chain) -> None:
+    if chain.opset < 11:
+        chain.add("Clip", min=0.0, max=6.0)
+    else:
+        chain.add("Clip", chain.constant(np.float32(0)), chain.constant(np.float32(6)))
+
+
+def _split(chain: Chain) -> None:
+    first, second = (
+        chain.add("Split", outputs=2, axis=1, split=[4, 4])
+        if chain.opset < 13
+        else chain.add("Split", chain.constant([4, 4]), outputs=2, axis=1)
+    )
+    chain.last = second
+    chain.add("Concat", first, axis=1)
+
+
+def _squeeze(chain: Chain) -> None:
+    chain.given("Unsqueeze", 13, {"axes": [0]})
+    chain.given("Squeeze", 13, {"axes": [0]})
+
+
+_ONES: NDArray[np.float32] = np.ones(8, np.float32)
+
+CHANGED: dict[str, Callable[[Chain], object]] = {
+    "batchnorm": lambda c: c.add("BatchNormalization", c.weight(8), c.weight(8), c.weight(8), c.constant(_ONES)),
+    "clip": _clip,
+    "pad": lambda c: c.given("Pad", 11, {"pads": [0, 0, 1, 1, 0, 0, 1, 1]}),
+    "reduce_sum": lambda c: c.given("ReduceSum", 13, {"axes": [3]}, keepdims=1),
+    "slice": lambda c: c.given("Slice", 10, {"starts": [0], "ends": [3], "axes": [2]}),
+    "softmax": lambda c: c.add("Softmax", axis=1),
+    "split": _split,
+    "squeeze": _squeeze,
+}
+"""Operators whose form or meaning changed between opset 9 and 21."""
+
+
+def network(opset: int, *names: str) -> onnx.ModelProto:
+    """Return a convolution, the named operators and a product, in that opset."""
+    chain = Chain(opset)
+    chain.add("Conv", chain.weight(8, 3, 3, 3), chain.weight(8), kernel_shape=[3, 3])
+    for name in names:
+        CHANGED[name](chain)
+    chain.add("GlobalAveragePool")
+    chain.add("Flatten")
+    chain.add("Gemm", chain.weight(5, 8), chain.weight(5), transB=1)
+    graph = helper.make_graph(
+        chain.nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 6, 6])],
+        [helper.make_tensor_value_info(chain.last, TensorProto.FLOAT, ["n", 5])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_IR.get(opset, 8))
+
 
 SOURCES = {
     "initializer": 9,
-    "listed": 9,
     "value": 9,
     "value_floats": 12,
-    "sparse_value": 11,
-    "sparse_initializer": 11,
     "identity": 9,
     "function": 15,
     "body": 9,
@@ -40,114 +133,53 @@ SOURCES = {
 """Where a constant stands, and the first opset in which it may."""
 
 
-class _Drawn:
-    """A graph x -> y of additions and products with constants from `sources`."""
-
-    def __init__(self, opset: int, sources: list[str]) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: list[TensorProto] = []
-        self.sparse: list[onnx.SparseTensorProto] = []
-        self.listed: list[onnx.ValueInfoProto] = []
-        self._rng = np.random.default_rng(len(sources))
-        self._opset = opset
-        last = "x"
-        for place, source in enumerate(sources):
-            last = self._step(place, source, last)
-        self.last = last
-
-    def model(self) -> onnx.ModelProto:
-        """Return the whole; before opset 11 in IR version 3, whose initializers are inputs too."""
-        if self._opset < 11:
-            known = {value.name for value in self.listed}
-            self.listed += [
-                _value(initializer.name) for initializer in self.initializers if initializer.name not in known
-            ]
-        graph = helper.make_graph(
-            self.nodes,
-            "drawn",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4]), *self.listed],
-            [helper.make_tensor_value_info(self.last, TensorProto.FLOAT, ["n", 4])],
-            self.initializers,
-            sparse_initializer=self.sparse,
-        )
-        imports = [helper.make_opsetid("", self._opset), helper.make_opsetid("my", 1)]
-        functions = [_function(self._opset)] if any(node.domain == "my" for node in self.nodes) else []
-        ir_version = 3 if self._opset < 11 else 10 if self._opset == 21 else 8
-        return helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=ir_version)
-
-    def _step(self, place: int, source: str, last: str) -> str:
-        name, result = f"c{place}", f"t{place}"
-        values = np.where(self._rng.random(4) < 0.5, 0, self._rng.normal(size=4)).astype(np.float32)
-        op = ("Add", "Mul", "Sub")[place % 3]
+def _model(opset: int, sources: Sequence[str]) -> onnx.ModelProto:
+    """Return a graph x -> y of additions and products with constants; before opset 11 initializers are inputs too."""
+    last, lines, stored = "x", ["on = Constant<value = bool {1}>()"], []
+    for place, source in enumerate(sources):
+        constant = f"Constant<value = float[4] {{{place}, -1.5, 0, 2}}>()"
+        if source in ("initializer", "identity"):
+            stored.append(f"float[4] s{place} = {{{place}, 0, 1.5, -2}}")
+        read = f"s{place}" if source == "initializer" else f"c{place}"
+        lines += {
+            "value": [f"{read} = {constant}"],
+            "value_floats": [f"{read} = Constant<value_floats = [0.5, {place}.0, -1.0, 2.0]>()"],
+            "identity": [f"{read} = Identity(s{place})"],
+        }.get(source, [])
         if source == "function":
-            self.nodes.append(helper.make_node("shift", [last], [result], name=f"call{place}", domain="my"))
-            return result
-        if source.startswith("body"):
-            self._body(place, source, last, values)
-            return result
-        if source in ("initializer", "listed", "identity"):
-            stored = f"{name}_stored" if source == "identity" else name
-            self.initializers.append(numpy_helper.from_array(values, stored))
-            if source == "listed":
-                self.listed.append(_value(name))
-            if source == "identity":
-                self.nodes.append(helper.make_node("Identity", [stored], [name]))
-        elif source == "sparse_initializer":
-            self.sparse.append(_sparse(values, name))
+            lines.append(f"t{place} = my.shift({last})")
+        elif source.startswith("body"):
+            # Both branches have a Constant of one name.
+            same = "e = Identity(c)" if source == "body_identity" else ""
+            bodies = (
+                f"{side} = {side} () => (float[n, 4] {side}{place}) "
+                f"{{ c = {constant} {same} {side}{place} = {op}({last}, {'e' if same else 'c'}) }}"
+                for side, op in (("then_branch", "Add"), ("else_branch", "Mul"))
+            )
+            lines.append(f"t{place} = If(on)<{', '.join(bodies)}>")
         else:
-            self.nodes.append(_constant(name, source, values))
-        self.nodes.append(helper.make_node(op, [last, name], [result], name=f"n{place}"))
-        return result
-
-    def _body(self, place: int, source: str, last: str, values: NDArray[np.float32]) -> None:
-        """An If both of whose branches have a Constant called ``c``, the name of one in the graph too."""
-        branches = {}
-        for branch, op in (("then_branch", "Add"), ("else_branch", "Mul")):
-            inside = [_constant("c", "value", values)]
-            if source == "body_identity":
-                inside.append(helper.make_node("Identity", ["c"], ["same"]))
-            read = "same" if source == "body_identity" else "c"
-            inside.append(helper.make_node(op, [last, read], [f"{branch}{place}"]))
-            out = helper.make_tensor_value_info(f"{branch}{place}", TensorProto.FLOAT, ["n", 4])
-            branches[branch] = helper.make_graph(inside, branch, [], [out])
-        condition = numpy_helper.from_array(np.array(place % 2 == 0))
-        self.nodes.append(helper.make_node("Constant", [], [f"on{place}"], value=condition))
-        self.nodes.append(helper.make_node("If", [f"on{place}"], [f"t{place}"], **branches))
-
-
-def _value(name: str) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])
-
-
-def _sparse(values: NDArray[np.float32], name: str) -> onnx.SparseTensorProto:
-    places = np.flatnonzero(values)
-    return helper.make_sparse_tensor(
-        numpy_helper.from_array(values[places], name), numpy_helper.from_array(places.astype(np.int64)), [4]
-    )
-
-
-def _constant(name: str, kind: str, values: NDArray[np.float32]) -> onnx.NodeProto:
-    forms: dict[str, Any] = {
-        "value": numpy_helper.from_array(values),
-        "value_floats": values.tolist(),
-        "sparse_value": _sparse(values, ""),
-    }
-    return helper.make_node("Constant", [], [name], **{kind: forms[kind]})
-
-
-def _function(opset: int) -> onnx.FunctionProto:
-    nodes = [
-        _constant("c", "value", np.arange(4, dtype=np.float32)),
-        helper.make_node("Add", ["v", "c"], ["w"], name="inner"),
-    ]
-    return helper.make_function("my", "shift", ["v"], ["w"], nodes, [helper.make_opsetid("", opset)])
+            lines.append(f"t{place} = {('Add', 'Mul', 'Sub')[place % 3]}({last}, {read})")
+        last = f"t{place}"
+    ir_version = 3 if opset < 11 else 10 if opset == 21 else 8
+    functions = ' , "my" : 1' if "function" in sources else ""
+    text = f"""<ir_version: {ir_version}, opset_import: ["" : {opset}{functions}]>
+    drawn (float[n, 4] x) => (float[n, 4] {last}) <{", ".join(stored)}> {{ {" ".join(lines)} }}"""
+    if functions:
+        text += f"""<domain: "my", opset_import: ["" : {opset}]> shift (v) => (w) {{
+            c = Constant<value = float[4] {{0, 1, 2, 3}}>() w = Add(v, c) }}"""
+    model = parser.parse_model(text)
+    if opset < 11:
+        model.graph.input.extend(
+            helper.make_tensor_value_info(tensor.name, TensorProto.FLOAT, [4]) for tensor in model.graph.initializer
+        )
+    return model
 
 
 @st.composite
 def _drawn(draw: st.DrawFn) -> onnx.ModelProto:
     opset = draw(st.sampled_from(OPSETS))
     allowed = [name for name, since in SOURCES.items() if since <= opset]
-    return _Drawn(opset, draw(st.lists(st.sampled_from(allowed), min_size=1, max_size=5))).model()
+    return _model(opset, draw(st.lists(st.sampled_from(allowed), min_size=1, max_size=5)))
 
 
 def _digest(file: Path) -> str:
@@ -157,7 +189,7 @@ def _digest(file: Path) -> str:
 @settings(max_examples=60)
 @given(_drawn())
 def test_it_computes_the_same_bit_for_bit(model: onnx.ModelProto) -> None:
-    """Constants from anywhere, in any opset: equal outputs, only sparse Constants left, the file as it was."""
+    """Constants from anywhere, in any opset: equal outputs, no Constant left, the file as it was."""
     feeds = {"x": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)}
     with TemporaryDirectory() as folder:
         source, target, again = (Path(folder) / name for name in ("model.onnx", "a.onnx", "b.onnx"))
@@ -174,50 +206,36 @@ def test_it_computes_the_same_bit_for_bit(model: onnx.ModelProto) -> None:
     assert wanted.keys() == found.keys()
     for name, values in wanted.items():
         np.testing.assert_array_equal(found[name], values)
-    left = [node for node in all_nodes(normal) if node.op_type == "Constant"]
-    assert all(attribute.name == "sparse_value" for node in left for attribute in node.attribute)
+    assert not [node for node in all_nodes(normal) if node.op_type == "Constant"]
     assert not normal.functions
     onnx.checker.check_model(normal)
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "wanted"),
+    ("constant", "wanted"),
     [
-        ("value_float", 0.1, np.float32(0.1)),
-        ("value_floats", [0.1, 2.0], np.array([0.1, 2.0], np.float32)),
-        ("value_int", -3, np.int64(-3)),
-        ("value_ints", [1, 2], np.array([1, 2], np.int64)),
-        ("value_string", "café", np.array("café", object)),
-        ("value_strings", ["a", "b"], np.array(["a", "b"], object)),
-        ("value", numpy_helper.from_array(np.array([[True]])), np.array([[True]])),
+        ("value_float = 0.1", np.float32(0.1)),
+        ("value_floats = [0.1, 2.0]", np.array([0.1, 2.0], np.float32)),
+        ("value_int = -3", np.int64(-3)),
+        ("value_ints = [1, 2]", np.array([1, 2], np.int64)),
+        ('value_string = "café"', np.array("café", object)),
+        ('value_strings = ["a", "b"]', np.array(["a", "b"], object)),
+        ("value = bool[1, 1] {1}", np.array([[True]])),
     ],
 )
-def test_every_kind_of_constant(kind: str, value: Any, wanted: NDArray[np.generic], tmp_path: Path) -> None:
+def test_every_kind_of_constant(constant: str, wanted: NDArray[np.generic], tmp_path: Path) -> None:
     """Each attribute becomes an initializer of its dtype and shape."""
-    constant = helper.make_node("Constant", [], ["c"], **{kind: value})
-    tensor_type = helper.np_dtype_to_tensor_dtype(np.asarray(wanted).dtype)
-    graph = helper.make_graph(
-        [constant, helper.make_node("Size", ["c"], ["y"])],
-        "constant",
-        [],
-        [helper.make_tensor_value_info("y", TensorProto.INT64, [])],
-        value_info=[helper.make_tensor_value_info("c", tensor_type, np.shape(wanted))],
-    )
-    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), tmp_path / "m.onnx")
+    parsed(tmp_path / "m.onnx", f"() => (int64 y) {{ c = Constant<{constant}>() y = Size(c) }}", 13)
     write_normalized(tmp_path / "m.onnx", tmp_path / "n.onnx")
     (tensor,) = onnx.load(tmp_path / "n.onnx").graph.initializer
-    assert tensor.data_type == tensor_type
     found = numpy_helper.to_array(tensor)
-    assert found.shape == np.shape(wanted)
-    decoded = [one.decode() if isinstance(one, bytes) else one for one in found.ravel().tolist()]
-    assert decoded == np.asarray(wanted).ravel().tolist()
+    assert (found.dtype.kind, found.shape) == (np.asarray(wanted).dtype.kind, np.shape(wanted))
+    assert found.tolist() == np.asarray(wanted).tolist()
 
 
 def test_a_constant_that_is_a_result_stays(tmp_path: Path) -> None:
     """A graph and a body may give a constant; no runtime is asked to give an initializer away."""
-    nodes = [helper.make_node("Constant", [], ["y"], value_float=2.0)]
-    graph = helper.make_graph(nodes, "result", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])])
-    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), tmp_path / "m.onnx")
+    parsed(tmp_path / "m.onnx", "() => (float y) { y = Constant<value_float = 2.0>() }", 13)
     write_normalized(tmp_path / "m.onnx", tmp_path / "n.onnx")
     assert [node.op_type for node in onnx.load(tmp_path / "n.onnx").graph.node] == ["Constant"]
 
@@ -226,7 +244,7 @@ def test_external_data_is_carried_along(tmp_path: Path, monkeypatch: pytest.Monk
     """Weights beside the model are read, and lie beside the result where they are too large for it."""
     monkeypatch.setattr("pytest_quant.backends.onnx_files.EMBED_BYTES", 0)
     (tmp_path / "out").mkdir()
-    model = _Drawn(17, ["initializer", "value"]).model()
+    model = _model(17, ["initializer", "value"])
     onnx.save_model(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     write_normalized(tmp_path / "m.onnx", tmp_path / "out" / "n.onnx")
     feeds = {"x": np.ones((2, 4), np.float32)}
@@ -235,7 +253,7 @@ def test_external_data_is_carried_along(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", CHANGED)
-@pytest.mark.parametrize("opset", [9, 11, 12])
+@pytest.mark.parametrize("opset", [9, 12])
 def test_a_raised_opset_computes_the_same(opset: int, name: str, tmp_path: Path) -> None:
     """Forms and defaults that changed are spelled anew by ONNX's converter; our check agrees."""
     feeds = {"x": np.random.default_rng(1).normal(size=(4, 3, 6, 6)).astype(np.float32)}
@@ -258,7 +276,7 @@ def test_a_model_that_computes_something_else_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("scheme", ["static", "dynamic", "weight-only"])
-@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("opset", [9, 11, 13, 18, 21])
 def test_every_opset_is_quantized(opset: int, scheme: str, tmp_path: Path) -> None:
     """Weights in Constant nodes, forms of that opset: each scheme builds, with int8 or int4 and close to the float."""
     onnx.save_model(network(opset, "clip", "squeeze", "split", "pad"), tmp_path / "m.onnx")

@@ -48,24 +48,6 @@ def test_scales_per_channel_below_opset_13(tmp_path: Path) -> None:
     assert_good(saved(opset_12(), tmp_path), "static", conv())
 
 
-def test_what_ort_alone_makes_of_opset_12(tmp_path: Path) -> None:
-    """ORT's own quantizer writes a model for opset 12 that ORT refuses to load."""
-    import onnxruntime
-    from onnxruntime.quantization import quantize_static
-
-    class Reader:
-        left = 1
-
-        def get_next(self) -> Feeds | None:
-            self.left -= 1
-            return conv().feeds(4, 1) if self.left >= 0 else None
-
-    model = saved(opset_12(), tmp_path)
-    quantize_static(str(model.path), str(tmp_path / "bad.onnx"), Reader(), per_channel=True)
-    with pytest.raises(Exception, match="INVALID_GRAPH"):
-        onnxruntime.InferenceSession(str(tmp_path / "bad.onnx"), providers=["CPUExecutionProvider"])
-
-
 def test_one_scale_per_tensor_keeps_the_opset(tmp_path: Path) -> None:
     """Without scales per channel nothing needs converting, and nothing is."""
     spec = spec_of(saved(opset_12(), tmp_path), "static", per_channel=False)
@@ -232,3 +214,42 @@ def test_nothing_is_printed_and_logging_stays_as_it_was(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+SHARED_BIAS = """<ir_version: 8, opset_import: ["" : 17]> chain (float[n, 4, 2, 2] x) => (float[n, 4, 2, 2] y) {
+    b0 = Conv(x, w0, b) b1 = Conv(b0, w1, b) b2 = Conv(b1, w2, b) b3 = Conv(b2, w3, b) y = Neg(b3) }"""
+"""Outputs have the names that the quantizer would give to copies of the bias, whatever number it begins with."""
+
+
+def test_outputs_called_as_copies_of_a_shared_bias(tmp_path: Path) -> None:
+    """Every convolution adds the bias, and the engine gives what the four products and sums give in float64."""
+    rng = np.random.default_rng(0)
+    weights = {f"w{index}": rng.normal(size=(4, 4, 1, 1)).astype(np.float32) for index in range(4)}
+    bias = rng.normal(size=4).astype(np.float32)
+    proto = onnx.parser.parse_model(SHARED_BIAS)
+    for name, array in (*weights.items(), ("b", bias)):
+        proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    x = rng.normal(size=(64, 4, 2, 2)).astype(np.float32)
+    states = x.astype(np.float64)
+    for weight in weights.values():
+        states = np.einsum("oi,nihw->nohw", weight[:, :, 0, 0], states) + bias[:, None, None]
+    with engine_of(spec_of(saved(proto, tmp_path), "static"), lambda: iter([{"x": x}])) as engine:
+        assert sqnr_db({"y": -states}, engine.run({"x": x})) > 25
+
+
+TREE = """<ir_version: 8, opset_import: ["ai.onnx.ml" : 1]> stump (float[n, 2] x) => (float[n, 1] y) {
+    y = ai.onnx.ml.TreeEnsembleRegressor<n_targets = 1, nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],
+        nodes_featureids = [0, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [1.0, 0.0, 0.0],
+        nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0],
+        target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [5.0, 7.0]>(x) }"""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_tree_is_refused_by_name(tmp_path: Path, scheme: str) -> None:
+    """It has nothing to quantize; every scheme names the operator, and offers nothing to exclude."""
+    model = saved(onnx.parser.parse_model(TREE), tmp_path)
+    feeds = {"x": np.zeros((4, 2), dtype=np.float32)}
+    with pytest.raises(BuildError, match="nothing to quantize") as caught:
+        quantized(spec_of(model, scheme), lambda: iter([feeds]), tmp_path / "b")
+    assert "TreeEnsembleRegressor of ai.onnx.ml" in str(caught.value)
+    assert "exclude" not in str(caught.value)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 from pytest_quant.backends import Feeds
 from pytest_quant.result import Status
@@ -26,34 +27,25 @@ def normal(*shape: int, seed: int = 0) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def write(path: Path, nodes: list[onnx.NodeProto], x: list[int], y: list[int], **weights: NDArray[np.generic]) -> Model:
-    """Write a model of one input and one output."""
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", x), ("y", y))]
-    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
-    graph = helper.make_graph(nodes, "graph", ends[:1], ends[1:], tensors)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+def write(path: Path, text: str, **weights: NDArray[np.generic]) -> Model:
+    """Write the graph that `text` describes, with these weights."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    onnx.save(model, path)
     return Model.from_onnx(path)
 
 
-def scores(path: Path) -> Model:
-    """A projection of 4 x 8 x 8 and the product of its result with itself, 4 x 8 x 4."""
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["a"], name="project"),
-        helper.make_node("Transpose", ["a"], ["t"], name="turn", perm=[0, 2, 1]),
-        helper.make_node("MatMul", ["a", "t"], ["y"], name="between"),
-    ]
-    return write(path, nodes, [1, 4, 8], [1, 4, 4], w=normal(8, 8))
+SCORES = """g (float[1, 4, 8] x) => (float[1, 4, 4] y) {
+    [project] a = MatMul(x, w) [turn] t = Transpose<perm = [0, 2, 1]>(a) [between] y = MatMul(a, t) }"""
+"""A projection of 4 x 8 x 8 and the product of its result with itself, 4 x 8 x 4."""
 
+CELL = """g (float[5, 1, 4] x) => (float[1, 3] y) <int64[1] axis = {0}> {
+    [cell] all, state = KIND<hidden_size = 8>(x, W, R) [squeeze] s = Squeeze(state, axis) [last] y = MatMul(s, w) }"""
+"""A recurrent cell of 8 units over 5 steps of 4 values, and a dense layer of 8 x 3 on its last state."""
 
-def recurrent(path: Path, kind: str, gates: int) -> Model:
-    """A recurrent cell of 8 units over 5 steps of 4 values, and a dense layer of 8 x 3 on its last state."""
-    nodes = [
-        helper.make_node(kind, ["x", "W", "R"], ["", "state"], name="cell", hidden_size=8),
-        helper.make_node("Squeeze", ["state", "axis"], ["s"], name="squeeze"),
-        helper.make_node("MatMul", ["s", "w"], ["y"], name="last"),
-    ]
-    cell = {"W": normal(1, gates * 8, 4), "R": normal(1, gates * 8, 8)}
-    return write(path, nodes, [5, 1, 4], [1, 3], **cell, w=normal(8, 3), axis=np.array([0]))
+MOSTLY_CONV = """g (float[n, 8] x) => (float[n, 1] y) <int64[1] axis = {1}> {
+    u = Unsqueeze(x, axis) [conv] c = Conv<pads = [4, 4]>(u, k) p = GlobalMaxPool(c) f = Flatten(p)
+    [dense] y = MatMul(f, w) }"""
 
 
 def test_what_dynamic_cannot_take_is_told_apart(tmp_path: Path) -> None:
@@ -80,7 +72,7 @@ def test_what_dynamic_could_take_and_did_not_counts(tmp_path: Path) -> None:
 def test_a_product_of_activations_has_no_weights_to_take(tmp_path: Path, scheme: str) -> None:
     """Of 256 and 128 MACs the first have weights; the product that fuses with its transposition has none."""
     feeds: Feeds = {"x": normal(1, 4, 8, seed=1)}
-    with engine_of(spec_of(scores(tmp_path / "m.onnx"), scheme), lambda: iter(())) as engine:
+    with engine_of(spec_of(write(tmp_path / "m.onnx", SCORES, w=normal(8, 8)), scheme), lambda: iter(())) as engine:
         found = engine.coverage(feeds)
     assert found.pct == pytest.approx(100 * 256 / 384)
     assert found.scheme_pct == 100.0
@@ -106,7 +98,8 @@ def test_recurrent_cells_are_compute(
     beyond: dict[str, float],
 ) -> None:
     """5 steps meet gates x 8 x (4 + 8) weights; in float they count, against the scheme where it can take them."""
-    model = recurrent(tmp_path / "m.onnx", kind, gates)
+    weights = {"W": normal(1, gates * 8, 4), "R": normal(1, gates * 8, 8), "w": normal(8, 3)}
+    model = write(tmp_path / "m.onnx", CELL.replace("KIND", kind), **weights)
     with engine_of(spec_of(model, scheme, exclude=exclude), lambda: iter(())) as engine:
         found = engine.coverage({"x": normal(5, 1, 4, seed=1)})
     assert found.unit == "MACs"
@@ -115,36 +108,10 @@ def test_recurrent_cells_are_compute(
     assert found.pct == pytest.approx(100 * (1 - sum(beyond.values())) * scheme_share)
 
 
-def test_a_scheme_that_can_take_nothing_fails(pytester: pytest.Pytester) -> None:
-    """Weights of 4 bits for a network of one convolution: the run fails, although nothing of accuracy is lost."""
-    nodes = [
-        helper.make_node("Unsqueeze", ["x", "axis"], ["u"], name="unsqueeze"),
-        helper.make_node("Conv", ["u", "k"], ["c"], name="conv"),
-        helper.make_node("Flatten", ["c"], ["y"], name="flatten"),
-    ]
-    weights = {"k": normal(1, 1, 5), "axis": np.array([1])}
-    write(pytester.path / "model.onnx", nodes, ["n", 8], ["n", 4], **weights)  # type: ignore[list-item]
-    write_project(pytester, mark="precision='int4', min_agreement=0")
-    result, (check,) = run_project(pytester)
-    result.assert_outcomes(failed=1)
-    assert check["status"] == "FAIL"
-    assert (check["coverage"]["scheme_pct"], check["coverage"]["not_quantizable"]) == (None, {"Conv": 100.0})
-    text = " ".join(output(result).split())
-    assert "the scheme can quantize nothing of this model; of all MACs it leaves Conv (100 %) in float" in text
-
-
 @pytest.mark.parametrize(("mark", "status"), [("", "FAIL"), (", min_coverage=1", "PASS")])
 def test_a_scheme_that_can_take_next_to_nothing_fails(pytester: pytest.Pytester, mark: str, status: str) -> None:
     """4608 MACs of a convolution beside 64 of a dense layer: 1.37 % in int8 fail, unless the mark asks for no more."""
-    nodes = [
-        helper.make_node("Unsqueeze", ["x", "axis"], ["u"], name="unsqueeze"),
-        helper.make_node("Conv", ["u", "k"], ["c"], name="conv", pads=[4, 4]),
-        helper.make_node("GlobalMaxPool", ["c"], ["p"], name="pool"),
-        helper.make_node("Flatten", ["p"], ["f"], name="flatten"),
-        helper.make_node("MatMul", ["f", "w"], ["y"], name="dense"),
-    ]
-    weights = {"k": normal(64, 1, 9), "axis": np.array([1]), "w": normal(64, 1)}
-    write(pytester.path / "model.onnx", nodes, ["n", 8], ["n", 1], **weights)  # type: ignore[list-item]
+    write(pytester.path / "model.onnx", MOSTLY_CONV, k=normal(64, 1, 9), w=normal(64, 1))
     write_project(pytester, mark=f"scheme='dynamic', min_sqnr_db=1{mark}")
     result, (check,) = run_project(pytester)
     assert check["status"] == status

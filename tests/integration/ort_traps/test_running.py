@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,16 @@ import pytest
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import size_bytes
 from pytest_quant.backends.ort.session import Provider, open_session
-from pytest_quant.errors import BuildError, DataError, UsageError
-from pytest_quant.spec import Model
+from pytest_quant.cache import Cache
+from pytest_quant.data import open_data
+from pytest_quant.errors import BuildError, DataError
+from pytest_quant.measure.accuracy import evaluate
+from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
+from pytest_quant.spec import Dataset, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
+from tests.support.leading import leading
 
 TENSORRT_STYLE = {
     "ActivationSymmetric": True,
@@ -46,31 +50,6 @@ def test_tensorrt_style_graph_runs_no_int8_on_the_cpu(tmp_path: Path) -> None:
     assert found.pct == 0.0
     assert len(found.float_nodes) == 2
     assert any(row.op_type == "QuantizeLinear" and row.nodes > 0 for row in found.by_op)
-
-
-def test_default_recipe_fuses(tmp_path: Path) -> None:
-    """The same model with the default recipe runs all of its compute in int8."""
-    with engine_of(spec_of(conv().write(tmp_path), "static"), lambda: iter([conv().feeds(32, 1)])) as engine:
-        found = engine.coverage(conv().feeds(1, 99))
-    assert (found.pct, found.unit) == (100.0, "MACs")
-    assert sum(row.macs or 0 for row in found.by_op) == 8 * 36 * 9 + 288 * 10
-    assert {row.op_type for row in found.by_op if row.quantized_nodes} == {"QLinearConv", "QGemm"}
-
-
-def test_signed_activations_run(tmp_path: Path) -> None:
-    """S8S8, the ARM recipe, builds and agrees on any CPU."""
-    example = conv()
-    feeds = example.feeds(8, 99)
-    spec = spec_of(example.write(tmp_path), "static", activation_type="int8", symmetric=True)
-    with engine_of(spec, lambda: iter([example.feeds(32, 1)])) as engine:
-        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
-
-
-@pytest.mark.filterwarnings("error")
-def test_gpu_provider_on_the_cpu_wheel(tmp_path: Path) -> None:
-    """Asking for CUDA is an error before a session could warn and run on the CPU."""
-    with pytest.raises(UsageError, match="never falls back"):
-        get_backend("ort").check(spec_of(dense().write(tmp_path), None, provider="CUDAExecutionProvider"))
 
 
 def test_a_session_that_falls_back_is_refused(tmp_path: Path) -> None:
@@ -165,21 +144,14 @@ def test_invalid_graph_names_the_node(tmp_path: Path) -> None:
     assert "next:" in str(caught.value)
 
 
+RESHAPE = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[n] x) => (float[3, 5] y) <int64[2] shape = {3, 5}> { [view] y = Reshape(x, shape) }"""
+
+
 def _reshape(folder: Path) -> Model:
     """Write a model that takes any number of values and fails unless there are 15."""
-    shape = onnx.numpy_helper.from_array(np.array([3, 5]), "shape")
-    value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Reshape", ["x", "shape"], ["y"], name="view")],
-        "g",
-        [value("x", onnx.TensorProto.FLOAT, ["n"])],
-        [value("y", onnx.TensorProto.FLOAT, [3, 5])],
-        [shape],
-    )
-    path = folder / "reshape.onnx"
-    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    path.write_bytes(proto.SerializeToString())
-    return Model.from_onnx(path)
+    onnx.save(onnx.parser.parse_model(RESHAPE), folder / "reshape.onnx")
+    return Model.from_onnx(folder / "reshape.onnx")
 
 
 def test_failing_kernel_is_not_blamed_on_the_data(tmp_path: Path) -> None:
@@ -221,30 +193,24 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [file.name for file in models.iterdir()] == ["conv.onnx"]
 
 
-def test_close_frees_native_memory(tmp_path: Path) -> None:
-    """Opening and closing a 16 MB model twenty times does not add twenty times its size."""
-    import psutil
+WORDS = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> words (float[n, 2] x) => (string[n] word) {
+    index = ArgMax<axis = 1, keepdims = 0>(x)
+    word = ai.onnx.ml.LabelEncoder<keys_int64s = [0, 1], values_strings = ["cat", "OTHER"]>(index) }"""
 
-    weights = onnx.numpy_helper.from_array(np.ones((2000, 2000), np.float32), "w")
-    value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
-        "g",
-        [value("x", onnx.TensorProto.FLOAT, ["n", 2000])],
-        [value("y", onnx.TensorProto.FLOAT, ["n", 2000])],
-        [weights],
-    )
-    path = tmp_path / "large.onnx"
-    onnx.save_model(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
-    spec = spec_of(Model.from_onnx(path), None)
-    feeds = {"x": np.ones((1, 2000), np.float32)}
-    process = psutil.Process()
-    before = 0
-    for turn in range(22):
-        engine = get_backend("ort").open(spec, tmp_path)
-        engine.run(feeds)
-        engine.close()
-        if turn == 1:
-            before = process.memory_info().rss
-    gc.collect()
-    assert process.memory_info().rss - before < 10 * path.stat().st_size
+
+@pytest.mark.parametrize(("other", "equal"), [("horse", True), ("hen", False)])
+def test_words_are_recorded_and_compared(other: str, equal: bool, tmp_path: Path) -> None:
+    """Recorded words come back as they were, and those of a candidate are told equal or not."""
+    specs: list[EngineSpec] = []
+    for word in ("horse", other):
+        onnx.save(onnx.parser.parse_model(WORDS.replace("OTHER", word)), tmp_path / f"{len(specs)}.onnx")
+        specs.append(spec_of(Model.from_onnx(tmp_path / f"{len(specs)}.onnx"), None))
+    scores = np.array([[1.0, 0.0], [0.0, 1.0], [0.2, 0.8]], dtype=np.float32)
+    with engine_of(specs[0], lambda: iter(())) as first, engine_of(specs[1], lambda: iter(())) as second:
+        data = open_data(Dataset.from_arrays(scores), first.signature)
+        recorded = record_outputs(leading(first, 2), data, Cache(tmp_path / "cache"), {})
+        said = np.concatenate([chunk.outputs["word"] for chunk in read_outputs(recorded)])
+        pairs = side_by_side(read_outputs(recorded), run_over(leading(second, 3), data))
+        result = evaluate(pairs, None, output=None)
+    assert said.tolist() == ["cat", "horse", "horse"]
+    assert (result.faults, result.identical) == ((), equal)

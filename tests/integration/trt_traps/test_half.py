@@ -19,8 +19,8 @@ from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.testing.conformance.workbench import sqnr_db
-from tests.integration.ort_traps.opsets import network
-from tests.integration.ort_traps.subgraphs import HOLDERS, captured
+from tests.integration.ort_traps.test_normal_form import network
+from tests.integration.ort_traps.test_subgraphs import HOLDERS, captured
 
 HALF_DB = 55.0
 """A rounding to 11 bits is 20 log10(sqrt(12) * 2**11) = 77 dB below its value; a dozen of them in a row are left 22."""

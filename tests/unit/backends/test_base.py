@@ -41,14 +41,6 @@ class Doubling(Engine):
         self.reached.append("close")
 
 
-class Clocked(Doubling):
-    """It runs on a device whose clock says the same of every run."""
-
-    def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
-        self.reached.append("prepare_events")
-        return lambda: float(len(feeds["x"]))
-
-
 def calls_of(engine: Engine) -> list[Callable[[Feeds], object]]:
     """Return everything that takes inputs."""
     return [
@@ -92,16 +84,6 @@ def test_neither_bad_inputs_nor_a_closed_engine_reach_the_runtime() -> None:
         with pytest.raises(BuildError, match="engine test-fp32 is closed"):
             call(GOOD)
     assert engine.reached == ["close"]
-
-
-def test_the_clock_of_a_device_is_there_for_engines_that_have_one() -> None:
-    """Its call is what the subclass wrote, over inputs that were looked at."""
-    with Clocked() as engine:
-        call = engine.prepare_events(GOOD)
-        assert call is not None
-        assert (call(), engine.reached) == (3.0, ["prepare_events"])
-        with pytest.raises(DataError, match="no input 'z'"):
-            engine.prepare_events({"z": GOOD["x"]})
 
 
 @pytest.mark.parametrize(("scheme", "exclude"), [("static", ("a", "c", "d")), ("static", ()), (None, ("a",))])

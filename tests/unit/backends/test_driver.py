@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,14 +150,3 @@ def test_stub_driver_refuses_cuda_bindings_of_a_newer_cuda(
     assert found.fix == 'driver 580 or later, or pip install "cuda-bindings<13"'
     plant(tmp_path, monkeypatch, {}, {"pycuda/__init__.py": ""})
     assert device.find_native().available
-
-
-def test_stub_driver_is_told_by_the_doctor(
-    old_driver: NvmlStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Driver, wheel and extra, on the lines of the backend."""
-    plant(tmp_path, monkeypatch, {"tensorrt-cu13": "11.4.0"}, {"tensorrt.py": "raise ImportError('loaded')"})
-    command = (sys.executable, "-m", "pytest_quant.doctor.probe", "trt")
-    ended = subprocess.run(command, env=old_driver.environment(), capture_output=True, text=True, check=True)
-    assert "driver 550.54.15 has CUDA 12.4, and tensorrt-cu13 11.4.0 wants 13" in ended.stdout
-    assert "pytest-quant[trt-cu12]" in ended.stdout

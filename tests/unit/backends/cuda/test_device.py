@@ -68,22 +68,6 @@ def test_a_missing_library_names_the_version_wanted(plant: Path) -> None:
     assert '"tensorrt>=11,<12"' in found.fix
 
 
-def test_wanted_and_found_are_both_told() -> None:
-    """An 11 that is installed does not serve what wants a 10."""
-    error = "ImportError: libnvinfer.so.10: cannot open shared object file"
-    found = find.read_import_error(error, "tensorrt 11.4.0.106")
-    assert found.reason == "tensorrt wants libnvinfer.so.10, and found tensorrt 11.4.0.106"
-    assert '"tensorrt>=10,<11"' in found.fix
-
-
-def test_another_failure_of_the_import_is_shown_whole(plant: Path) -> None:
-    """Whatever it says."""
-    plant.write_text("raise ImportError('numpy.core.multiarray failed to import')\n")
-    found = find.find_native()
-    assert found.broken
-    assert "numpy.core.multiarray failed to import" in found.reason
-
-
 def test_a_crash_while_loading_ends_another_process(plant: Path) -> None:
     """The one that asked lives to name the signal."""
     plant.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")

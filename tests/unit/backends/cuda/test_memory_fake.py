@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.backends.cuda import PycudaMemory
 from pytest_quant.errors import BuildError
 from tests.support.fake_tensorrt import ACTIVATION_BYTES, MAX_BATCH, RUN_MS
 from tests.support.fake_tensorrt.opened import feeds_of, opened
@@ -59,21 +58,3 @@ def test_fake_pycuda_knows_an_error_that_breaks_the_process(tmp_path: Path, monk
     assert "illegal memory access" in str(caught.value)
     with pytest.raises(BuildError, match="no longer use the GPU"):
         device.check()
-
-
-def test_fake_pycuda_has_no_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library that has them is named, and the engine runs on."""
-    device = PycudaHost(monkeypatch)
-    with opened(tmp_path, monkeypatch, device=device, written={"cuda_graph": True}) as (engine, _, _):
-        with pytest.raises(BuildError, match="cannot be captured") as caught:
-            engine.prepare(feeds_of(1))
-        assert "pip install cuda-bindings" in str(caught.value)
-        assert len(engine.run(feeds_of(1))["y"]) == 1
-
-
-def test_fake_pycuda_without_such_a_device_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ours, with what the driver said."""
-    PycudaHost(monkeypatch)
-    with pytest.raises(BuildError, match="CUDA refused cuDeviceGet") as caught:
-        PycudaMemory(3)
-    assert "invalid device ordinal" in str(caught.value)

@@ -120,26 +120,6 @@ def test_a_table_is_found_behind_casts_and_reshapes(tmp_path: Path) -> None:
     assert read_table_rows(parsed(tmp_path / "m.onnx", graph)) == {"ids": 3, "types": 3}
 
 
-def test_a_table_is_found_in_a_subgraph(tmp_path: Path) -> None:
-    """A branch that reads the input by its name indexes it as well."""
-    graph = """(bool flag, int64[n] ids) => (float[n, 2] y)
-    <float[3, 2] words = {0, 0, 0, 0, 0, 0}>
-    {
-      y = If (flag) <
-        then_branch = one () => (float[n, 2] p) { p = Gather (words, ids) },
-        else_branch = two () => (float[n, 2] q) { q = Gather (words, ids) }
-      >
-    }"""
-    assert read_table_rows(parsed(tmp_path / "m.onnx", graph)) == {"ids": 3}
-
-
-def test_a_computed_index_is_not_followed(tmp_path: Path) -> None:
-    """Which values are valid before an addition is not known."""
-    graph = """(int64[n] ids) => (float[n, 2] y) <float[3, 2] words = {0, 0, 0, 0, 0, 0}, int64 one = {1}>
-    { next = Add (ids, one) y = Gather (words, next) }"""
-    assert read_table_rows(parsed(tmp_path / "m.onnx", graph)) == {}
-
-
 def test_nodes_that_lack_inputs_or_outputs_index_nothing(tmp_path: Path) -> None:
     """Runtimes refuse them later, each in its own words; so too an axis that the table does not have."""
     graph = """(int64[n] ids) => (float[n, 2] y) <float[3, 2] words = {0, 0, 0, 0, 0, 0}>

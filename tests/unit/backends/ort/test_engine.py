@@ -9,8 +9,6 @@ from typing import Any
 
 import onnx.parser
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_quant.backends.ort.engine import count_coverage, layers_of, names_in_profile, read_runs
 from pytest_quant.backends.ort.macs import CONVERSIONS, INT8_OPS, NARROW_OPS, RanNode, read_profile
@@ -55,13 +53,6 @@ def test_a_product_of_floats_counts_for_its_own_type(dtype: str, precision: str,
     assert found.pct == (100.0 if asked == precision else 0.0)
 
 
-def test_conversions_are_listed_after_compute() -> None:
-    """Quantize and dequantize nodes are in the table and count for nothing."""
-    found = count_coverage([product("QuantizeLinear", 1), product("MatMul", 5), product("DequantizeLinear", 1)], "int8")
-    assert [row.op_type for row in found.by_op] == ["MatMul", "DequantizeLinear", "QuantizeLinear"]
-    assert found.pct == 0.0
-
-
 def test_opaque_nodes_are_apart() -> None:
     """A node whose inside cannot be seen is no more quantized than float: one of three at least, and all at most."""
     nodes = [product("MatMulInteger", 5), product("BeamSearch", 5), product("OpenVINOExecutionProvider_graph_1", 5)]
@@ -70,54 +61,9 @@ def test_opaque_nodes_are_apart() -> None:
     assert (found.high_pct, found.unit, found.opaque_nodes) == (100.0, "nodes", 2)
 
 
-def test_nothing_eligible() -> None:
-    """A model without compute has no coverage, rather than all or none."""
-    assert count_coverage([product("Relu", 5)], "int8").pct is None
-
-
 def test_integer_product_of_a_float_model_is_not_compute_to_quantize() -> None:
     """A MatMul of int64 shapes is not eligible."""
     assert count_coverage([product("MatMul", 5, dtype="int64")], "int8").pct is None
-
-
-def test_every_provider_is_named() -> None:
-    """Nodes on two providers give both names."""
-    found = count_coverage([product("MatMul", 5), product("MatMul", 5, provider="CUDAExecutionProvider")], "fp32")
-    assert found.provider == "CPUExecutionProvider, CUDAExecutionProvider"
-
-
-@given(st.lists(st.tuples(st.sampled_from(["MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"]), st.integers(1, 99))))
-def test_rows_add_up(shapes: list[tuple[str, int]]) -> None:
-    """The table's sums give the percentage, and float and int8 shares make 100."""
-    nodes = [product(op_type, k, dtype="float" if op_type[0] in "MG" else "uint8") for op_type, k in shapes]
-    found = count_coverage(nodes, "int8")
-    total, done = sum(row.macs or 0 for row in found.by_op), sum(row.quantized_macs or 0 for row in found.by_op)
-    assert sum(row.nodes for row in found.by_op) == len(nodes)
-    if not nodes:
-        assert found.pct is None
-        return
-    assert found.pct == pytest.approx(100.0 * done / total)
-    other = count_coverage(nodes, "fp32").pct
-    assert found.pct is not None
-    assert other is not None
-    assert found.pct + other == pytest.approx(100.0)
-
-
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
-@pytest.mark.parametrize(
-    ("op_type", "provider"),
-    [
-        ("TRTKernel_graph_main_123_0", "TensorrtExecutionProvider"),
-        ("OpenVINOExecutionProvider_123_0", "OpenVINOExecutionProvider"),
-        ("SomeExecutionProvider_7", "SomeExecutionProvider"),
-    ],
-)
-def test_nothing_is_known_of_them(op_type: str, provider: str, precision: str) -> None:
-    """They are counted as opaque and give no share in any precision, neither 0 nor 100 %."""
-    found = count_coverage([RanNode("fused", op_type, provider, (), ())], precision)
-    assert found.pct is None
-    assert found.opaque_nodes == 1
-    assert found.provider == provider
 
 
 CONV, DENSE = 8 * 36 * 9, 288 * 10

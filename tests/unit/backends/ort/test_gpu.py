@@ -41,20 +41,14 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return trouble
 
 
-@pytest.mark.parametrize("provider", [CUDA, TENSORRT])
-def test_the_cpu_wheel_has_none(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not installed is a skip with the line that installs it, not an error."""
+def test_the_cpu_wheel_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not installed is a skip with the line that installs it; both wheels overwrite each other, which is an error."""
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1"}.get)
-    found = find_provider(provider)
-    assert not found.available
-    assert not found.broken
+    found = find_provider(CUDA)
+    assert (found.available, found.broken) == (False, False)
     assert "CPU wheel" in found.reason
     assert "pip install" in found.fix
-
-
-def test_both_wheels_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They overwrite each other's files, so what loads is not what pip shows."""
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"}.get)
     found = find_provider(CUDA)
     assert found.broken
@@ -62,60 +56,37 @@ def test_both_wheels_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.fix.startswith("pip uninstall -y onnxruntime onnxruntime-gpu")
 
 
-def test_a_machine_without_a_driver(gpu_wheel: dict[str, str]) -> None:
-    """The provider is compiled in, and there is nothing that it could run on."""
-    gpu_wheel["libcuda.so.1"] = "libcuda.so.1: cannot open shared object file: No such file or directory"
-    found = find_provider(CUDA)
-    assert not found.available
-    assert not found.broken
-    assert "no NVIDIA driver here (libcuda.so.1: cannot open" in found.reason
+NO_FILE = "cannot open shared object file: No such file or directory"
 
 
-def test_a_provider_that_does_not_load(gpu_wheel: dict[str, str]) -> None:
-    """With a driver here it is broken, and the loader's own words are quoted."""
-    gpu_wheel["providers_cuda"] = "libcudnn.so.9: cannot open shared object file: No such file or directory"
-    found = find_provider(CUDA)
-    assert found.broken
-    assert "libcudnn.so.9" in found.reason
-    assert "onnxruntime-gpu[cuda,cudnn]" in found.fix
-
-
-@pytest.mark.parametrize("provider", [CUDA, TENSORRT])
-def test_a_machine_whose_devices_are_hidden(
-    gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch, provider: str
+@pytest.mark.parametrize(
+    ("missing", "driver", "broken", "words"),
+    [
+        ("libcuda.so.1", (("00",), ""), False, "no NVIDIA driver here (libcuda.so.1: cannot open"),
+        ("providers_cuda", (("00",), ""), True, "does not load: providers_cuda: cannot open"),
+        ("", ((), ""), False, "CUDA has no device here: CUDA_VISIBLE_DEVICES='' leaves none"),
+        ("", ((), "cuInit gave error 803"), True, "does not answer: cuInit gave error 803"),
+        ("nvml", (("00",), ""), False, "nvidia-ml-py is not installed"),
+    ],
+)
+def test_what_is_missing_is_told(
+    gpu_wheel: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str,
+    driver: tuple[tuple[str, ...], str],
+    broken: bool,
+    words: str,
 ) -> None:
-    """All libraries load and CUDA has no device: a skip that names the variable, and no error of a session."""
-    assert gpu_wheel == {}
+    """A driver, a device or a package that is not here is a skip; a library that does not load is not."""
+    if missing:
+        gpu_wheel[missing] = f"{missing}: {NO_FILE}"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(libraries, "ask_driver", lambda *_: ((), ""))
-    found = find_provider(provider)
-    assert (found.available, found.broken) == (False, False)
-    assert found.reason == "CUDA has no device here: CUDA_VISIBLE_DEVICES='' leaves none"
-
-
-def test_a_driver_that_does_not_answer(gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is here and of no use, which is no skip; its own words are quoted."""
-    assert gpu_wheel == {}
-    monkeypatch.setattr(libraries, "ask_driver", lambda *_: ((), "cuInit gave error 803"))
+    monkeypatch.setattr(libraries, "ask_driver", lambda *_: driver)
+    monkeypatch.setattr(libraries, "has_nvml", lambda: missing != "nvml")
     found = find_provider(CUDA)
-    assert (found.available, found.broken) == (False, True)
-    assert found.reason.endswith("cuInit gave error 803")
-
-
-def test_everything_is_here(gpu_wheel: dict[str, str]) -> None:
-    """With nothing missing the device is named."""
-    assert gpu_wheel == {}
-    assert find_provider(CUDA).device == "cuda:0"
-
-
-def test_without_nvml_no_gpu_is_told_from_another(gpu_wheel: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of two kinds of GPU would be compared; the line that brings the package is told."""
-    assert gpu_wheel == {}
-    monkeypatch.setattr(libraries, "has_nvml", lambda: False)
-    found = find_provider(CUDA)
-    assert (found.available, found.broken) == (False, False)
-    assert found.reason.startswith("nvidia-ml-py is not installed")
-    assert found.fix == 'pip install "pytest-quant[gpu]"'
+    assert (found.available, found.broken) == (False, broken)
+    assert words in found.reason
+    assert found.fix
 
 
 def test_a_limit_on_the_speed_of_int8_on_cuda_is_refused() -> None:
@@ -234,12 +205,3 @@ def test_half_precision_on_cuda_is_a_file_of_half_precision(tmp_path: Path, monk
     assert sqnr_db(example.compute(feeds), found) > 50
     assert backend.ingredients(spec) != backend.ingredients(replace(spec, precision="fp32"))
     assert backend.refuses_speed(spec) is None
-
-
-def test_builds_on_the_gpu_choose_kernels_by_their_time() -> None:
-    """They need the device alone; those for a named target, and ONNX Runtime's graphs for CUDA, do not."""
-    backend = get_backend("ort-trt")
-    spec = EngineSpec("ort-trt", "fp32", None, Model("net"))
-    assert backend.tunes(spec)
-    assert not backend.tunes(replace(spec, options=(("compute_capability", "SM89"),)))
-    assert not get_backend("ort-cuda").tunes(replace(spec, backend="ort-cuda"))

@@ -1,7 +1,4 @@
-"""Libraries of GPU providers, by the real loader: what is missing, and TensorRT's loaded by its own package.
-
-The libraries are stubs that were compiled here, and the package ``tensorrt`` one that loads them.
-"""
+"""Runtimes and providers: not installed, broken and usable are three things, by the real loader."""
 
 from __future__ import annotations
 
@@ -9,11 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, load_provider, loading_trouble
+from pytest_quant.backends import Availability, trt
+from pytest_quant.backends import runtime as installed
+from pytest_quant.backends.ort import find_runtime, libraries
+from pytest_quant.backends.ort.libraries import TENSORRT, find_provider
+from pytest_quant.backends.runtime import wanted_versions
+from pytest_quant.backends.trt import TrtRtxBackend
 from tests.support.stub_libraries import compile_library, require_compiler, write_tensorrt
 
 ROOT = Path(__file__).parents[4]
@@ -98,30 +101,59 @@ def test_a_wheel_that_crashes_ends_another_process(runtime: Path, tmp_path: Path
     assert "wants libnvinfer.so.10, and tensorrt did not load: it crashed (SIGABRT)" in str(found["reason"])
 
 
-def test_a_package_without_its_libraries(runtime: Path, tmp_path: Path) -> None:
-    """It imports and the provider still does not load: the loader's words are quoted."""
-    package = write_tensorrt(tmp_path / "site", "10.16.1")
-    found = ask(runtime, package.parent)
-    assert (found["loads"], found["broken"]) == (False, True)
-    assert "does not load: libnvinfer.so.10: cannot open" in str(found["reason"])
+@pytest.mark.parametrize(
+    ("wheel", "ask"),
+    [
+        ("onnxruntime", find_runtime),
+        ("onnxruntime-gpu", find_runtime),
+        ("onnxruntime-gpu", lambda: find_provider("CUDAExecutionProvider")),
+        ("onnxruntime", TrtRtxBackend().availability),
+    ],
+    ids=["ort", "ort on the GPU wheel", "ort-cuda", "trt-rtx"],
+)
+def test_too_old_by_a_simulated_version_number(
+    wheel: str, ask: Callable[[], Availability], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version below what the metadata ask for cannot run, which is no error, and the line brings a newer one."""
+    (wanted,) = wanted_versions(wheel)
+    old = f"{wanted.version}.dev1"
+    for module in (installed, libraries):
+        monkeypatch.setattr(module, "installed_version", lambda asked: old if asked == wheel else "")
+    monkeypatch.setattr(trt, "find_spec", lambda _: object())
+    found = ask()
+    assert (found.available, found.broken) == (False, False)
+    assert found.reason == f"{wheel} {old} is too old: {wheel}>={wanted.version} runs"
+    extra = "gpu" if wheel == "onnxruntime-gpu" else "ort"
+    assert found.fix == f'pip install "pytest-quant[{extra}]"'
 
 
-def test_a_cuda_library_that_is_missing(tmp_path: Path) -> None:
-    """With a driver here it is broken, and the loader's own words are quoted; TensorRT is not asked for."""
-    require_compiler()
-    capi = tmp_path / "onnxruntime" / "capi"
-    (tmp_path / "nvidia").mkdir()
-    capi.mkdir(parents=True)
-    cudnn = compile_library(tmp_path / "nvidia" / "libcudnn_no_such.so.9")
-    compile_library(capi / "libonnxruntime_providers_cuda.so", needs=[cudnn])
-    found = load_provider(CUDA, capi.parent)
-    assert found is not None
-    assert found.broken
-    assert "libcudnn_no_such.so.9: cannot open" in found.reason
-    assert "onnxruntime-gpu[cuda,cudnn]" in found.fix
+def test_empty_namespace(tmp_path: Path) -> None:
+    """The empty folder that uninstalling one of two onnxruntime wheels leaves is broken, not installed."""
+    (tmp_path / "onnxruntime").mkdir()
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules['onnx'] = type(sys)('onnx')\n"
+        "import importlib.machinery as m\n"
+        "sys.path = [p for p in sys.path if 'site-packages' not in p or p.endswith('pytest_quant')]\n"
+        "from pytest_quant.backends.ort import find_runtime; print(find_runtime())\n"
+    )
+    root = Path(installed.__file__).parents[2]
+    site = next(Path(path) for path in sys.path if path.endswith("site-packages"))
+    (tmp_path / "numpy").symlink_to(site / "numpy")
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(root)}
+    ).stdout
+    assert "available=False" in found
+    assert "broken=True" in found
+    assert "without InferenceSession" in found
+    assert "--force-reinstall" in found
 
 
-def test_the_loaders_words() -> None:
-    """A library that is not there gives them, one that is gives nothing."""
-    assert "cannot open shared object file" in loading_trouble("libno_such_library.so.1")
-    assert loading_trouble("libc.so.6") == ""
+def test_backend_imports_no_runtime() -> None:
+    """Making the backend and checking a spec load neither onnxruntime nor onnx."""
+    program = (
+        "import sys; from pathlib import Path; from pytest_quant.backends.ort import OrtBackend\n"
+        "from pytest_quant.spec import EngineSpec, Model\n"
+        "OrtBackend().check(EngineSpec('ort', 'int8', 'static', Model('m', Path('m.onnx'))))\n"
+        "print([name for name in ('onnxruntime', 'onnx') if name in sys.modules])\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"

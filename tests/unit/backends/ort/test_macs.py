@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.backends.ort.macs import PRODUCT_OPS, Product, RanNode, find_products, kind_of, macs_of
 from pytest_quant.backends.readback import Kind
-from pytest_quant.testing.conformance.examples import conv, dense, tokens
+from pytest_quant.testing.conformance.examples import conv, dense
 from tests.support.models import parsed
 
 torch = pytest.importorskip("torch")
@@ -139,27 +139,12 @@ def test_fused_products_count_in_their_own_precision(op_type: str, precision: st
 SIZES = st.integers(1, 5)
 
 
-def test_dense_layers(tmp_path: Path) -> None:
-    """A product of (n, k) and (k, m) takes n k m, whatever the file says of its free axis."""
-    path = tmp_path / "dense.onnx"
-    onnx.save_model(dense().proto, path)
-    found = find_products(path, dense().feeds(3, 0))
-    assert [(one.name, one.macs) for one in found] == [("first", 3 * 64 * 32), ("second", 3 * 32 * 10)]
-
-
 def test_a_convolution_and_the_gemm_behind_it(tmp_path: Path) -> None:
     """8 channels of 6 x 6 take 9 products each; the Gemm reads all 288 of them for 10 outputs."""
     path = tmp_path / "conv.onnx"
     onnx.save_model(conv().proto, path)
     found = find_products(path, conv().feeds(2, 0))
     assert [(one.name, one.macs) for one in found] == [("conv", 2 * 8 * 36 * 9), ("dense", 2 * 288 * 10)]
-
-
-def test_two_free_axes(tmp_path: Path) -> None:
-    """Batch and length both come from the feeds."""
-    path = tmp_path / "tokens.onnx"
-    onnx.save_model(tokens().proto, path)
-    assert [product.macs for product in find_products(path, tokens(11).feeds(2, 0))] == [2 * 11 * 16 * 4]
 
 
 def test_a_shape_that_is_computed_from_sizes(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from pytest_quant.backends.ort import openvino as plugin
 from pytest_quant.backends.ort.macs import Product, RanNode
 from pytest_quant.backends.ort.openvino import (
     OPENVINO,
-    OrtOpenVinoBackend,
     count_kernels,
     cpu_devices,
     find_plugin,
@@ -23,11 +22,8 @@ from pytest_quant.backends.ort.openvino import (
     read_kernels,
 )
 from pytest_quant.backends.readback import Kind
-from pytest_quant.errors import UsageError
-from pytest_quant.spec import Calibration, EngineSpec, Model
 
 CPU, GPU = onnxruntime.OrtHardwareDeviceType.CPU, onnxruntime.OrtHardwareDeviceType.GPU
-SPEC = EngineSpec("ort-openvino", "int8", "static", Model.from_onnx("model.onnx"))
 
 
 @dataclass(frozen=True)
@@ -113,23 +109,6 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = find_plugin()
     assert (found.available, found.broken) == (False, False)
     assert found.fix == 'pip install "pytest-quant[ort-openvino]"'
-
-
-def test_messages_name_this_backend() -> None:
-    """An option with a slip of the pen is answered in its name, with the nearest one."""
-    with pytest.raises(UsageError, match="backend 'ort-openvino' has no option 'thread'") as caught:
-        OrtOpenVinoBackend().check(replace(SPEC, options=(("thread", 1),)))
-    assert "threads" in str(caught.value)
-
-
-def test_what_it_offers() -> None:
-    """FP32, and INT8 by fixed ranges; not what OpenVINO has no kernels for in this form."""
-    backend = OrtOpenVinoBackend()
-    backend.check(SPEC)
-    backend.check(replace(SPEC, precision="fp32", scheme=None, calibration=Calibration()))
-    for precision, scheme in (("int8", "dynamic"), ("int4", "weight-only"), ("fp16", None)):
-        with pytest.raises(UsageError, match="backend 'ort-openvino' has no"):
-            backend.check(replace(SPEC, precision=precision, scheme=scheme))
 
 
 CONV = Product("conv", ("c",), 900)

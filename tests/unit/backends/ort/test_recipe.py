@@ -12,10 +12,10 @@ from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort import recipe as module
 from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS, ONNX_OPS
 from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
-from pytest_quant.backends.ort.recipe import DYNAMIC, excluded_nodes, notes_of, recipe_of
+from pytest_quant.backends.ort.recipe import excluded_nodes, notes_of, recipe_of
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, dense
+from pytest_quant.testing.conformance.examples import dense
 from tests.integration.advised import dead_channel, one_large_channel, recurrent
 
 pytest.importorskip("onnxruntime")
@@ -70,14 +70,6 @@ def test_static_leaves_arithmetic_in_float() -> None:
     assert not found & {"Add", "Mul", "Softmax", "LayerNormalization", "Concat", "Gather"}
 
 
-def test_dynamic_leaves_convolutions_in_float() -> None:
-    """Dynamic takes matrix products; ConvInteger is asked for by name or with all."""
-    assert recipe_of(_asked("dynamic")).op_types == DYNAMIC
-    assert "Conv" not in DYNAMIC
-    assert recipe_of(_asked("dynamic", op_types=["Conv"])).op_types == ("Conv",)
-    assert recipe_of(_asked("dynamic", op_types="all")).op_types is None
-
-
 def test_extra_is_shared_out() -> None:
     """Keys of `extra` go to the calibrator or to the quantizer, in their own words."""
     found = recipe_of(_asked(extra={"CalibTensorRangeSymmetric": True, "QuantizeBias": False}))
@@ -125,17 +117,6 @@ def test_unknown_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not have") as caught:
         excluded_nodes(_excluding(tmp_path, "frist"), tmp_path / "dense.onnx")
     assert "did you mean 'first'" in str(caught.value)
-
-
-def test_nodes_without_names(tmp_path: Path) -> None:
-    """A model whose nodes have no names says so."""
-    spec = _excluding(tmp_path, "first")
-    model = conv().proto
-    for node in model.graph.node:
-        node.name = ""
-    (tmp_path / "dense.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(UsageError, match="have no names"):
-        excluded_nodes(spec, tmp_path / "dense.onnx")
 
 
 def _spec(path: Path, scheme: str = "static", precision: str = "int8", **changes: object) -> EngineSpec:

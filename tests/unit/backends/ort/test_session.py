@@ -59,12 +59,6 @@ def test_node_cause_and_next_step(text: str, node: str, fix: str) -> None:
     assert fix in error.fix
 
 
-def test_any_exception() -> None:
-    """An exception without a text keeps its class."""
-    error = refused("to quantize", AssertionError())
-    assert error.value == "AssertionError: AssertionError"
-
-
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
 
@@ -87,11 +81,6 @@ class Part:
     def get_nodes(self) -> tuple[Node, ...]:
         """As ONNX Runtime spells it."""
         return self.nodes
-
-
-def test_all_on_the_gpu() -> None:
-    """Nothing to say."""
-    assert prove_placement([Part(CUDA, (Node("c", "Conv"),))], [CUDA], "net") == ()
 
 
 def test_a_product_on_the_cpu_is_refused() -> None:
@@ -130,27 +119,11 @@ def test_what_the_provider_that_is_judged_left_to_another_is_named() -> None:
     )
 
 
-def test_many_nodes_that_were_left_are_counted() -> None:
-    """The first six are named."""
-    nodes = tuple(Node(f"n{index}", "Conv") for index in range(9))
-    parts = [Part(TENSORRT, (Node("a", "Conv"),)), Part(CUDA, nodes)]
-    (note,) = prove_placement(parts, [TENSORRT, CUDA], "net")
-    assert note.startswith(f"9 nodes run on {CUDA}, which {TENSORRT} left: n0 (Conv), ")
-    assert note.endswith("n5 (Conv) and 3 more")
-
-
 def test_a_provider_that_took_nothing_is_refused() -> None:
     """All of it on the other provider is a fallback, which nobody asked to be judged."""
     with pytest.raises(BuildError, match=f"nothing of net runs on {TENSORRT}") as caught:
         prove_placement([Part(CUDA, (Node("a", "Conv"),))], [TENSORRT, CUDA], "net")
     assert caught.value.value == f"a (Conv) on {CUDA}"
-
-
-def test_a_product_that_no_provider_asked_for_took_is_refused() -> None:
-    """Also where two were asked for."""
-    parts = [Part(TENSORRT, (Node("a", "Conv"),)), Part(CPU, (Node("b", "MatMul"),))]
-    with pytest.raises(BuildError, match="does not run where it was asked to"):
-        prove_placement(parts, [TENSORRT, CUDA], "net")
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,28 @@
-"""Runs of ONNX Runtime between events, over a fake of CUDA whose clock goes on only where something is computed."""
+"""Runs of ONNX Runtime between events, over a fake of CUDA; layers are profiled in a process that waits."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pytest_quant.backends import Availability, Feeds
 from pytest_quant.backends.cuda import device, make_clock
 from pytest_quant.backends.ort import gpu_engine
-from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, on_stream
+from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, on_stream, time_here, time_layers_on_gpu
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.options import CPU
-from pytest_quant.backends.ort.session import Provider
+from pytest_quant.backends.ort.session import ON_CPU, Provider
+from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 from tests.support.fake_tensorrt import HostMemory
+from tests.support.models import select_first
 from tests.support.planted_modules import forget_modules
 
 COMPUTE_MS = 2.5
@@ -166,12 +171,6 @@ def test_the_timed_run_waits_for_our_stream(engine: OrtGpuEngine, memory: Tickin
     assert not any(memory.cuda._queues.values())
 
 
-def test_sessions_of_other_processes_get_no_stream_of_ours(engine: OrtGpuEngine) -> None:
-    """Its address means nothing there: the providers that the engine hands on are those it was asked for."""
-    assert "user_compute_stream" in engine._session.options
-    assert [dict(provider.options) for provider in engine._providers] == [{"device_id": "0"}]
-
-
 def test_without_a_library_for_streams_time_is_the_hosts(
     memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -281,3 +280,58 @@ def test_fake_cuda_that_cannot_be_used_leaves_the_hosts_clock_and_a_note(
     assert "cudaErrorInsufficientDriver" in note
     assert "cuda-bindings<13" in note
     assert "sees a GPU" not in note
+
+
+def report_process(engine: Path, _model: Path, providers: Sequence[Provider], _feeds: Feeds) -> tuple[object, ...]:
+    """Stand in for `time_here`, and tell what the process that runs it was given."""
+    return os.getpid(), os.environ.get("CUDA_LAUNCH_BLOCKING"), engine, providers
+
+
+def test_on_a_gpu_each_kernel_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In a process of its own, whose driver is not in use yet."""
+    monkeypatch.setattr(gpu_engine, "time_here", report_process)
+    asked = Provider("CUDAExecutionProvider", {"device_id": "1"})
+    told: tuple[object, ...] = time_layers_on_gpu(tmp_path, tmp_path, [asked], {})
+    pid, waits, engine, providers = told
+    assert pid != os.getpid()
+    assert (waits, os.environ.get("CUDA_LAUNCH_BLOCKING")) == ("1", None)
+    assert (engine, providers) == (tmp_path, [asked])
+
+
+def test_that_process_hands_back_layers_and_errors(tmp_path: Path) -> None:
+    """On the CPU provider, which every wheel has."""
+    model = select_first(tmp_path / "model.onnx")
+    feeds = {"x": np.zeros((2, 8), np.float32)}
+    (layer,) = time_layers_on_gpu(model, model, ON_CPU, feeds)
+    assert (layer.name, layer.nodes, layer.role) == ("scores", ("scores",), "compute")
+    with pytest.raises(BuildError, match=r"refused the model absent\.onnx") as raised:
+        time_layers_on_gpu(tmp_path / "absent.onnx", model, ON_CPU, feeds)
+    assert raised.value.fix
+
+
+def test_the_process_loads_what_the_providers_want(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is a new one: libraries that this process has loaded are not there. The CPU provider wants none."""
+    loaded: list[object] = []
+
+    def find(provider: str) -> Availability:
+        loaded.append(provider)
+        return Availability(True)
+
+    def times(*arguments: object) -> tuple[()]:
+        loaded.append(arguments)
+        return ()
+
+    monkeypatch.setattr(gpu_engine, "find_provider", find)
+    monkeypatch.setattr(gpu_engine, "time_layers", times)
+    providers = [Provider(TENSORRT), Provider(CUDA), *ON_CPU]
+    time_here(tmp_path, tmp_path, providers, {})
+    assert loaded == [TENSORRT, CUDA, (tmp_path, tmp_path, providers, {})]
+
+
+def test_a_provider_that_does_not_load_there_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With the reason, and the line that mends it."""
+    missing = Availability(False, reason="libcudnn.so.9 is missing", fix="pip install it")
+    monkeypatch.setattr(gpu_engine, "find_provider", lambda _: missing)
+    with pytest.raises(BuildError, match="CUDAExecutionProvider does not load in the process") as raised:
+        time_here(tmp_path / "model.onnx", tmp_path, [Provider(CUDA)], {})
+    assert (raised.value.value, raised.value.fix) == ("libcudnn.so.9 is missing", "pip install it")
