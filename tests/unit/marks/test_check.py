@@ -1,4 +1,4 @@
-"""From the keys of a mark to checks: one for each engine, with its id, its reference, its limits and its timing."""
+"""From the marks of a test to its checks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,106 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_quant import Metric
 from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import UsageError
-from pytest_quant.marks.check import check_backends, check_id, checks_of, fill_in
-from pytest_quant.marks.keys import read
-from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Model
+from pytest_quant.marks.check import check_backends, check_id, checks_of, combine, fill_in, series_nodeid
+from pytest_quant.marks.keys import KEYS, MarkKeys, describe, read
+from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
+
+
+def _combine(*marks: dict[str, object], parameter: dict[str, object] | None = None) -> MarkKeys:
+    of_parameter = [] if parameter is None else [pytest.mark.quant(**parameter).mark]
+    return combine([pytest.mark.quant(**mark).mark for mark in marks], of_parameter)
+
+
+def test_the_closest_wins_key_by_key() -> None:
+    """What the closest does not write comes from farther away."""
+    keys = _combine({"max_drop": 1.0}, {"max_drop": 2.0, "min_agreement": 99}, {"min_speedup": 1.5})
+    assert keys.limits == Limits(max_drop=1.0, min_agreement=99.0, min_speedup=1.5)
+
+
+def test_a_parameter_is_closer_than_the_function() -> None:
+    """``pytest.param`` marks one case, so it knows best."""
+    assert _combine({"max_drop": 1.0}, parameter={"max_drop": 3.0}).limits.max_drop == 3.0
+
+
+def test_none_takes_back_what_a_farther_mark_sets() -> None:
+    """A class's limit can be lifted for one method."""
+    assert _combine({"max_drop": None}, {"max_drop": 2.0}).limits.max_drop is None
+
+
+def test_a_wrong_mark_is_an_error_even_where_a_closer_one_hides_it() -> None:
+    """A mistake does not wait until somebody takes the closer mark away."""
+    with pytest.raises(UsageError, match="max_drop must be"):
+        _combine({"max_drop": 1.0}, {"max_drop": "much"})
+
+
+def test_an_unknown_key_names_the_nearest() -> None:
+    """Every key is suggested for a typing error in it; a value without a key is refused too."""
+    for key in KEYS:
+        with pytest.raises(UsageError, match=f"has no key '{key}x'") as caught:
+            _combine({f"{key}x": 1})
+        assert f"did you mean '{key}'?" in str(caught.value)
+    with pytest.raises(UsageError, match="takes keys only"):
+        combine([pytest.mark.quant("ort").mark])
+
+
+def test_a_list_in_a_parameter_is_refused() -> None:
+    """One case cannot become several."""
+    with pytest.raises(UsageError, match=r"precision is a list in the mark of a pytest\.param"):
+        _combine({}, parameter={"precision": ["fp32", "int8"]})
+
+
+def test_a_parameter_cannot_change_what_a_list_parametrizes() -> None:
+    """The test's id would name another engine than the one that runs."""
+    values = {"backend": "ort", "precision": "int8", "scheme": "static", "batch_size": 2, "quantized": "q.onnx"}
+    for key, value in values.items():
+        with pytest.raises(UsageError, match=f"a pytest.param sets {key}"):
+            _combine({"precision": ["fp32", "int8"]}, parameter={key: value})
+
+
+def test_the_text_of_markers_has_every_key() -> None:
+    """``pytest --markers`` documents the mark whole."""
+    text = describe()
+    assert all(f"\n  {key}: " in text for key in KEYS)
+
+
+def test_min_accuracy_is_in_the_metrics_unit_wherever_that_is_named() -> None:
+    """0.9 is a mistake for a share in percent, and a fine score for an error."""
+    for metric in (None, "f1", Metric(len)):
+        with pytest.raises(UsageError, match="write 90"):
+            _combine({"min_accuracy": 0.9}, {"metric": metric})
+    for metric in ("mae", Metric(len, unit="", scale=1)):
+        assert _combine({"min_accuracy": 0.9}, {"metric": metric}).limits.min_accuracy == 0.9
+
+
+def test_a_bare_callable_is_no_metric() -> None:
+    """Nobody can tell whether more is better."""
+    with pytest.raises(UsageError, match="Metric\\(fn, better='higher'"):
+        _combine({"metric": len, "max_drop": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "expected"),
+    [
+        ("a.py::test_a[ort-int8-static]", "a.py::test_a"),
+        ("a.py::test_a[x-ort-int8-static]", "a.py::test_a[x]"),
+        ("a.py::test_a[ort-int8-static-x]", "a.py::test_a[x]"),
+        ("a.py::test_a[x]", "a.py::test_a[x]"),
+        ("a.py::test_a", "a.py::test_a"),
+    ],
+)
+def test_only_our_part_goes(nodeid: str, expected: str) -> None:
+    """The author's own parameters stay."""
+    assert series_nodeid(nodeid, "ort-int8-static") == expected
+
+
+@given(st.text(min_size=1))
+def test_without_a_list_nothing_goes(nodeid: str) -> None:
+    """A test without a list of ours keeps its name, whatever it looks like."""
+    assert series_nodeid(nodeid, None) == nodeid
+
 
 MODEL, QUANTIZED = Model.from_onnx("m.onnx"), Model.from_onnx("q.onnx")
 DATASET = Dataset("arrays", None, name="mine")
@@ -67,23 +162,12 @@ def test_another_backends_reference_gets_no_options_of_ours() -> None:
     assert check.reference == EngineSpec("trt", "fp32", None, MODEL)
 
 
-def test_only_qat_reads_the_quantized_model() -> None:
-    """The model stays the FP32 one."""
-    check = _check(quantized="q.onnx")
-    assert (check.candidate.model, check.candidate.quantized) == (MODEL, QUANTIZED)
-    assert _check().candidate.quantized is None
-
-
-def test_latency_is_planned_with_the_marks_batch_size() -> None:
-    """The batch size is that of one timed run."""
-    assert _check(batch_size=4).latency == LatencyPlan(batch_size=4)
-
-
 def test_model_and_data_are_filled_in_later() -> None:
     """Until then each engine has the name that the mark gives its model."""
     (check,) = checks_of(read({"model": "net", "quantized": "q.onnx"}), "ort")
     assert [spec.model.name for spec in check.engines] == ["net", "net"]
     filled = fill_in(check, MODEL, QUANTIZED, DATASET)
+    assert (filled.candidate.quantized, _check().candidate.quantized) == (QUANTIZED, None)
     assert ([spec.model for spec in filled.engines], filled.dataset) == ([MODEL, MODEL], DATASET)
 
 

@@ -1,14 +1,18 @@
-"""Checks as the options of a run want them."""
+"""Checks as the options of a run want them, and TensorRT checks on machines without a GPU."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from pytest_quant.backends import Availability, get_backend
 from pytest_quant.marks.check import checks_of
 from pytest_quant.marks.keys import read
-from pytest_quant.plugin.collect import with_settings
+from pytest_quant.plugin.collect import simulate_check, with_settings
 from pytest_quant.plugin.settings import read_settings
-from pytest_quant.spec import Check, LatencyPlan
+from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Model
 
 
 def _check(pytester: pytest.Pytester, *args: str) -> Check:
@@ -31,3 +35,54 @@ def test_latency_that_is_off_says_why(pytester: pytest.Pytester) -> None:
 def test_proof_is_asked_for_a_whole_run(pytester: pytest.Pytester) -> None:
     """Not for one mark."""
     assert (_check(pytester).confidence, _check(pytester, "--quant-confidence=0.9").confidence) == (None, 0.9)
+
+
+MODEL = Model("net", Path("net.onnx"))
+
+
+def check_of(backend: str, options: tuple[tuple[str, object], ...] = ()) -> Check:
+    """A check whose two sides run in `backend`."""
+    reference = EngineSpec(backend, "fp32", None, MODEL, options=options)
+    candidate = EngineSpec(backend, "int8", "static", MODEL, options=options)
+    return Check("t.py::test", "t.py::test", candidate, reference, Dataset("arrays", None))
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no TensorRT backend find a device, whatever this machine has."""
+    for name in ("trt", "ort-trt", "trt-rtx"):
+        monkeypatch.setattr(type(get_backend(name)), "availability", lambda *_: Availability(False, reason="no GPU"))
+
+
+@pytest.mark.parametrize("backend", ["trt", "ort-trt", "trt-rtx"])
+def test_the_target_is_named_to_tensorrt_without_a_gpu(backend: str) -> None:
+    """Both sides get the option, in its place among the others."""
+    found = simulate_check(check_of(backend, (("workspace_mb", 64),)), "SM89")
+    wanted = (("compute_capability", "SM89"), ("workspace_mb", 64))
+    assert (found.candidate.options, found.reference.options) == (wanted, wanted)
+
+
+def test_nothing_is_simulated_unless_asked() -> None:
+    """Without the option a check stays as it is, and is UNAVAILABLE later."""
+    check = check_of("trt")
+    assert simulate_check(check, None) == check
+
+
+def test_a_target_in_the_mark_wins() -> None:
+    """What one check names is not changed for all."""
+    check = check_of("trt", (("compute_capability", "SM75"),))
+    assert simulate_check(check, "SM89") == check
+
+
+@pytest.mark.parametrize("backend", ["ort", "openvino"])
+def test_other_backends_are_left_alone(backend: str) -> None:
+    """The option is TensorRT's."""
+    check = check_of(backend)
+    assert simulate_check(check, "SM89") == check
+
+
+def test_a_device_that_is_here_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a GPU nothing is simulated."""
+    monkeypatch.setattr(type(get_backend("trt")), "availability", lambda *_: Availability(True, "10.13", "cuda:0"))
+    check = replace(check_of("trt"))
+    assert simulate_check(check, "SM89") == check

@@ -162,13 +162,6 @@ def test_every_option_is_in_the_help_twice(pytester: pytest.Pytester) -> None:
         assert words.count(" ".join(option.help.split())[:40]) == 2
 
 
-def test_the_mark_is_documented(pytester: pytest.Pytester) -> None:
-    """``--markers`` has every key."""
-    text = pytester.runpytest("--markers").stdout.str()
-    assert "@pytest.mark.quant(**keys):" in text
-    assert "max_drop: loss against the reference" in text
-
-
 def test_a_flag_of_the_ini_file_is_undone_by_its_no(pytester: pytest.Pytester) -> None:
     """For one run; of both on one line the last counts, and the ini file alone turns it on."""
     for option in (row for row in OPTIONS if row.read is None):

@@ -1,7 +1,8 @@
-"""Records become plain JSON types, and are read back of any JSON or refused."""
+"""A record and its JSON: what is written is read again, by the shipped schema, and anything else is an error."""
 
 from __future__ import annotations
 
+import copy
 import enum
 import json
 import math
@@ -9,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import execnet
+import jsonschema  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 import torch
@@ -18,10 +20,11 @@ from hypothesis.extra import numpy as hnp
 
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.rows import pack
-from pytest_quant.record import Json, Record, from_json, to_json
+from pytest_quant.record import Json, Record, from_json, run_to_json, to_json
 from pytest_quant.record.codec import plain
 from pytest_quant.result import ClassScore, Interval, Status, Verdict
-from tests.unit.record.examples import ACCURACY, COVERAGE, a_record, unavailable
+from tests.json_schemas import DOCUMENTS, PACKAGE, RunDocument, schema_of, schema_text
+from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_record, unavailable
 from tests.unit.record.strategies import records
 
 
@@ -229,3 +232,66 @@ def test_subclasses_become_the_type_itself() -> None:
 def test_lone_surrogates_become_their_escape() -> None:
     """A file name that is no UTF-8 carries them, and neither xdist nor SQLite takes them."""
     assert plain("a\udcff", "x") == "a\\udcff"
+
+
+_DEFINITIONS: dict[str, Any] = schema_of(RunDocument)["$defs"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_shipped_schema_is_the_generated_one(name: str) -> None:
+    """A field that was added is described; otherwise run: python -m tests.json_schemas."""
+    assert (PACKAGE / name).read_text("utf-8") == schema_text(DOCUMENTS[name])
+
+
+def test_a_field_has_the_words_of_its_docstring() -> None:
+    """Of the entry that names it, on one line, with null as JSON calls it."""
+    described = _DEFINITIONS["Coverage"]["properties"]
+    assert described["pct"]["description"] == "0..100; null when nothing was eligible."
+
+
+def test_rows_with_a_name_are_an_object_by_it() -> None:
+    """And the row itself has the name no more."""
+    by_op = _DEFINITIONS["Coverage"]["properties"]["by_op"]
+    assert (by_op["type"], by_op["additionalProperties"]) == ("object", {"$ref": "#/$defs/OpCoverage"})
+    assert "op_type" not in _DEFINITIONS["OpCoverage"]["properties"]
+
+
+def test_a_row_that_is_a_list_has_its_names_as_titles() -> None:
+    """In the order of the values, each with what it says."""
+    items = _DEFINITIONS["ClassScore"]["prefixItems"]
+    assert [item["title"] for item in items] == ["label", "n", "reference", "candidate"]
+    assert items[2]["maximum"] == 100
+    assert all("description" in item for item in items)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("precision",), "int7"),
+        (("scheme",), "guessed"),
+        (("batch_size",), 0),
+        (("threads",), 0),
+        (("calibration_samples",), -1),
+        (("cache",), {"engine": "built"}),
+        (("cache",), {"engine": "found", "reference": "hit"}),
+        (("accuracy", "n"), -1),
+        (("accuracy", "confidence"), 1),
+        (("accuracy", "agreement_pct"), 100.5),
+        (("accuracy", "p_value"), 1.5),
+        (("accuracy", "better"), "bigger"),
+        (("coverage", "pct"), -1),
+        (("coverage", "not_quantizable"), {"Softmax": 101}),
+        (("latency", "rounds"), -1),
+    ],
+)
+def test_a_value_that_cannot_be_is_not_described(place: tuple[str, ...], value: object) -> None:
+    """The schema says more than the types: bounds of counts and percentages, and lists of words."""
+    document: Any = copy.deepcopy(run_to_json(RUN, [a_record()]))
+    schema = jsonschema.Draft202012Validator(schema_of(RunDocument))
+    assert schema.is_valid(document)
+    *outer, last = place
+    section = document["checks"][0]
+    for name in outer:
+        section = section[name]
+    section[last] = value
+    assert not schema.is_valid(document)
