@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,20 +25,12 @@ from pytest_quant.stats.ratio import Estimate
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
-    """When a group-sequential sign test rejects.
+Boundary: TypeAlias = tuple[tuple[int | None, ...], float]
+"""When a group-sequential sign test rejects.
 
-    Attributes
-    ----------
-    looks : numbers of rounds at which it looks, ascending.
-    beyond : for each look, how many rounds must lie beyond the limit; ``None`` where even all of them do not suffice.
-    error : exact probability that any look rejects a true median that lies at the limit.
-    """
-
-    looks: tuple[int, ...]
-    beyond: tuple[int | None, ...]
-    error: float
+How many rounds must lie beyond the limit at each look, ``None`` where even all of them do not suffice, and the exact
+probability that any look rejects a true median that lies at the limit.
+"""
 
 
 @cache
@@ -68,7 +61,7 @@ def sign_boundary(looks: tuple[int, ...], spent: tuple[float, ...]) -> Boundary:
         error += float(crossing[least])
         staying[least:] = 0.0
         beyond.append(least)
-    return Boundary(looks, tuple(beyond), error)
+    return tuple(beyond), error
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +115,7 @@ def median_span(values: Floats, beyond: int | None) -> Span:
     Parameters
     ----------
     values : of any shape, one for each round on the last axis.
-    beyond : from `Boundary.beyond`; ``None`` gives the range of all values, of which less is known.
+    beyond : of a `Boundary`; ``None`` gives the range of all values, of which less is known.
     """
     ordered = np.sort(values, axis=-1)
     rounds = ordered.shape[-1]
@@ -341,7 +334,7 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     n = values.shape[-1]
     alike = np.max([resemblance(neighbour) for neighbour in neighbours], axis=0)
     share = (1.0 - alike) / (1.0 + alike)
-    of_rounds = widened(median_span(values, looks.boundary(n).beyond[-1]), 1.0 / np.sqrt(share), np.zeros(1))
+    of_rounds = widened(median_span(values, looks.boundary(n)[0][-1]), 1.0 / np.sqrt(share), np.zeros(1))
     whole = widened(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)
     return JudgedRounds(whole, of_rounds.low, of_rounds.high, alike, np.maximum(n * share, 1.0), session_sd)
 
@@ -351,6 +344,6 @@ def _standard_error(judged: JudgedRounds, looks: Looks, rounds: int) -> Floats:
 
     The k-th of n order statistics lies (2 k - n) / sqrt(n) standard errors from the median (Conover 1999, section 3.2).
     """
-    beyond = looks.boundary(rounds).beyond[-1]
+    beyond = looks.boundary(rounds)[0][-1]
     errors = (2 * (rounds if beyond is None else beyond) - rounds) / rounds**0.5
     return np.asarray((judged.rounds_high - judged.rounds_low) / (2.0 * errors))

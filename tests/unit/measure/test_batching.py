@@ -222,17 +222,6 @@ def test_shapes_that_depend_on_the_batch() -> None:
     assert "their shapes differ" in batched.notes[0]
 
 
-def test_an_engine_that_takes_several_samples_only_stays_as_it_is() -> None:
-    """There is nothing to tell its samples apart by."""
-
-    def several(feeds: Any) -> Any:
-        if len(feeds["x"]) == 1:
-            raise BuildError("one is too few")
-        return {"y": feeds["x"]}
-
-    assert found(several)[1].batch_size == 16
-
-
 def test_an_engine_that_differs_from_itself() -> None:
     """The relative difference of two runs over one batch; what it explains is no dependence on the batch."""
     calls = iter(range(1000))

@@ -226,12 +226,3 @@ def test_both_sides_are_cut_at_the_same_samples(ours: set[int], theirs: set[int]
     np.testing.assert_array_equal(np.concatenate([pair.reference["y"] for pair in pairs]), VALUES)
     np.testing.assert_array_equal(np.concatenate([pair.candidate["y"] for pair in pairs]), VALUES)
     np.testing.assert_array_equal(np.concatenate([pair.labels for pair in pairs]), np.arange(100))
-
-
-@given(first=st.integers(0, 98), n=st.integers(1, 50))
-def test_a_part_keeps_its_sample_indices(first: int, n: int) -> None:
-    """A part of a chunk knows where it starts in the whole set."""
-    last = min(first + n, 100)
-    part = next(cut([100])).part(first, last)
-    assert (part.start, part.n) == (first, last - first)
-    np.testing.assert_array_equal(part.outputs["y"], VALUES[first:last])

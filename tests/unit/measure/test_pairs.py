@@ -138,21 +138,6 @@ def test_a_slow_engine_gets_fewer_rounds_and_too_few_do_not_count() -> None:
     assert "1 rounds within 4 s, and an interval needs 6" in pair.doubt
 
 
-def test_a_side_with_a_clock_of_its_device_is_compared_by_the_hosts_with_one_without() -> None:
-    """Its calls hold a second run, which only that clock times."""
-
-    class OnDevice(Process):
-        def block(self, engine: int, runs: int) -> Block:
-            block = super().block(engine, runs)
-            calls = tuple(run + 3_000_000 for run in block.runs_ns)
-            return replace(block, runs_ns=calls, device_ns=(3_000_000,) * (runs + 1))
-
-    time, log = SimulatedTime(), list[tuple[str, int]]()
-    base, head = Process(time, (1.0, 1.0, 1.0), log, "base"), OnDevice(time, (1.0, 1.0, 1.0), log, "head")
-    pair = time_pair(base.block, head.block, PLAN, seed=1, clock=time.clock)
-    assert (pair.shift, pair.head_ms) == (0.0, 1.0)
-
-
 def test_the_clock_of_a_device_counts_where_every_block_has_it() -> None:
     """Its times are judged, not those of the host."""
 

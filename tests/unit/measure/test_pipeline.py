@@ -22,15 +22,12 @@ from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.result import Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
-    Calibration,
     Check,
     Dataset,
     EngineSpec,
     LatencyPlan,
     Limits,
     Model,
-    Signature,
-    TensorInfo,
 )
 from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played import PlayedBackend, inputs, numbers
@@ -154,29 +151,6 @@ def test_the_second_time_nothing_is_built(bench: Bench) -> None:
         "evaluating played-int8-static of net on 40 samples",
         "reading back what played-int8-static of net runs",
     ]
-
-
-@pytest.mark.parametrize(
-    ("spec", "samples"),
-    [
-        (OFF, 10),
-        (replace(OFF, calibration=Calibration(samples=4)), 4),
-        (replace(OFF, calibration=Calibration(samples=99)), 10),
-        (replace(OFF, scheme="weight-only"), None),
-    ],
-)
-def test_the_samples_that_were_calibrated_on(bench: Bench, spec: EngineSpec, samples: int | None) -> None:
-    """As many as asked for, of those that there are; none by a scheme that has no ranges."""
-    assert bench.measure(candidate=spec).calibration_samples == samples
-
-
-def test_all_outputs_are_compared_and_the_named_one_is_scored(bench: Bench) -> None:
-    """Not the first."""
-    bench.backend._signature = Signature(FREE.inputs, (*FREE.outputs, TensorInfo("z", "float32", (None, 2))))
-    bench.reference = bench.candidate = lambda feeds: {"y": -feeds["x"], "z": feeds["x"]}
-    found = bench.measure(output="z")
-    assert found.accuracy.reference == 100.0
-    assert [one.name for one in found.accuracy.by_output] == ["y", "z"]
 
 
 def test_evaluation_takes_batches_of_32_unless_told(bench: Bench) -> None:

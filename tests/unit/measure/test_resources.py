@@ -270,22 +270,6 @@ def test_a_rough_figure_has_no_interval() -> None:
         assert meter.now_s < 1.0
 
 
-def test_the_device_is_kept_busy_between_two_readings() -> None:
-    """Readings of a device idle it; fewer than one for ten milliseconds of runs, and none away from edges."""
-    meter = Meter(0.001, 200.0, 0.1)
-    readings = 0
-
-    def read() -> float | None:
-        nonlocal readings
-        readings += 1
-        return meter.read()
-
-    assert measure_energy(meter.run, read, math.inf, clock=meter.clock) is not None
-    assert meter.runs >= 15_000
-    # An edge is waited for four times, 0.14 s at most.
-    assert readings <= 4 * 16
-
-
 def test_a_counter_that_cannot_be_read_is_not_measured() -> None:
     """Neither at the start nor later is it taken for 0."""
     meter = Meter(0.1, 200.0, 0.05)

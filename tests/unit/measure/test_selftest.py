@@ -110,15 +110,6 @@ def test_every_launch_counts_and_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(set(launches.seeds)) == 5
 
 
-def test_each_kind_of_model_is_timed_in_each_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each in a process of its own, as a check is; its figures are its own."""
-    launches = Played()
-    result, _ = measured(monkeypatch, launches, Effort(launches=3, kinds=WORKLOADS[:2]))
-    assert [kind.name for kind in result.kinds] == ["tiny", "compute-bound"]
-    assert len(launches.seeds) == 6
-    assert result.kinds[0].draws != result.kinds[1].draws
-
-
 def test_an_interrupt_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of twenty are enough to say something."""
     result, said = measured(monkeypatch, Played(ends=4), Effort(kinds=TINY))
@@ -132,15 +123,6 @@ def test_no_launch_is_begun_that_would_end_past_the_budget(monkeypatch: pytest.M
     assert result.launches == 4
     assert said[-1] == "the time is spent after 4 of 10 launches"
     assert result.seconds == 40.0
-
-
-def test_a_launch_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its last words and the next step."""
-    with pytest.raises(LaunchError, match="opening ort-int8 failed") as raised:
-        measured(monkeypatch, Played(dies=True), Effort(kinds=TINY))
-    assert "it died with signal 4" in str(raised.value)
-    assert "pytest-quant doctor" in str(raised.value)
-    assert raised.value.log == "its.log"
 
 
 def test_a_machine_without_time_for_eight_rounds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,18 +68,6 @@ def test_a_step_among_short_ones_is_shown(short: Sequence[float], long: float) -
     assert not any("short" in line for line in watched.lines)
 
 
-def test_steps_in_a_row_need_one_thread() -> None:
-    """And another one only after there was nothing to watch."""
-    watched = Watched()
-    for _ in range(3):
-        with watched.steps.show("building x"):
-            watched.pass_by(0.1)
-    assert len(watched.watches) == 1
-    assert watched.steps.look() is None
-    with watched.steps.show("building x"):
-        assert len(watched.watches) == 2
-
-
 def test_foreign_text_in_a_line_acts_upon_nothing() -> None:
     """Steps name models and data, whose names are somebody else's."""
     lines: list[str] = []
@@ -151,17 +139,6 @@ def test_a_runtime_that_was_asked_and_goes_on_ends_the_process(monkeypatch: pyte
     with process.watch("a run of x", lambda: True):
         assert process.ended.wait(GIVE_UP_S)
     assert process.codes == [2]
-
-
-def test_calls_within_the_limit_are_left_alone() -> None:
-    """Each has the whole limit, however many follow each other; an error of its own stays its own."""
-    process = Process(GIVE_UP_S)
-    for _ in range(1000):
-        with process.watch("a run of x", cannot_stop):
-            pass
-    with pytest.raises(ZeroDivisionError), process.watch("a run of x", cannot_stop):
-        _ = 1 / 0
-    assert process.codes == []
 
 
 def test_the_time_of_a_block_within_counts_for_it_alone() -> None:

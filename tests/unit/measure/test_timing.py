@@ -177,26 +177,6 @@ def test_neighbours_on_the_card_are_looked_for_before_and_after(
     assert asked_ns[0] < asked_ns[1]
 
 
-def test_a_clock_that_rises_while_warming_up_is_no_note(
-    time: SimulatedTime, tmp_path: Path, nvml_stub: NvmlStub
-) -> None:
-    """An idle card is read only when its engines have run."""
-
-    class Idle(Simulated):
-        def prepare(self, feeds: object) -> Callable[[], object]:
-            run = super().prepare(feeds)
-
-            def busy() -> None:
-                run()
-                nvml_stub.play(StubCard(sm_mhz=1980))
-
-            return busy
-
-    nvml_stub.play(StubCard(sm_mhz=210, throttle=0x1))
-    found = timed(Limits(), Idle(time, 20.0, "cuda:0"), Idle(time, 10.0, "cuda:0"), tmp_path)
-    assert [note for note in found.notes if note.startswith("GPU")] == []
-
-
 def test_the_parts_of_a_run_are_timed_while_nobody_else_may_use_the_device(
     time: SimulatedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 
@@ -16,7 +15,6 @@ from statsmodels.tsa.stattools import acf
 
 from pytest_quant.stats.changes import HORIZON, LENGTHS, MIN_SEGMENT, _step_t, change_points
 from pytest_quant.stats.ratio import student_tails
-from tests.unit.stats.histories import histories
 
 
 def step_p(before: np.ndarray, after: np.ndarray) -> float:
@@ -121,14 +119,6 @@ def _same(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> 
     assert [p_value for _, p_value in found] == pytest.approx([p_value for _, p_value in expected], rel=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
-@given(histories(most=60), st.sampled_from([0.9, 0.05, 0.05 / 400]))
-def test_tests_that_are_left_out_would_have_told_nothing(values: np.ndarray, significance: float) -> None:
-    """The changes, and the p of each, are those of every look with every length."""
-    found = [(point.index, point.p_value) for point in change_points(values, significance=significance)]
-    _same(found, _gone_through(values, significance))
-
-
 def test_a_long_history_has_the_changes_that_all_its_tests_tell() -> None:
     """Of 250 values with two shifts, a far value and a heavy tail."""
     random = np.random.default_rng(4)
@@ -196,10 +186,3 @@ def test_scale_and_origin_do_not_matter(origin: float, scale: float) -> None:
     values = _shifted(7, (7, 0.0), (8, 1.0))
     moved = change_points([origin + scale * value for value in values])
     assert [found.index for found in moved] == [point.index for point in change_points(values)]
-
-
-def test_a_segment_is_never_shorter_than_asked() -> None:
-    """Every border is that far from the next one and from both ends."""
-    values = _shifted(8, (10, 1.0), (2, 9.0), (10, 1.0))
-    borders = [0, *(point.index for point in change_points(values, min_segment=4)), len(values)]
-    assert min(end - start for start, end in itertools.pairwise(borders)) >= 4

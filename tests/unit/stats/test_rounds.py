@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
@@ -18,7 +19,6 @@ from statsmodels.tsa.stattools import acf
 from pytest_quant.spec import Spread
 from pytest_quant.stats.draws import LOOK_CONFIDENCE, Draw, session_spread
 from pytest_quant.stats.rounds import (
-    Boundary,
     Looks,
     SessionSet,
     Span,
@@ -38,17 +38,17 @@ from tests.support.worlds import WORLDS, World, autoregressive, decide
 
 def test_the_table_of_the_default_looks() -> None:
     """At 8, 16, 24, 32 and 40 rounds: 8, 14, 18, 23, 28 beyond the limit, 2.24 % in all."""
-    boundary = Looks().boundary(40)
-    assert boundary.looks == (8, 16, 24, 32, 40)
-    assert boundary.beyond == (8, 14, 18, 23, 28)
-    assert f"{100 * boundary.error:.2f}" == "2.24"
+    beyond, error = Looks().boundary(40)
+    assert Looks().until(40) == (8, 16, 24, 32, 40)
+    assert beyond == (8, 14, 18, 23, 28)
+    assert f"{100 * error:.2f}" == "2.24"
 
 
-def exact_error(boundary: Boundary) -> Fraction:
+def exact_error(looks: Sequence[int], counts: Sequence[int | None]) -> Fraction:
     """The error in fractions, from round to round, with each path cut off where it is rejected."""
-    least = {look: beyond for look, beyond in zip(boundary.looks, boundary.beyond, strict=True) if beyond is not None}
+    least = {look: beyond for look, beyond in zip(looks, counts, strict=True) if beyond is not None}
     paths, error = {0: Fraction(1)}, Fraction(0)
-    for rounds in range(1, boundary.looks[-1] + 1):
+    for rounds in range(1, looks[-1] + 1):
         after: dict[int, Fraction] = {}
         for count, chance in paths.items():
             for beyond in (count, count + 1):
@@ -63,27 +63,26 @@ def exact_error(boundary: Boundary) -> Fraction:
 def test_the_error_is_exact_and_within_what_may_be_spent(first: int, every: int, most: int, confidence: float) -> None:
     """Over all looks, for any of them; and no look could do with one round less."""
     looks = Looks(first, every, most, confidence)
-    boundary = looks.boundary(most)
-    assert boundary.error == pytest.approx(float(exact_error(boundary)), abs=1e-12)
-    assert boundary.error <= (1.0 - confidence) / 2.0 + 1e-12
-    spent = [(1.0 - confidence) / 2.0 * look / most for look in boundary.looks]
-    for place, beyond in enumerate(boundary.beyond):
-        cut = boundary.looks[: place + 1]
-        earlier = boundary.beyond[:place]
-        less = Boundary(cut, (*earlier, (cut[-1] if beyond is None else beyond - 1)), 0.0)
-        assert float(exact_error(less)) > spent[place] - 1e-12
+    (counts, error), rounds = looks.boundary(most), looks.until(most)
+    assert error == pytest.approx(float(exact_error(rounds, counts)), abs=1e-12)
+    assert error <= (1.0 - confidence) / 2.0 + 1e-12
+    spent = [(1.0 - confidence) / 2.0 * look / most for look in rounds]
+    for place, beyond in enumerate(counts):
+        cut = rounds[: place + 1]
+        less = cut, (*counts[:place], cut[-1] if beyond is None else beyond - 1)
+        assert float(exact_error(*less)) > spent[place] - 1e-12
 
 
 def test_every_path_of_twelve_rounds() -> None:
     """Of 4096 equally likely ones, those that any look rejects."""
-    boundary = sign_boundary((4, 8, 12), (0.1, 0.15, 0.2))
+    beyond_at_looks, error = sign_boundary((4, 8, 12), (0.1, 0.15, 0.2))
     rejected = 0
     for path in product((0, 1), repeat=12):
-        counts = [sum(path[:look]) for look in boundary.looks]
+        counts = [sum(path[:look]) for look in (4, 8, 12)]
         rejected += any(
-            beyond is not None and count >= beyond for count, beyond in zip(counts, boundary.beyond, strict=True)
+            beyond is not None and count >= beyond for count, beyond in zip(counts, beyond_at_looks, strict=True)
         )
-    assert rejected / 4096 == boundary.error
+    assert rejected / 4096 == error
 
 
 @pytest.mark.parametrize(
@@ -100,9 +99,8 @@ def test_the_last_look_may_spend_all_that_is_left(
     rounds: int, looks: tuple[int, ...], beyond: tuple[int | None, ...]
 ) -> None:
     """Six rounds decide when there is no time for a seventh; five never do."""
-    boundary = Looks().boundary(rounds)
-    assert (boundary.looks, boundary.beyond) == (looks, beyond)
-    assert exact_error(boundary) <= Fraction(25, 1000)
+    assert (Looks().until(rounds), Looks().boundary(rounds)[0]) == (looks, beyond)
+    assert exact_error(looks, beyond) <= Fraction(25, 1000)
 
 
 @given(values=st.lists(st.integers(-5, 5), min_size=8, max_size=8), limit=st.integers(-5, 5))
@@ -123,8 +121,8 @@ def test_the_error_holds_for_any_distribution(draw: str) -> None:
     median = {"normal": 0.0, "standard_cauchy": 0.0, "exponential": np.log(2.0)}[draw]
     rejected = np.zeros(trials, dtype=bool)
     for look in looks.until(40):
-        rejected |= median_span(values[:, :look], looks.boundary(look).beyond[-1]).high < median
-    error = looks.boundary(40).error
+        rejected |= median_span(values[:, :look], looks.boundary(look)[0][-1]).high < median
+    _, error = looks.boundary(40)
     assert abs(rejected.mean() - error) <= 4.0 * np.sqrt(error * (1.0 - error) / trials)
 
 
@@ -165,14 +163,6 @@ def test_the_interval_encloses_the_truth(name: str) -> None:
     for slower in (0.0, 0.05):
         covered = decide(world.launches(slower, LAUNCHES, 3)[0], slower, LIMIT, measured(world)).covered
         assert (~covered).sum() <= at_most(0.07), slower
-
-
-def test_at_the_limit_without_sessions_the_error_is_that_of_the_sign_test() -> None:
-    """2.24 % to either side at most, however the rounds are distributed."""
-    for name in ("independent rounds", "heavy tails"):
-        world = World(WORLDS[name].noise, session_sd=0.0)
-        found = decide(world.launches(LIMIT, LAUNCHES, 5)[0], LIMIT, LIMIT, Spread(0.0, freedom=20))
-        assert max(found.failed.sum(), found.passed.sum()) <= at_most(Looks().boundary(40).error)
 
 
 def test_the_null_widens_what_nobody_measured() -> None:
