@@ -51,24 +51,16 @@ _AXIS = "axis"
 
 _EXAMPLE = "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}}"
 
-_FIX = f"write channels={_EXAMPLE}"
 
-
-def _model(_: str, value: object) -> ModelSource | None:
+def _model(value: object) -> ModelSource | None:
     if isinstance(value, PathLike):
         return Path(value)
     return value if isinstance(value, Model) or (isinstance(value, str) and value.strip()) else None
 
 
-def _no_model(key: str, value: object) -> UsageError:
-    return UsageError(
-        f"{key} must be the name of a fixture, a path or a Model",
-        value=repr(value),
-        fix=f"write {key}='resnet18' for a fixture, or {key}='models/resnet18.onnx'",
-    )
-
-
-MODEL: Reader[ModelSource] = Reader("the name of a fixture, a path or a Model", _model, _no_model)
+MODEL = accepting(
+    "the name of a fixture, a path or a Model", _model, "'models/resnet18.onnx', or 'resnet18' for a fixture"
+)
 
 
 def _data(value: object) -> str | Dataset | None:
@@ -100,36 +92,31 @@ def _options(value: object) -> tuple[tuple[str, object], ...] | None:
 OPTIONS = accepting("a dict by option name", _options, "{'threads': 1}")
 
 
-def _calibration(key: str, value: object) -> Calibration | None:
+def _calibration(value: object) -> Calibration | None:
     if isinstance(value, Calibration):
         value = asdict(value)
     if isinstance(value, str):
-        return Calibration(method=one_of(*_METHODS).read(key, value))
+        return Calibration(method=one_of(*_METHODS).read("calibration", value))
     if not isinstance(value, dict):
         return None
     for name in value:
         if name not in _NAMES:
-            raise UsageError(f"{key} has no key {name!r}", allowed=nearest(str(name), _NAMES))
+            raise UsageError(f"calibration has no key {name!r}", allowed=nearest(str(name), _NAMES))
     default = Calibration()
-    samples = value.get("samples")
+    samples, percentile = value.get("samples"), value.get("percentile", default.percentile)
     return Calibration(
-        method=one_of(*_METHODS).read(f"{key} method", value.get("method", default.method)),
-        percentile=check_percentile(NUMBER.read(f"{key} percentile", value.get("percentile", default.percentile))),
-        samples=None if samples is None else count().read(f"{key} samples", samples),
-        batch_size=count().read(f"{key} batch_size", value.get("batch_size", default.batch_size)),
+        method=one_of(*_METHODS).read("calibration method", value.get("method", default.method)),
+        percentile=check_percentile(NUMBER.read("calibration percentile", percentile)),
+        samples=None if samples is None else count().read("calibration samples", samples),
+        batch_size=count().read("calibration batch_size", value.get("batch_size", default.batch_size)),
     )
 
 
-def _no_calibration(key: str, value: object) -> UsageError:
-    return UsageError(
-        f"{key} must be a method or a dict",
-        value=repr(value),
-        allowed=f"{', '.join(_METHODS)}, or a dict of {', '.join(_NAMES)}",
-        fix=f"write {key}={{'method': 'percentile', 'percentile': 99.99, 'samples': 200}}",
-    )
-
-
-CALIBRATION = Reader("a method or a dict", _calibration, _no_calibration)
+CALIBRATION = accepting(
+    f"a method ({', '.join(_METHODS)}) or a dict of {', '.join(_NAMES)}",
+    _calibration,
+    "{'method': 'percentile', 'percentile': 99.99, 'samples': 200}",
+)
 
 
 def _channels(value: object) -> tuple[ChannelGroup, ...] | None:
@@ -143,25 +130,22 @@ CHANNELS = accepting("a dict by output", _channels, _EXAMPLE)
 
 
 def _of_output(output: object, groups: object) -> Iterator[ChannelGroup]:
-    if not isinstance(output, str) or not output:
-        raise UsageError("channels has a key that is no output's name", value=repr(output), fix=_FIX)
-    where = f"channels[{output!r}]"
-    if not isinstance(groups, dict) or not set(groups) - {_AXIS}:
-        raise UsageError(f"{where} must be a dict with a range for each group", value=repr(groups), fix=_FIX)
-    axis = groups.get(_AXIS, 1)
-    if isinstance(axis, bool) or not isinstance(axis, int) or axis == 0:
+    ranges = dict(groups) if isinstance(groups, dict) else {}
+    axis = ranges.pop(_AXIS, 1)
+    is_axis = isinstance(axis, int) and not isinstance(axis, bool) and axis != 0
+    if not (_is_name(output) and is_axis and ranges and all(map(_is_name, ranges))):
         raise UsageError(
-            f"{where} has an axis that holds no channels",
-            value=repr(axis),
-            allowed="a whole number: 1 is the first axis after that of the samples, -1 the last",
+            f"channels[{output!r}] must be an output's name with a range for each group, by its name",
+            value=repr(groups),
+            allowed="beside them an axis: 1 is the first one after that of the samples, -1 the last",
+            fix=f"write channels={_EXAMPLE}",
         )
-    for name, limits in groups.items():
-        if name == _AXIS:
-            continue
-        if not isinstance(name, str) or not name:
-            raise UsageError(f"{where} has a group without a name", value=repr(name), fix=_FIX)
-        first, end = _range(f"{where}[{name!r}]", limits)
-        yield ChannelGroup(output, name, axis, first, end)
+    for name, channels in ranges.items():
+        yield ChannelGroup(str(output), name, axis, *_range(f"channels[{output!r}][{name!r}]", channels))
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _range(where: str, value: object) -> tuple[int, int | None]:
@@ -173,7 +157,6 @@ def _range(where: str, value: object) -> tuple[int, int | None]:
         f"{where} must be a range of channels",
         value=repr(value),
         allowed="(first, end): the first channel from 0, and the one after the last, or None for all that follow",
-        fix=_FIX,
     )
 
 
@@ -181,23 +164,18 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _metric(_: str, value: object) -> str | Metric | None:
+def _metric(value: object) -> str | Metric | None:
     if isinstance(value, str):
         # An unknown name is a `UsageError` that names the nearest.
         metric_by_name(value)
     return value if isinstance(value, (str, Metric)) else None
 
 
-def _no_metric(key: str, value: object) -> UsageError:
-    return UsageError(
-        f"{key} must be a name or a Metric",
-        value=repr(value),
-        allowed="the direction of a bare callable cannot be guessed",
-        fix=f"wrap it: {key}=pytest_quant.Metric(fn, better='higher', unit='%', scale=100)",
-    )
-
-
-METRIC: Reader[str | Metric] = Reader("a name or a Metric", _metric, _no_metric)
+METRIC = accepting(
+    "a name or a Metric, because the direction of a bare callable cannot be guessed",
+    _metric,
+    "pytest_quant.Metric(fn, better='higher', unit='%', scale=100)",
+)
 
 
 _OF_METRIC = ("max_drop", "min_accuracy", "max_drop_increase")
@@ -229,18 +207,14 @@ def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> N
             raise UsageError(what, value=repr(value), allowed="a number", fix=f"write {name}=0.1")
 
 
-def _backend(_: str, value: object) -> str | None:
+def _backend(value: object) -> str | None:
     if isinstance(value, str):
         # An unknown name is a `UsageError` that names the nearest.
         get_backend(value)
     return value if isinstance(value, str) else None
 
 
-def _no_backend(key: str, value: object) -> UsageError:
-    return UsageError(f"{key} must be the name of a backend", value=repr(value), fix=f"write {key}='ort'")
-
-
-BACKEND: Reader[str] = Reader("the name of a backend", _backend, _no_backend)
+BACKEND = accepting("the name of a backend", _backend, "'ort'")
 
 
 def _key(reader: Reader[Any], help: str, default: object = None) -> Any:  # noqa: A002 - as in `Key`

@@ -26,7 +26,7 @@ from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean
-from pytest_quant.record import Encoded, Record, series_key
+from pytest_quant.record import Encoded, series_key
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.figures import junit_properties
 from pytest_quant.result import Baseline, Status
@@ -116,7 +116,7 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     except BackendUnavailable as error:
         _set_record(item, state, session.failed(check, error))
         if not {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
-            pytest.skip(one_line(error))
+            pytest.skip("; ".join(part for part in (error.what, error.fix) if part))
         state.absent = error
         return None
     try:
@@ -164,7 +164,8 @@ def apply_verdict(item: pytest.Item) -> None:
         state.failure = failure(record, width_of(item.config))
         pytest.fail(state.failure, pytrace=False)
     if record.status is Status.INCONCLUSIVE:
-        item.warn(InconclusiveWarning(clean(_unjudged(record))))
+        not_judged = (verdict for verdict in record.verdicts or () if verdict.status is Status.INCONCLUSIVE)
+        item.warn(InconclusiveWarning(clean("; ".join(f"{verdict.limit}: {verdict.reason}" for verdict in not_judged))))
 
 
 def set_up(item: pytest.Item) -> None:
@@ -181,16 +182,6 @@ def record_error(item: pytest.Item, error: BaseException) -> None:
     if state is not None:
         ours = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
         _set_record(item, state, session_of(item.config).failed(state.check, ours))
-
-
-def one_line(error: QuantError) -> str:
-    """Return the error and its remedy on one line, for the reason of a skip."""
-    return "; ".join(part for part in (error.what, error.fix) if part)
-
-
-def _unjudged(record: Record) -> str:
-    open_limits = [verdict for verdict in record.verdicts or () if verdict.status is Status.INCONCLUSIVE]
-    return "; ".join(f"{verdict.limit}: {verdict.reason}" for verdict in open_limits)
 
 
 def _with_inputs(request: pytest.FixtureRequest, state: ItemState) -> Check:

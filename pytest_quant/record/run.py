@@ -108,15 +108,6 @@ def run_to_json(run: Run, records: Sequence[Record | Encoded]) -> dict[str, Json
     return {"schema": SCHEMA, "run": plain(run, "run"), "checks": [encoded(record).json for record in records]}
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The document of a run, its run and its checks not yet read."""
-
-    schema: int
-    run: Any = None
-    checks: tuple[Any, ...] = ()
-
-
 def run_from_json(document: object) -> tuple[Run, tuple[Record, ...]]:
     """Return the run and the records that `run_to_json` wrote.
 
@@ -124,15 +115,16 @@ def run_from_json(document: object) -> tuple[Run, tuple[Record, ...]]:
     ------
     HistoryError : it is another document, of a newer schema, or a field has the wrong type.
     """
-    read = decode(_Parts, document, "document")
-    if read.schema > SCHEMA:
+    parts = decode(dict[str, Any], document, "document")
+    schema = decode(int, parts.get("schema"), "schema")
+    if schema > SCHEMA:
         raise HistoryError(
             "these records are of a newer pytest-quant",
-            value=f"schema {read.schema}",
+            value=f"schema {schema}",
             allowed=f"schema {SCHEMA} or older",
             fix="pip install --upgrade pytest-quant",
         )
-    return run_of(read.run), tuple(map(from_json, read.checks))
+    return run_of(parts.get("run")), tuple(map(from_json, decode(list[Any], parts.get("checks", []), "checks")))
 
 
 def run_of(data: object) -> Run:

@@ -18,22 +18,21 @@ def read_batch_axes(owner: str, given: Mapping[str, int | None] | None) -> Batch
     """Return `given` as pairs. Raises `UsageError` for anything but a dict of axes; `owner` names the class there."""
     if given is None:
         return ()
-    if not isinstance(given, Mapping):
+    is_dict = isinstance(given, Mapping) and all(
+        isinstance(name, str) and _is_axis(axis) for name, axis in given.items()
+    )
+    if not is_dict:
         raise UsageError(
             f"{owner}: batch_axes is a dict by the name of an input or output",
             value=repr(given),
-            fix="write batch_axes={'state': 1}, and None for one that no axis of counts samples",
+            allowed="for each the number of an axis from 0, or None for one that no axis of counts samples",
+            fix="write batch_axes={'state': 1}",
         )
-    for name, axis in given.items():
-        is_axis = axis is None or (isinstance(axis, int) and not isinstance(axis, bool) and axis >= 0)
-        if not isinstance(name, str) or not is_axis:
-            raise UsageError(
-                f"{owner}: batch_axes has an entry that names no axis",
-                value=f"{name!r}: {axis!r}",
-                allowed="a name with a whole number from 0, or None",
-                fix="write batch_axes={'state': 1}",
-            )
     return tuple(given.items())
+
+
+def _is_axis(axis: object) -> bool:
+    return axis is None or (isinstance(axis, int) and not isinstance(axis, bool) and axis >= 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ TESTS = (
     "tests/unit/environment",
     "tests/unit/history",
     "tests/unit/record/test_run.py",
-    "tests/unit/record/test_json_schema.py",
+    "tests/unit/record/test_codec.py",
     "tests/unit/report",
     "tests/unit/measure",
     "tests/unit/test_session.py",
