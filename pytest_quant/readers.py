@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
@@ -235,9 +235,9 @@ def row(key: Key) -> Mapping[str, Key]:
     return {_ROW: key}
 
 
-def option(reader: Reader[Any], help: str) -> Mapping[str, Key]:  # noqa: A002 - as in `Key`
-    """Return the row of an option of a backend; its name and its default are those of the field."""
-    return row(Key("", reader, help))
+def option(default: object, reader: Reader[Any], help: str) -> Any:  # noqa: A002 - as in `Key`
+    """Return the field of an option of a backend, whose name it has, with its row."""
+    return field(default=default, metadata=row(Key("", reader, help)))
 
 
 def keys_of(table: type) -> dict[str, Key]:

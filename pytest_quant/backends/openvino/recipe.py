@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pytest_quant.backends.offer import checked, seven_bits_note
 from pytest_quant.environment import has_vnni, onednn_tier
@@ -28,25 +28,17 @@ def notes_of(spec: EngineSpec) -> tuple[str, ...]:
 class OpenVinoOptions:
     """Options as asked; ``None`` leaves the choice to the machine or to NNCF."""
 
-    threads: int = field(default=1, metadata=option(count(), "threads of the one stream"))
-    preset: str = field(
-        default="performance",
-        metadata=option(one_of("performance", "mixed"), "mixed: activations need not be symmetric"),
+    threads: int = option(1, count(), "threads of the one stream")
+    preset: str = option("performance", one_of("performance", "mixed"), "mixed: activations need not be symmetric")
+    overflow_fix: str | None = option(
+        None,
+        one_of("enable", "first_layer", "disable"),
+        "7-bit weights against saturation; default enable without VNNI, else disable",
     )
-    overflow_fix: str | None = field(
-        default=None,
-        metadata=option(
-            one_of("enable", "first_layer", "disable"),
-            "7-bit weights against saturation; default enable without VNNI, else disable",
-        ),
-    )
-    model_type: str | None = field(default=None, metadata=option(one_of("transformer"), "NNCF's rules for attention"))
-    fast_bias_correction: bool = field(default=True, metadata=option(FLAG, "False is slower and may be more accurate"))
-    dynamic_quantization: int | None = field(
-        default=None,
-        metadata=option(
-            count(0), "group of inputs that share a scale in layers of int8 weights alone; default OpenVINO's, 0 none"
-        ),
+    model_type: str | None = option(None, one_of("transformer"), "NNCF's rules for attention")
+    fast_bias_correction: bool = option(True, FLAG, "False is slower and may be more accurate")
+    dynamic_quantization: int | None = option(
+        None, count(0), "group of inputs that share a scale in layers of int8 weights alone; default OpenVINO's, 0 none"
     )
 
 

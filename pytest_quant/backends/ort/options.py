@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pytest_quant.backends.offer import checked
 from pytest_quant.errors import UsageError, nearest
@@ -103,50 +103,27 @@ class OrtOptions:
     After that `op_types` of ``None`` are all that the quantizer knows. `extra` is JSON text.
     """
 
-    threads: int = field(default=1, metadata=option(count(), "threads of one operator; spinning is always off"))
-    provider: str = field(
-        default=CPU, metadata=option(accepting(repr(CPU), _provider), "the only one this backend runs on")
+    threads: int = option(1, count(), "threads of one operator; spinning is always off")
+    provider: str = option(CPU, accepting(repr(CPU), _provider), "the only one this backend runs on")
+    op_types: tuple[str, ...] | None = option(
+        None,
+        accepting('a list of op types such as ["MatMul", "Conv"], or "all"', _op_types),
+        "what to quantize; by default static takes operators with weights and those that hand values on, dynamic "
+        "matrix products",
     )
-    op_types: tuple[str, ...] | None = field(
-        default=None,
-        metadata=option(
-            accepting('a list of op types such as ["MatMul", "Conv"], or "all"', _op_types),
-            "what to quantize; by default static takes operators with weights and those that hand values on, dynamic "
-            "matrix products",
-        ),
+    per_channel: bool = option(True, FLAG, "one scale for each output channel of a weight")
+    reduce_range: bool | None = option(None, FLAG, "7-bit weights; default True on x86 without VNNI")
+    activation_type: str | None = option(None, one_of("uint8", "int8"), "default uint8 on x86, int8 on ARM")
+    weight_type: str = option("int8", one_of("int8", "uint8"), "what weights are stored in")
+    symmetric: bool | None = option(None, FLAG, "zero in the middle; default: activations no, int4 blocks yes")
+    block_size: int = option(32, one_of(16, 32, 64, 128, 256), "int4: weights that share a scale")
+    accuracy_level: int = option(0, one_of(0, 1, 2, 3, 4), "int4: see MatMulNBits, 0 computes in float, 4 in int8")
+    extra: str = option(
+        "{}", accepting("a dict of ONNX Runtime's extra_options", _extra), "`extra_options` of onnxruntime.quantization"
     )
-    per_channel: bool = field(default=True, metadata=option(FLAG, "one scale for each output channel of a weight"))
-    reduce_range: bool | None = field(
-        default=None, metadata=option(FLAG, "7-bit weights; default True on x86 without VNNI")
-    )
-    activation_type: str | None = field(
-        default=None, metadata=option(one_of("uint8", "int8"), "default uint8 on x86, int8 on ARM")
-    )
-    weight_type: str = field(default="int8", metadata=option(one_of("int8", "uint8"), "what weights are stored in"))
-    symmetric: bool | None = field(
-        default=None, metadata=option(FLAG, "zero in the middle; default: activations no, int4 blocks yes")
-    )
-    block_size: int = field(
-        default=32, metadata=option(one_of(16, 32, 64, 128, 256), "int4: weights that share a scale")
-    )
-    accuracy_level: int = field(
-        default=0, metadata=option(one_of(0, 1, 2, 3, 4), "int4: see MatMulNBits, 0 computes in float, 4 in int8")
-    )
-    extra: str = field(
-        default="{}",
-        metadata=option(
-            accepting("a dict of ONNX Runtime's extra_options", _extra),
-            "`extra_options` of onnxruntime.quantization",
-        ),
-    )
-    tf32: bool = field(
-        default=False, metadata=option(FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
-    )
-    cuda_graph: bool = field(
-        default=False,
-        metadata=option(
-            FLAG, "`ort-cuda`: timed runs replay a CUDA graph of one run; every node must be on the device"
-        ),
+    tf32: bool = option(False, FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
+    cuda_graph: bool = option(
+        False, FLAG, "`ort-cuda`: timed runs replay a CUDA graph of one run; every node must be on the device"
     )
 
     @property

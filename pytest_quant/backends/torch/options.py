@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_quant.backends.offer import Availability, checked
@@ -38,22 +38,11 @@ def import_torch() -> Any:
 class TorchOptions:
     """Options as asked; ``None`` leaves the choice to the machine."""
 
-    threads: int = field(default=1, metadata=option(count(), "threads of PyTorch, for the whole process"))
-    compiled: bool = field(
-        default=True,
-        metadata=option(FLAG, "compile with Inductor; with False an int8 model is a float simulation"),
-    )
-    reduce_range: bool | None = field(
-        default=None, metadata=option(FLAG, "7-bit activations; default True on x86 without VNNI")
-    )
-    dtype: str = field(
-        default="fp32",
-        metadata=option(one_of("fp32", "bf16", "fp16"), "weight-only: what the rest is computed in"),
-    )
-    tf32: bool = field(
-        default=False,
-        metadata=option(FLAG, "`torch-cuda`: float32 products may round their inputs to ten bits"),
-    )
+    threads: int = option(1, count(), "threads of PyTorch, for the whole process")
+    compiled: bool = option(True, FLAG, "compile with Inductor; with False an int8 model is a float simulation")
+    reduce_range: bool | None = option(None, FLAG, "7-bit activations; default True on x86 without VNNI")
+    dtype: str = option("fp32", one_of("fp32", "bf16", "fp16"), "weight-only: what the rest is computed in")
+    tf32: bool = option(False, FLAG, "`torch-cuda`: float32 products may round their inputs to ten bits")
 
     @property
     def seven_bits(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.backends.offer import checked
 from pytest_quant.errors import UsageError
-from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, text
+from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, row, text
 from pytest_quant.spec import EngineSpec, Shape
 
 if TYPE_CHECKING:
@@ -44,95 +44,68 @@ def _is_range(name: object, shapes: object) -> bool:
 class TrtOptions:
     """Options as asked; ``None`` leaves the choice to TensorRT."""
 
-    compute_capability: str | None = field(
-        default=None,
-        metadata=option(
-            text("a compute capability such as 'SM89'", pattern=r"SM\d{2,3}"),
-            "the GPU to build for; needed where there is none",
-        ),
+    compute_capability: str | None = option(
+        None,
+        text("a compute capability such as 'SM89'", pattern=r"SM\d{2,3}"),
+        "the GPU to build for; needed where there is none",
     )
-    workspace_mb: int | None = field(
-        default=None, metadata=option(count(), "memory that a layer may use while it runs, 10^6 bytes")
+    workspace_mb: int | None = option(None, count(), "memory that a layer may use while it runs, 10^6 bytes")
+    optimization_level: int | None = option(
+        None, one_of(0, 1, 2, 3, 4, 5), "time the builder takes to find faster kernels"
     )
-    optimization_level: int | None = field(
-        default=None,
-        metadata=option(one_of(0, 1, 2, 3, 4, 5), "time the builder takes to find faster kernels"),
+    max_batch: int | None = option(
+        None, count(), "largest batch; default: the larger of the evaluation's and `batch_size`"
     )
-    max_batch: int | None = field(
-        default=None,
-        metadata=option(count(), "largest batch; default: the larger of the evaluation's and `batch_size`"),
-    )
-    opt_batch: int | None = field(
-        default=None, metadata=option(count(), "batch that kernels are chosen for; default: `batch_size`")
-    )
+    opt_batch: int | None = option(None, count(), "batch that kernels are chosen for; default: `batch_size`")
     shapes: Mapping[str, Range] = field(
         default_factory=dict,
-        metadata=option(
-            accepting(
-                "a dict of smallest, usual and largest shape by input, whole numbers in that order: "
-                "{'x': [(1, 3, 32, 32), (1, 3, 64, 64), (8, 3, 96, 320)]}",
-                _shapes,
-            ),
-            "batch included; default: what evaluation and calibration data have. Of an input that is itself a shape: "
-            "its values",
+        metadata=row(
+            Key(
+                "",
+                accepting(
+                    "a dict of smallest, usual and largest shape by input, whole numbers in that order: "
+                    "{'x': [(1, 3, 32, 32), (1, 3, 64, 64), (8, 3, 96, 320)]}",
+                    _shapes,
+                ),
+                "batch included; default: what evaluation and calibration data have. Of an input that is itself a "
+                "shape: its values",
+            )
         ),
     )
-    timing_cache: str | None = field(
-        default=None,
-        metadata=option(
-            text("the path of a file"),
-            "`trt`, `trt-rtx`: a file that keeps measured kernels; builds get faster, not reproducible",
-        ),
+    timing_cache: str | None = option(
+        None,
+        text("the path of a file"),
+        "`trt`, `trt-rtx`: a file that keeps measured kernels; builds get faster, not reproducible",
     )
-    version_compatible: bool = field(
-        default=False, metadata=option(FLAG, "`trt`: the plan runs in later versions too; slower")
+    version_compatible: bool = option(False, FLAG, "`trt`: the plan runs in later versions too; slower")
+    hardware_compatible: str | None = option(
+        None, one_of("AMPERE_PLUS", "SAME_COMPUTE_CAPABILITY"), "`trt`: the plan runs on other GPUs too; slower"
     )
-    hardware_compatible: str | None = field(
-        default=None,
-        metadata=option(
-            one_of("AMPERE_PLUS", "SAME_COMPUTE_CAPABILITY"),
-            "`trt`: the plan runs on other GPUs too; slower",
-        ),
+    tf32: bool = option(False, FLAG, "`trt`, `trt-rtx`: float32 products may round their inputs to ten bits")
+    native_instancenorm: bool = option(
+        True, FLAG, "`trt`, `trt-rtx`: False takes the plugin, which is faster for some models"
     )
-    tf32: bool = field(
-        default=False,
-        metadata=option(FLAG, "`trt`, `trt-rtx`: float32 products may round their inputs to ten bits"),
+    quantization: str = option(
+        "explicit",
+        one_of("explicit", "implicit"),
+        "`trt`: Q/DQ pairs in the graph, or TensorRT 10's own calibrator (entropy or minmax)",
     )
-    native_instancenorm: bool = field(
-        default=True,
-        metadata=option(FLAG, "`trt`, `trt-rtx`: False takes the plugin, which is faster for some models"),
+    beside: str | None = option(
+        None,
+        one_of("fp16", "bf16", "fp32"),
+        "precision of what is not int8; bf16 needs a GPU that is here; default: fp32, with implicit INT8 fp16",
     )
-    quantization: str = field(
-        default="explicit",
-        metadata=option(
-            one_of("explicit", "implicit"),
-            "`trt`: Q/DQ pairs in the graph, or TensorRT 10's own calibrator (entropy or minmax)",
-        ),
+    cuda_graph: bool = option(
+        False, FLAG, "`trt`: timed runs replay a CUDA graph of one run, as deployments of small models do"
     )
-    beside: str | None = field(
-        default=None,
-        metadata=option(
-            one_of("fp16", "bf16", "fp32"),
-            "precision of what is not int8; bf16 needs a GPU that is here; default: fp32, with implicit INT8 fp16",
-        ),
+    memory: str | None = option(
+        None, one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"
     )
-    cuda_graph: bool = field(
-        default=False,
-        metadata=option(FLAG, "`trt`: timed runs replay a CUDA graph of one run, as deployments of small models do"),
-    )
-    memory: str | None = field(
-        default=None,
-        metadata=option(
-            one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"
-        ),
-    )
-    ranges: str = field(
-        default="qdq",
-        metadata=option(
-            one_of("qdq", "table"),
-            "`ort-trt`: Q/DQ pairs in the graph, or a table of ranges next to the float graph, which is implicit INT8 "
-            "of TensorRT 10",
-        ),
+    ranges: str = option(
+        "qdq",
+        one_of("qdq", "table"),
+        "`ort-trt`: Q/DQ pairs in the graph, or a table of ranges next to the float graph, which is implicit INT8 "
+        "of TensorRT 10",
     )
 
     @property
