@@ -57,7 +57,7 @@ def trial(folder: Path, name: str, more_pct: float, seed: int) -> Found:
         "voided": len(found.voided),
         "shift": None if found.shift is None else found.shift.value,
         "span": None if found.shift is None else [found.shift.low, found.shift.high],
-        "sd": None if found.shift is None else found.shift.sd,
+        "sd": None if found.shift is None else statistics.stdev(pair.shift for pair in found.pairs),
     }
 
 

@@ -96,14 +96,6 @@ def test_the_reference_is_the_one_that_is_timed(log: list[Any], tmp_path: Path) 
     assert (found.reference.engine, found.candidate.engine) == ("played-fp32 at tf32", "played-fp32")
 
 
-def test_one_engine_may_not_tell(log: list[Any], tmp_path: Path) -> None:
-    """The other's layers are worth having."""
-    found = _profiled(
-        _measurement(lambda: Played(lambda feeds: feeds, Signature((), ())), lambda: Layered(log)), tmp_path
-    )
-    assert (found.reference.layers, len(found.candidate.layers)) == ((), 1)
-
-
 @pytest.mark.usefixtures("log")
 def test_two_that_do_not_tell_are_an_error(tmp_path: Path) -> None:
     """It names the backend and what to do."""

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.cache import Cache
-from pytest_quant.errors import QuantError
 from pytest_quant.measure import lock
 from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
@@ -87,43 +86,20 @@ def is_free(device: str) -> bool:
     return "alone" in said
 
 
-def test_one_card_under_two_names_is_one_device(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is cuda:1 here is cuda:0 where the environment lists the cards the other way round."""
-    told: list[str] = []
-    nvml_stub.play(StubCard(), StubCard())
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{uuid_of(0)},{uuid_of(1)}")
-    process = other("cuda:0", CUDA_VISIBLE_DEVICES=f"{uuid_of(1)},{uuid_of(0)}")
-    assert line(process) == "alone"
-    with ALONE.exclusive("cuda:0"):
-        pass
-    with (
-        pytest.raises(QuantError, match=f"process {process.pid}"),
-        DeviceLocks(told.append, NO_TIME_S).exclusive("cuda:1"),
-    ):
-        pass
-    process.communicate("\n")
-    with ALONE.exclusive("cuda:1"):
-        pass
-
-
-def test_instances_of_one_card_are_one_device(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share clocks and power; an instance of another card is free."""
-    told: list[str] = []
+def test_the_lock_is_that_of_the_card(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever number it has in a process; instances of one card share its clocks and power, and so its lock."""
     parts = (StubInstance(SMALL), StubInstance(LARGE, gpu_instance=2))
     third = StubInstance(uuid_of(18, "MIG"))
+
+    def file(visible: str, device: str = "cuda:0") -> Path:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        return lock._lock(device)[1]
+
+    nvml_stub.play(StubCard(), StubCard())
+    one, other = uuid_of(0), uuid_of(1)
+    assert file(f"{one},{other}", "cuda:1") == file(f"{other},{one}") != file(one)
     nvml_stub.play(StubCard(mig=1, instances=parts), StubCard(mig=1, instances=(third,)))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", SMALL)
-    process = other("cuda:0", CUDA_VISIBLE_DEVICES=LARGE)
-    assert line(process) == "alone"
-    with (
-        pytest.raises(QuantError, match=f"process {process.pid}"),
-        DeviceLocks(told.append, NO_TIME_S).exclusive("cuda:0"),
-    ):
-        pass
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", third.uuid)
-    with ALONE.exclusive("cuda:0"):
-        pass
-    process.communicate("\n")
+    assert file(SMALL) == file(LARGE) != file(third.uuid)
 
 
 def test_two_that_share_a_card_and_want_it_alone_take_turns(nvml_stub: NvmlStub) -> None:

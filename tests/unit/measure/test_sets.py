@@ -101,38 +101,28 @@ def test_a_null_that_is_off_in_every_set_speaks_against_the_numbers() -> None:
     assert [reason.partition(":")[0] for reason in found.reasons] == ["the null is off"]
 
 
+def last_before_rounds(seed: int) -> int:
+    """Return which of the three engines runs last before the rounds."""
+    time, ran, seen = SimulatedTime(seed), list[int](), list[int]()
+
+    def engine(index: int) -> Callable[[], None]:
+        run = time.engine(1.0)
+
+        def noted() -> None:
+            ran.append(index)
+            run()
+
+        return noted
+
+    calls = engine(0), engine(1), engine(2)
+    plan = replace(PLAN, seed=seed)
+    measure(*calls, plan, clock=time.clock, machine=time.quiet, observe=lambda: seen.append(ran[-1]))
+    return seen[0]
+
+
 def test_any_of_the_three_is_warmed_up_last() -> None:
     """What is run last before the rounds is faster for a while, which must not be one of them each time."""
-    last = Counter[int]()
-    for seed in range(60):
-        runs: list[int] = []
-        time = SimulatedTime(seed)
-
-        def engine(index: int, ran: list[int] = runs, time: SimulatedTime = time) -> Callable[[], None]:
-            run = time.engine(1.0)
-
-            def noted() -> None:
-                ran.append(index)
-                run()
-
-            return noted
-
-        first, null, ours = (engine(index) for index in range(3))
-        rounds_begin: list[int] = []
-
-        def begin(begins: list[int] = rounds_begin, ran: list[int] = runs) -> None:
-            begins.append(len(ran))
-
-        measure(
-            first,
-            null,
-            ours,
-            replace(PLAN, seed=seed),
-            clock=time.clock,
-            machine=time.quiet,
-            observe=begin,
-        )
-        last[runs[rounds_begin[0] - 1]] += 1
+    last = Counter(map(last_before_rounds, range(60)))
     assert min(last[index] for index in range(3)) >= 8
 
 
