@@ -8,18 +8,10 @@ from tests.integration.projects import output, run_project, write_project
 from tests.support import models
 
 BAD = {
-    "wrong input name": ("return Dataset.from_arrays({'pixels': x}, y, calibration=40)", ["pixels", "'x'"]),
-    "wrong rank": ("return Dataset.from_arrays(x[:, :, None], y, calibration=40)", ["shape"]),
-    "wrong width": ("return Dataset.from_arrays(x[:, :5], y, calibration=40)", ["5", "8"]),
     "wrong dtype": ("return Dataset.from_arrays(x.astype(np.float64), y, calibration=40)", ["float64", "float32"]),
     "NaN in data": ("x[57, 3] = np.nan; return Dataset.from_arrays(x, y, calibration=40)", ["57"]),
-    "Inf in data": ("x[57, 3] = np.inf; return Dataset.from_arrays(x, y, calibration=40)", ["57"]),
-    "empty": ("return Dataset.from_arrays(x[:0], y[:0])", ["no sample"]),
     "labels out of range": ("y[3] = 4; return Dataset.from_arrays(x, y, calibration=40)", ["label", "0 to 3"]),
-    "labels of another length": ("return Dataset.from_arrays(x, y[:-1], calibration=40)", ["119", "120"]),
     "no calibration data": ("return Dataset.from_arrays(x, y)", ["calibration"]),
-    "calibration takes all": ("return Dataset.from_arrays(x, y, calibration=120)", ["120"]),
-    "same samples in both": ("return Dataset.from_arrays(x, y, calibration=x[:40])", ["40"]),
     "one-shot iterator": ("return Dataset.from_iterable(iter([(x[0], 0)]))", ["iterator"]),
 }
 
@@ -85,15 +77,6 @@ def test_without_labels_agreement_and_tensor_metrics_work(pytester: pytest.Pytes
     assert check["accuracy"]["metric"] is None
     assert check["accuracy"]["drop"] is None
     assert check["accuracy"]["agreement_pct"] >= 80
-
-
-def test_one_sample_is_enough_to_run(pytester: pytest.Pytester) -> None:
-    """A single sample is judged, with an interval that says how little it means."""
-    models.select_first(pytester.path / "model.onnx")
-    write_project(pytester, data="return Dataset.from_arrays(x[:1], y[:1], calibration=x[1:])")
-    result, (check,) = run_project(pytester)
-    result.assert_outcomes(passed=1)
-    assert check["accuracy"]["n"] == 1
 
 
 def test_calibration_batches_of_different_shapes_are_refused_by_histograms(pytester: pytest.Pytester) -> None:

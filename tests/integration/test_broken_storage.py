@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,15 +107,3 @@ def test_a_full_history_disk_keeps_outcomes(project: pytest.Pytester, full_disk:
     result, (check,) = run_project_apart(project, f"--quant-history={full_disk / 'history.db'}")
     result.assert_outcomes(passed=1)
     assert check["status"] == "PASS"
-
-
-def test_two_sessions_share_one_cache(project: pytest.Pytester) -> None:
-    """Two runs at once build one engine between them, and both are right."""
-    command = [sys.executable, "-m", "pytest", "--quant-no-latency", "-q"]
-    runs = [
-        subprocess.Popen([*command, f"--quant-json={i}.json"], cwd=project.path, stdout=subprocess.PIPE)
-        for i in range(2)
-    ]
-    assert [run.wait() for run in runs] == [0, 0], [run.stdout.read() for run in runs if run.stdout]
-    engines = [path.parent for path in _engine_files(project.path)]
-    assert len(set(engines)) == 1

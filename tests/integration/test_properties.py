@@ -94,35 +94,6 @@ def test_a_planted_nan_is_found_and_shrunk(engines: Engines) -> None:
     assert f" to {row[element]:g}: " in str(caught.value)
 
 
-def test_a_planted_nan_is_found_without_data(engines: Engines) -> None:
-    """One sample remains; its elements are zero or one number just above 2."""
-    found = Last(qst.finite)
-    reference = engines(CLIPPED_ROOT)
-    with pytest.raises(AssertionError):
-        qst.check(engines(ROOT), reference, qst.inputs(reference, scale=8), properties=[found])
-    assert found.feeds["x"].shape == (1, 4)
-    assert 2 < found.feeds["x"].max() <= 3
-    assert set(np.unique(found.feeds["x"])) <= {0, found.feeds["x"].max()}
-
-
-def test_an_overflow_in_half_precision_is_found(engines: Engines) -> None:
-    """1000 x leaves float16 above 65.5; the same in float32 does not."""
-    text = "(float[n, 4] x) => (float[n, 4] y) <float k = {{1000}}> {{ big = Mul (x, k) {} }}"
-    half = "small = Cast <to = 10> (big) y = Cast <to = 1> (small)"
-    found = Last(qst.finite)
-    reference = engines(text.format("y = Identity (big)"))
-    with pytest.raises(AssertionError, match="candidate inf"):
-        qst.check(engines(text.format(half)), reference, qst.inputs(reference, scale=100), properties=[found])
-    assert found.feeds["x"].shape == (1, 4)
-    assert 65.5 < np.abs(found.feeds["x"]).max() <= 66
-
-
-def test_where_the_reference_is_not_finite_either_nothing_is_wrong(engines: Engines) -> None:
-    """Both give NaN above 2."""
-    both = engines(ROOT)
-    qst.check(both, both, qst.inputs(both, scale=8), properties=[qst.finite], max_examples=30)
-
-
 def test_an_engine_that_depends_on_its_batch_is_found(engines: Engines) -> None:
     """Subtracting the batch's mean needs two samples that differ, and no more."""
     centred = engines(
@@ -174,13 +145,8 @@ def test_an_error_is_bounded_in_the_limit_s_own_unit(engines: Engines, limit: st
     qst.bounded_error(off, right, ones, **{limit: holds})
     with pytest.raises(AssertionError, match=limit):
         qst.bounded_error(off, right, ones, **{limit: breaks})
-
-
-def test_an_error_needs_a_limit(engines: Engines) -> None:
-    """Without one nothing would be looked at."""
-    same = engines(SAME)
     with pytest.raises(UsageError, match="was given no limit"):
-        qst.bounded_error(same, same, {"x": np.ones((1, 4), np.float32)})
+        qst.bounded_error(off, right, ones)
 
 
 def test_the_same_batches_are_drawn_each_time(engines: Engines) -> None:

@@ -1,8 +1,11 @@
-"""Batches hold every sample once, in order."""
+"""Batches hold every sample once, in order; calibration samples lie apart; memory does not grow with the data."""
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pytest_quant.data import Data
-from pytest_quant.spec import Signature, TensorInfo
-from tests.unit.data.samples import RAGGED, Samples, all_inputs, numbers, opened, streamed
+from pytest_quant.data import Data, open_data
+from pytest_quant.data.scan import evenly_spaced
+from pytest_quant.errors import DataError
+from pytest_quant.spec import Dataset, Signature, TensorInfo
+from tests.unit.data.samples import RAGGED, TWO, Samples, all_inputs, numbers, opened, streamed
 
 FORMS = st.sampled_from(["arrays", "iterable"])
 
@@ -123,3 +128,202 @@ def test_text_is_not_cut() -> None:
     signature = Signature((TensorInfo("text", "object", (None,)),), ())
     data = streamed([np.array("ab"), np.array("abcdef")], signature=signature)
     assert next(data.batches(2)).feeds["text"].tolist() == ["ab", "abcdef"]
+
+
+@given(n=st.integers(1, 5000), k=st.integers(1, 5000))
+def test_evenly_spaced_indices_are_different_and_in_range(n: int, k: int) -> None:
+    """For k <= n: k different indices in order, the first and the last among them."""
+    k = min(k, n)
+    indices = evenly_spaced(n, k)
+    assert len(set(indices)) == k
+    assert indices == sorted(indices)
+    assert indices[0] == 0
+    assert indices[-1] == (n - 1 if k > 1 else 0)
+
+
+@given(n=st.integers(2, 60), k=st.integers(1, 59), stream=st.booleans())
+def test_a_count_takes_its_samples_out_of_the_evaluation(n: int, k: int, stream: bool) -> None:
+    """Together the two sets are the data, each sample in one of them."""
+    k = min(k, n - 1)
+    data = streamed(Samples(n), k) if stream else opened(numbers(n), np.arange(n), k)
+    indices = evenly_spaced(n, k)
+    rest = sorted(set(range(n)) - set(indices))
+    assert (data.n, data.n_calibration, data.calibration_indices) == (n - k, k, tuple(indices))
+    np.testing.assert_array_equal(np.concatenate([feeds["x"] for feeds in data.calibration(4)]), numbers(n)[indices])
+    np.testing.assert_array_equal(all_inputs(data, 4), numbers(n)[rest])
+
+
+@pytest.mark.parametrize(("share", "n", "count"), [(0.1, 100, 10), (0.001, 100, 1), (0.25, 10, 2), (0.99, 100, 99)])
+def test_a_share_is_rounded_and_at_least_one(share: float, n: int, count: int) -> None:
+    """``max(1, round(share * n))``: 2.5 rounds to 2."""
+    assert opened(numbers(n), calibration=share).n_calibration == count
+
+
+@pytest.mark.parametrize(("calibration", "n"), [(10, 10), (11, 10), (1, 1), (0.5, 1), (0.99, 10)])
+def test_something_must_be_left_to_evaluate(calibration: float, n: int) -> None:
+    """Taking every sample is an error that tells both numbers."""
+    with pytest.raises(DataError, match="no sample is left") as raised:
+        opened(numbers(n), calibration=calibration)
+    assert f"of {n} samples" in str(raised.value)
+
+
+def test_without_calibration_there_is_none() -> None:
+    """The digest is empty, and asking for batches is an error that says what to write."""
+    data = opened(numbers(5))
+    assert (data.n_calibration, data.calibration_digest, data.notes) == (0, "", ())
+    with pytest.raises(DataError, match="no calibration samples") as raised:
+        data.calibration(1)
+    assert raised.value.fix is not None
+    assert "calibration=100" in raised.value.fix
+
+
+def test_data_of_its_own() -> None:
+    """Arrays or an iterable of the same form; all other samples are evaluated."""
+    own = numbers(4, seed=1)
+    for data in (opened(numbers(5), None, own), streamed(Samples(5), list(own))):
+        assert (data.n, data.n_calibration, data.calibration_indices) == (5, 4, ())
+        np.testing.assert_array_equal(np.concatenate([feeds["x"] for feeds in data.calibration(3)]), own)
+
+
+@given(n=st.integers(1, 30), samples=st.integers(1, 40))
+def test_a_cap_takes_evenly_spaced_samples(n: int, samples: int) -> None:
+    """At most so many, spread over the whole calibration set."""
+    own = numbers(n, seed=1)
+    data = opened(numbers(2), None, own)
+    capped = np.concatenate([feeds["x"] for feeds in data.calibration(4, samples)])
+    np.testing.assert_array_equal(capped, own[evenly_spaced(n, min(samples, n))])
+
+
+def test_ragged_samples_are_passed_on_as_they_are() -> None:
+    """Batches of different shapes keep their shapes."""
+    own = [np.ones(length, np.float32) for length in (2, 2, 3, 2)]
+    data = streamed([np.zeros(1, np.float32)], own, RAGGED)
+    assert [feeds["x"].shape for feeds in data.calibration(8)] == [(3, 2), (1, 3)]
+
+
+def test_a_fixed_batch_size_is_kept_in_calibration() -> None:
+    """A model of batch 4 gets full batches of 4 whatever is asked, the last filled up with its last sample."""
+    signature = Signature((TensorInfo("x", "float32", (4, 3)),), ())
+    own = numbers(6, seed=1)
+    first, last = opened(numbers(2), None, own, signature).calibration(1)
+    np.testing.assert_array_equal(first["x"], own[:4])
+    np.testing.assert_array_equal(last["x"], own[[4, 5, 5, 5]])
+
+
+def test_few_common_samples_are_a_note() -> None:
+    """One of ten is 10 %, not above it: counted and told."""
+    own = np.concatenate([numbers(9, seed=1), numbers(5)[:1]])
+    data = opened(numbers(5), None, own)
+    assert "1 of 10 calibration samples" in data.notes[0]
+    assert "(10.0 %)" in data.notes[0]
+
+
+def test_many_common_samples_are_an_error() -> None:
+    """Two of ten are above 10 %."""
+    own = np.concatenate([numbers(8, seed=1), numbers(5)[:2]])
+    with pytest.raises(DataError, match="2 of 10 calibration samples"):
+        opened(numbers(5), None, own)
+
+
+def test_the_same_set_twice_is_an_error() -> None:
+    """Calibrating with the evaluation set is caught, labels or none, arrays or not."""
+    for labels in (None, np.arange(5)):
+        with pytest.raises(DataError, match="5 of 5 calibration samples"):
+            opened(numbers(5), labels, numbers(5))
+    with pytest.raises(DataError, match="5 of 5 calibration samples"):
+        streamed(Samples(5), Samples(5))
+
+
+def test_duplicates_within_the_data_are_found_across_a_split() -> None:
+    """A split by index does not hide equal contents."""
+    inputs = np.repeat(numbers(20), 2, axis=0)
+    with pytest.raises(DataError, match="4 of 4 calibration samples"):
+        opened(inputs, calibration=4)
+
+
+def test_overlap_looks_at_inputs_only() -> None:
+    """The same input under another label is the same sample to a calibrator."""
+    inputs = numbers(12)
+    inputs[1] = inputs[0]
+    with pytest.raises(DataError, match="1 of 2"):
+        opened(inputs, np.arange(12), calibration=2)
+
+
+SIGNATURE = Signature((TensorInfo("x", "float32", (None, 5000)),), ())
+SAMPLE_BYTES = 20_000
+
+
+class Made:
+    """Samples that are made when asked for and held by nobody."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], int]]:
+        """Start a pass."""
+        for index in range(self._n):
+            yield np.full(5000, index, np.float32), index % 10
+
+
+class MadeBatches(Made):
+    """The same as a loader of eight."""
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:  # type: ignore[override]
+        """Start a pass."""
+        for first in range(0, self._n, 8):
+            yield np.repeat(np.arange(first, first + 8, dtype=np.float32)[:, None], 5000, axis=1), np.zeros(8, int)
+
+
+def peak_bytes(dataset: Dataset) -> int:
+    """The most memory held at once while opening and reading everything once.
+
+    The collector of cycles stands still, since it empties Python's lists of freed objects at times of its own.
+    """
+    gc.disable()
+    tracemalloc.start()
+    try:
+        data = open_data(dataset, SIGNATURE)
+        for batch in data.batches(4):
+            assert batch.n
+        if data.n_calibration:
+            for feeds in data.calibration(4):
+                assert feeds
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+@pytest.mark.parametrize(("calibration", "bytes_a_sample"), [(None, 8), (0.1, 8 + 8 + 8 + 8 + 2)])
+@pytest.mark.parametrize("form", ["iterable", "loader"])
+def test_ten_times_the_data_needs_no_more_memory(form: str, calibration: float | None, bytes_a_sample: int) -> None:
+    """At most 1.1 times the peak, beside hashes: 8 bytes a sample, and with a split two more sets and the masks."""
+
+    def dataset(n: int) -> Dataset:
+        if form == "iterable":
+            return Dataset.from_iterable(Made(n), calibration)
+        return Dataset.from_loader(MadeBatches(n), calibration)
+
+    # A first long pass fills Python's own lists of freed tuples, which hold up to 2000 of each length.
+    peak_bytes(dataset(1600))
+    small, large = peak_bytes(dataset(160)), peak_bytes(dataset(1600))
+    assert small < 100 * SAMPLE_BYTES
+    assert large <= 1.1 * small + bytes_a_sample * 1600 * 1.125
+
+
+@given(st.integers(1, 64), st.integers(1, 5), st.integers(1, 2_000_000))
+def test_a_batch_is_no_larger_than_memory_is_to_hold(asked: int, n: int, sample_bytes: int) -> None:
+    """It has as many samples as fit into 256 MB, at most those asked for, and one at least."""
+    data = replace(opened(numbers(n)), sample_bytes=sample_bytes * 1000)
+    fitting = data.fitting(asked)
+    assert 1 <= fitting <= asked
+    assert fitting == 1 or fitting * data.sample_bytes <= 256e6
+    assert fitting == asked or (fitting + 1) * data.sample_bytes > 256e6
+
+
+def test_the_largest_sample_counts() -> None:
+    """Of all inputs together, whichever pass has it: evaluation or calibration."""
+    two = [{"ids": np.zeros((k,), np.int64), "mask": np.ones((k,), bool)} for k in (2, 5, 3)]
+    own = [{"ids": np.zeros((7,), np.int64), "mask": np.ones((7,), bool)}]
+    assert streamed(two, signature=TWO).sample_bytes == 5 * (8 + 1)
+    assert streamed(two, own, signature=TWO).sample_bytes == 7 * (8 + 1)

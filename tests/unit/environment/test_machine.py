@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
-from importlib.metadata import version
+from importlib import metadata
 
 import pytest
 
 from pytest_quant.environment import ONEDNN_LIMIT, fingerprint, has_vnni, isa_tier, onednn_tier
 from pytest_quant.environment import machine as isa
 from pytest_quant.environment.machine import first_value, flags_in, quota_cores, tier_of
+from pytest_quant.environment.packages import version
 from tests.support.nvml_stub import NvmlStub, StubCard, error, uuid_of
 
 
@@ -33,7 +34,7 @@ def test_a_lowered_instruction_set_is_another_machine(monkeypatch: pytest.Monkey
 def test_context_has_versions_of_what_is_installed() -> None:
     """A package that is absent is left out and not called unknown."""
     context = fingerprint().context
-    assert context["numpy"] == version("numpy")
+    assert context["numpy"] == version("numpy") == metadata.version("numpy")
     assert context["python"] == platform.python_version()
     assert "onnxruntime-gpu" not in context
 
@@ -169,3 +170,24 @@ def test_the_quick_way_agrees_with_py_cpuinfo() -> None:
 
     info = cpuinfo.get_cpu_info()
     assert isa_tier() == tier_of(info.get("flags", []))
+
+
+def test_metadata_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often the version is asked for; reading them takes longer than much else of a check."""
+    asked: list[str] = []
+
+    def read(name: str) -> str:
+        asked.append(name)
+        return "1.2.3"
+
+    monkeypatch.setattr(metadata, "version", read)
+    assert [version("planted"), version("planted")] == ["1.2.3", "1.2.3"]
+    assert asked == ["planted"]
+
+
+def test_what_is_absent_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An absence is not remembered."""
+    with pytest.raises(metadata.PackageNotFoundError):
+        version("planted-later")
+    monkeypatch.setattr(metadata, "version", lambda _: "1.0")
+    assert version("planted-later") == "1.0"
