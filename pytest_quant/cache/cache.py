@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 from filelock import BaseFileLock, FileLock, Timeout
 
 from pytest_quant.cache.entry import (
@@ -119,7 +120,7 @@ class Cache:
                 else:
                     with suppress(OSError):
                         (folder / LAST_USE).touch()
-                    return Entry(kind, slot, folder.name, folder / FILES, "hit", "", manifest.facts)
+                    return Entry(folder.name, folder / FILES, "hit", "", manifest.facts)
             entry = self._build(folder, slot, ingredients, build, damage)
         finally:
             lock.release()
@@ -174,7 +175,7 @@ class Cache:
                 temporary.mkdir(mode=_OWN_FOLDER)
                 (temporary / FILES).mkdir(mode=_OWN_FOLDER)
             try:
-                facts = {name: _plain(name, value, slot) for name, value in build(temporary / FILES).items()}
+                facts = _plain(build(temporary / FILES), slot)
             except OSError as error:
                 if error.errno in _NO_SPACE:
                     raise self._fault(f"{slot} cannot be kept in", error) from error
@@ -192,7 +193,7 @@ class Cache:
         except BaseException:
             _delete(temporary)
             raise
-        return Entry(kind, slot, key, folder / FILES, "built", reason, facts)
+        return Entry(key, folder / FILES, "built", reason, facts)
 
     def entries(self) -> tuple[StoredEntry, ...]:
         """Return all entries, the most recently used first."""
@@ -328,17 +329,14 @@ def _delete(path: Path) -> None:
             path.unlink()
 
 
-def _plain(name: str, value: JsonScalar, slot: str) -> JsonScalar:
-    """Return the value as it will be read back. Raises `CacheError` when it is no plain JSON scalar."""
+def _plain(facts: Mapping[str, JsonScalar], slot: str) -> dict[str, JsonScalar]:
+    """Return the facts as they will be read back. Raises `CacheError` when one is no plain JSON scalar."""
     try:
-        if value is None or isinstance(value, (str, int, float)):
-            plain: JsonScalar = json.loads(canonical_json(value))
-            return plain
-    except ValueError:
-        pass
-    raise CacheError(
-        f"the builder of {slot} returned a fact that cannot be kept",
-        value=f"{name}={value!r} ({type(value).__name__})",
-        allowed="a finite number, a string, a bool or None, each of Python's own types",
-        fix=f"return {name} as float(...) or leave it out",
-    )
+        return msgspec.convert(json.loads(canonical_json(dict(facts))), dict[str, JsonScalar])
+    except (TypeError, ValueError) as error:
+        raise CacheError(
+            f"the builder of {slot} returned a fact that cannot be kept",
+            value=f"{dict(facts)}: {error}",
+            allowed="a finite number, a string, a bool or None, each of Python's own types",
+            fix="return it as float(...) or leave it out",
+        ) from error

@@ -35,8 +35,6 @@ class Entry:
 
     Attributes
     ----------
-    kind : type of the entry, for example ``engine``.
-    slot : purpose of the entry, in words; entries of one slot replace each other as ingredients change.
     key : sha256 of the kind and every ingredient, in hex.
     folder : contains the builder's output; nothing may be written to it.
     status : ``built`` just now, or ``hit``.
@@ -44,8 +42,6 @@ class Entry:
     facts : values that the builder returned when it built the entry.
     """
 
-    kind: str
-    slot: str
     key: str
     folder: Path
     status: Literal["built", "hit"]
@@ -62,7 +58,9 @@ class StoredEntry:
     folder : of the whole entry, manifest included.
     size_bytes : bytes on disk of all its files.
     created, last_used : seconds since the epoch.
-    readable : ``False`` when the manifest is damaged; then slot, ingredients and facts are empty.
+    kind : type of the entry, for example ``engine``.
+    slot : purpose of the entry, in words; entries of one slot replace each other as ingredients change.
+    readable : ``False`` when the manifest is damaged; then slot and ingredients are empty.
     """
 
     kind: str
@@ -73,7 +71,6 @@ class StoredEntry:
     created: float
     last_used: float
     ingredients: dict[str, str]
-    facts: dict[str, JsonScalar]
     readable: bool = True
 
 
@@ -212,8 +209,8 @@ def _describe(folder: Path) -> StoredEntry | None:
     except OSError:
         return None
     except DamagedEntryError:
-        return StoredEntry(kind, "", key, folder, size_bytes, last_used, last_used, {}, {}, readable=False)
-    return StoredEntry(kind, made.slot, key, folder, size_bytes, made.created, last_used, made.ingredients, made.facts)
+        return StoredEntry(kind, "", key, folder, size_bytes, last_used, last_used, {}, readable=False)
+    return StoredEntry(kind, made.slot, key, folder, size_bytes, made.created, last_used, made.ingredients)
 
 
 def flush_to_disk(paths: list[Path]) -> None:

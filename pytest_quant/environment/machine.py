@@ -134,7 +134,6 @@ _PACKAGES = (
     "torch",
     "torchao",
 )
-_CONTAINER_FILES = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
 
 
 @cache
@@ -157,7 +156,7 @@ def fingerprint() -> Environment:
     }
     if os.environ.get(ONEDNN_LIMIT):
         identity["isa_limit"] = os.environ[ONEDNN_LIMIT]
-    context = {"python": platform.python_version(), "kernel": platform.release(), "container": _container()}
+    context = {"python": platform.python_version(), "kernel": platform.release()}
     gpus = alike_gpus()
     for gpu in gpus[:1]:
         identity |= {"gpu": gpu.name, "sm": gpu.sm or UNKNOWN}
@@ -195,12 +194,3 @@ def quota_cores(cpu_max_text: str) -> float | None:
     """Return the cores that cgroup's ``cpu.max`` grants; ``None`` without a quota."""
     quota, _, period = cpu_max_text.strip().partition(" ")
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) > 0 else None
-
-
-def _container() -> str:
-    for file, name in _CONTAINER_FILES:
-        if Path(file).exists():
-            return name
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return "kubernetes"
-    return os.environ.get("container") or "none"  # noqa: SIM112 - systemd spells it so

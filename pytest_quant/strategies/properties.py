@@ -84,8 +84,7 @@ def bounded_error(
 def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_range_pct: float = 1.0) -> None:
     """Check that the output of a sample does not depend on the other samples of its batch.
 
-    Where the model fixes its batch size, a sample alone is a batch of copies of it. Nothing is checked for a batch of
-    one.
+    Nothing is checked for a batch of one, nor where the model fixes its batch size.
 
     Parameters
     ----------
@@ -107,30 +106,20 @@ def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_rang
     if not sizes:
         shapes = ", ".join(f"'{name}' {array.shape}" for name, array in feeds.items())
         raise UsageError("no input has an axis that counts samples", value=shapes, fix="leave batch_invariant out")
-    if sizes[0] < 2:
+    if sizes[0] < 2 or layout.fixed_batch_size is not None:
         return
-    is_fixed = layout.fixed_batch_size is not None
     whole = engine.run(feeds)
     for sample in range(sizes[0]):
-        alone = engine.run(layout.samples(feeds, [sample] * (sizes[0] if is_fixed else 1)))
+        alone = engine.run(layout.samples(feeds, [sample]))
         for name, array in whole.items():
             single, part = alone[name], array
-            axis = _sample_axis(array, single, sizes[0], is_fixed=is_fixed)
-            if axis is not None:
-                part, single = np.take(array, [sample], axis), np.take(single, [0], axis)
+            # Samples are stacked along the axis that has grown with the batch; an output may have none.
+            grown = [axis for axis, (n, k) in enumerate(zip(array.shape, single.shape, strict=False)) if n != k]
+            if array.ndim == single.ndim and len(grown) == 1 and array.shape[grown[0]] == sizes[0]:
+                part = np.take(array, [sample], grown[0])
             both = {"in the batch": part, "alone": single}
             allowed = max_range_pct / 100 * _range(array)
             _require_near(f"sample {sample} depends on its batch", name, both, allowed, feeds)
-
-
-def _sample_axis(whole: NDArray[Any], alone: NDArray[Any], size: int, *, is_fixed: bool) -> int | None:
-    """Return the axis along which samples are stacked; ``None`` when the output has none."""
-    if is_fixed:
-        return next((axis for axis, length in enumerate(whole.shape) if length == size), None)
-    if whole.ndim != alone.ndim:
-        return None
-    grown = [axis for axis, (n, single) in enumerate(zip(whole.shape, alone.shape, strict=True)) if n != single]
-    return grown[0] if len(grown) == 1 and whole.shape[grown[0]] == size else None
 
 
 def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:

@@ -106,15 +106,6 @@ def test_an_engine_that_depends_on_its_batch_is_found(engines: Engines) -> None:
     assert found.feeds["x"].shape == (2, 4)
 
 
-def test_a_fixed_batch_is_filled_with_each_sample(engines: Engines) -> None:
-    """Of a batch of three, a sample alone is that sample three times."""
-    text = "(float[3, 4] x) => (float[3, 4] y) {{ mean = ReduceMean <axes = [0], keepdims = 1> (x) y = {} }}"
-    alone, mixed = engines(text.format("Identity (x)")), engines(text.format("Sub (x, mean)"))
-    qst.check(alone, alone, SAMPLES, properties=[qst.batch_invariant], max_examples=10)
-    with pytest.raises(AssertionError, match="depends on its batch"):
-        qst.check(mixed, alone, SAMPLES, properties=[qst.batch_invariant])
-
-
 def test_time_first_models_are_split_along_the_axis_that_counts_samples(engines: Engines) -> None:
     """The axis is found by the name that inputs share, in outputs by what grows with the batch."""
     engine = engines(
