@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from pytest_quant.backends import Backend
 from pytest_quant.testing import BackendConformance
 from pytest_quant.testing.conformance.examples import dense
-from pytest_quant.testing.conformance.workbench import SEVERAL, model_for, opened, specs
+from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
@@ -33,18 +31,16 @@ class TestOrtCuda(BackendConformance):
         """Skipped where the provider does not load."""
         return usable("ort-cuda")
 
-    def test_quantized_nodes_are_counted(self, backend: Backend, tmp_path: Path) -> None:
+    def test_quantized_nodes_are_counted(self, bench: Workbench) -> None:
         """None of them ran in INT8, and their outputs are not those of float all the same."""
-        self._runs_in_float(backend, tmp_path)
+        self._runs_in_float(bench)
 
-    def test_half_quantized(self, backend: Backend, tmp_path: Path) -> None:
+    def test_half_quantized(self, bench: Workbench) -> None:
         """Nor of two layers of which one is excluded."""
-        self._runs_in_float(backend, tmp_path, exclude=("second",))
+        self._runs_in_float(bench, exclude=("second",))
 
-    def _runs_in_float(self, backend: Backend, tmp_path: Path, exclude: tuple[str, ...] = ()) -> None:
-        example = dense()
-        feeds = example.feeds(SEVERAL, 71)
-        for spec in specs(backend, model_for(backend, example, tmp_path), exclude=exclude):
-            with opened(backend, spec, example) as engine:
-                assert engine.coverage(feeds).pct == 0.0, spec.id
-                assert not np.array_equal(engine.run(feeds)["y"], example.compute(feeds)["y"]), spec.id
+    def _runs_in_float(self, bench: Workbench, exclude: tuple[str, ...] = ()) -> None:
+        feeds = dense().feeds(SEVERAL, 71)
+        for engine in bench.engines(dense(), exclude=exclude):
+            assert engine.coverage(feeds).pct == 0.0, engine.spec.id
+            assert not np.array_equal(engine.run(feeds)["y"], dense().compute(feeds)["y"]), engine.spec.id

@@ -61,19 +61,3 @@ def test_engines_are_built_in_build_and_nothing_is_written_afterwards(tmp_path: 
         ran = engine.coverage(example.feeds(8, 1))
     assert {file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
     assert ran.pct == 100.0 or (ran.pct is None and ran.notes), ran
-
-
-def test_layers_of_the_log_are_those_of_the_engine(tmp_path: Path) -> None:
-    """The log of the build lists layers with types, and TensorRT's inspector gives the same names of the engine."""
-    from pytest_quant.backends.trt.provider_build import is_told_of
-    from pytest_quant.backends.trt.provider_engine import OrtTrtEngine, inspected
-
-    backend = usable("ort-trt")
-    example = conv()
-    spec = EngineSpec("ort-trt", "int8", "static", example.write(tmp_path))
-    folder = build(backend, spec, example, tmp_path)
-    with backend.open(spec, folder) as engine:
-        assert isinstance(engine, OrtTrtEngine)
-        seen = inspected(engine._engines)
-        assert engine._layers
-        assert seen.layers or is_told_of(engine._layers, seen.names)

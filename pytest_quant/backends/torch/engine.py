@@ -15,9 +15,8 @@ from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.readback import Kind, Tallied, precision_of, tally
 from pytest_quant.backends.runtime import failed, failing_as
-from pytest_quant.backends.torch.export import torch_quiet
 from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of
-from pytest_quant.backends.torch.options import parse_options
+from pytest_quant.backends.torch.options import parse_options, torch_quiet
 from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
 from pytest_quant.backends.torch.quantize import measure_held, modules_in_integers
 from pytest_quant.environment import onednn_tier

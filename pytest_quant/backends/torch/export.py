@@ -1,8 +1,7 @@
-"""From a module to an ONNX file that computes the same, without the noise of PyTorch's compilers."""
+"""From a module to an ONNX file that computes the same."""
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import EXPORTED_FILE
-from pytest_quant.backends.ort.prepare import run_unoptimized
-from pytest_quant.backends.runtime import failed, failing_as, quiet
+from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
+from pytest_quant.backends.torch.options import torch_quiet
 from pytest_quant.environment.packages import version
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
-
-torch_quiet = partial(quiet, "torch", "torch.__trace", "torchao", "onnxscript", "onnx_ir")
-"""Keeps the noise of exporters and compilers off the screen, see `quiet`."""
-
 
 OPSET = 20
 """The newest opset that all the runtimes read here and that has every form of Q/DQ."""
@@ -88,6 +83,8 @@ def export_onnx(model: Model, folder: Path) -> Path:
 def _check(model: Model, module: Any, path: Path) -> None:
     """Compare the file with the module on the example inputs, and on another batch size where that is free."""
     import torch
+
+    from pytest_quant.backends.ort.prepare import run_unoptimized
 
     examples: Any = model.example_inputs
     batches = [examples]

@@ -6,13 +6,17 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pytest_quant.backends.offer import Availability, checked
-from pytest_quant.backends.runtime import import_runtime
+from pytest_quant.backends.runtime import import_runtime, quiet
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 from pytest_quant.spec import EngineSpec
+
+torch_quiet = partial(quiet, "torch", "torch.__trace", "torchao", "onnxscript", "onnx_ir")
+"""Keeps the noise of exporters and compilers off the screen, see `quiet`."""
 
 _INSTALL = 'pip install "pytest-quant[torch]"'
 _REPAIR = "pip install --force-reinstall torch torchao"

@@ -11,7 +11,6 @@ from typing import Any
 from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.runtime import failed, failing_as
-from pytest_quant.backends.torch.export import torch_quiet
 from pytest_quant.backends.torch.module import (
     cast,
     cast_module,
@@ -22,7 +21,7 @@ from pytest_quant.backends.torch.module import (
     named_outputs,
     signature_of,
 )
-from pytest_quant.backends.torch.options import float_type, parse_options
+from pytest_quant.backends.torch.options import float_type, parse_options, torch_quiet
 from pytest_quant.backends.torch.quantize import hold_weights, with_plain_weights
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version

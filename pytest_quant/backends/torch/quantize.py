@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_quant.backends.readback import Kind, Tallied, tally
-from pytest_quant.backends.torch.export import torch_quiet
+from pytest_quant.backends.torch.options import torch_quiet
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec

@@ -11,8 +11,15 @@ from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.cuda.device import find_native
 from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.runtime import WHEELS, find_outdated, installed_version
-from pytest_quant.backends.trt.graph import QUANTIZER, quantizer_spec
-from pytest_quant.backends.trt.options import BUILDER_KEYS, NATIVE_KEYS, float_type, parse_options, target_of
+from pytest_quant.backends.trt.options import (
+    BUILDER_KEYS,
+    NATIVE_KEYS,
+    QUANTIZER,
+    float_type,
+    parse_options,
+    quantizer_spec,
+    target_of,
+)
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec

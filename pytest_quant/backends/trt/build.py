@@ -131,13 +131,14 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
             value=shown,
             fix="a lower optimization_level, or a timing_cache, makes builds shorter"
             if ended.timed_out
-            else next_step(shown, request.profile.shapes),
+            else next_step(shown, request.shapes),
         ) from ended
 
 
 _OLD_GPU = "use a GPU that this release takes, an older TensorRT, or backend='ort-cuda'"
 
 _STEPS = {
+    SHAPE_INPUT: "export the model with that size as a constant, or use backend='ort-cuda'",
     NO_IMPLICIT: "drop quantization='implicit', or pip install 'tensorrt<11'",
     "libnvinfer_lean": "install the lean runtime, tensorrt-lean of the same version, or drop version_compatible",
     "is not supported by this TensorRT release": _OLD_GPU,
@@ -145,8 +146,6 @@ _STEPS = {
     "within workspace limit": "write a larger workspace_mb, or none: then it is the memory of the GPU",
 }
 """Words of a refusal that have one answer."""
-
-_VALUES = re.compile(re.escape(SHAPE_INPUT) + r" '(?P<name>.*)'")
 
 _NO_OPERATOR = re.compile(r"Plugin not found|No importer registered|UNSUPPORTED_NODE", re.IGNORECASE)
 
@@ -176,12 +175,6 @@ def next_step(said: str, shapes: Mapping[str, Range]) -> str:
     said : the messages of TensorRT.
     shapes : smallest, usual and largest shape of each input with free axes, as asked for.
     """
-    values = _VALUES.search(said)
-    if values is not None:
-        return (
-            f"write smallest, usual and largest values: options={{'shapes': {{'{values['name']}': "
-            "[smallest, usual, largest]}}, each a list of ints"
-        )
     for words, step in _STEPS.items():
         if words in said:
             return step

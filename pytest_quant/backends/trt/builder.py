@@ -17,7 +17,6 @@ from pytest_quant.backends.cuda.device import complaints, make_logger
 from pytest_quant.backends.trt.coverage import layers_in_log
 from pytest_quant.backends.trt.implicit import calibrating
 from pytest_quant.backends.trt.options import Range, TrtOptions, sizes_of
-from pytest_quant.backends.trt.profile import Profile
 from pytest_quant.errors import BuildError
 from pytest_quant.files import write_whole
 
@@ -33,7 +32,7 @@ COUNT_FILE = "missing_scales.txt"
 
 MISSING_SCALES = "Missing scale and zero-point"
 
-SHAPE_INPUT = "the values of an input decide shapes, and nothing tells which values to expect: input"
+SHAPE_INPUT = "the values of an input decide shapes, and an engine is built for the shapes of data alone: input"
 """How the building process begins to say so; the name follows in quotes."""
 
 NO_IMPLICIT = "no implicit INT8"
@@ -55,7 +54,7 @@ class BuildRequest:
     module : the one to import, ``tensorrt`` or `RTX_MODULE`.
     model : the ONNX file; what is built is written beside it.
     options : of the mark.
-    profile : the shapes and values to build for.
+    shapes : smallest, usual and largest of every input with free axes.
     calibration : method of TensorRT's own calibrator, which chooses types itself then; empty where those of the graph
         hold.
     samples : folder with the calibrator's batches; empty when `ranges` are reused.
@@ -65,7 +64,7 @@ class BuildRequest:
     module: str
     model: Path
     options: TrtOptions
-    profile: Profile
+    shapes: Mapping[str, Range]
     calibration: str = ""
     samples: str = ""
     ranges: str = ""
@@ -105,11 +104,11 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
         raise BuildError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or complaints(lines))
     config = builder.create_builder_config()
     configure(trt, config, request)
-    config.add_optimization_profile(_profile(trt, builder, network, request.profile.shapes, request.profile.values))
+    config.add_optimization_profile(_profile(trt, builder, network, request.shapes))
 
     def of_one_batch(shapes: dict[str, tuple[int, ...]]) -> tensorrt.IOptimizationProfile:
         ranges = {name: (shape, shape, shape) for name, shape in shapes.items()}
-        return _profile(trt, builder, network, ranges, request.profile.values)
+        return _profile(trt, builder, network, ranges)
 
     with calibrating(trt, config, request.calibration, request.samples, request.ranges, of_one_batch):
         plan = builder.build_serialized_network(network, config)
@@ -124,21 +123,14 @@ def _profile(
     builder: tensorrt.Builder,
     network: tensorrt.INetworkDefinition,
     shapes: Mapping[str, Range],
-    values: Mapping[str, Range],
 ) -> tensorrt.IOptimizationProfile:
-    """Return a profile that gives every input its range: of axes where some are free, of values where it is a shape.
-
-    An input without a range for its axes is left to TensorRT, which names it; one without values would be missing.
-    """
+    """Return a profile that gives every input with free axes its range; TensorRT names one that has none."""
     profile = builder.create_optimization_profile()
     for index in range(network.num_inputs):
         entry = network.get_input(index)
         if entry.is_shape_tensor:
-            if entry.name not in values:
-                raise BuildError(f"{SHAPE_INPUT} '{entry.name}'")
-            least, common, most = (list(numbers) for numbers in values[entry.name])
-            profile.set_shape_input(entry.name, least, common, most)
-        elif -1 in sizes_of(entry.shape) and entry.name in shapes:
+            raise BuildError(f"{SHAPE_INPUT} '{entry.name}'")
+        if -1 in sizes_of(entry.shape) and entry.name in shapes:
             smallest, usual, largest = (trt.Dims(sizes) for sizes in shapes[entry.name])
             profile.set_shape(entry.name, smallest, usual, largest)
     return profile

@@ -1,10 +1,6 @@
-"""The graph that TensorRT is given: quantized in its style, and refused where TensorRT would compute it wrongly.
+"""The graph that TensorRT is given, refused before a build where TensorRT would refuse it or compute it wrongly.
 
-ONNX Runtime's quantizer rounds both sides of a product to int8 around 0, weights per channel; the bias stays in float,
-and outputs are not rounded: TensorRT fuses the pairs before a product into it. The same graph runs no INT8 kernel on
-ONNX Runtime's CPU provider.
-
-What TensorRT would refuse, or take and compute wrongly, is found before a build. Sources: the operator table of
+Sources: the operator table of
 onnx-tensorrt, and its importer of QuantizeLinear and DequantizeLinear, which takes uint8 zero points with a warning
 only and then saturates every activation above half of its range.
 """
@@ -13,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,40 +20,13 @@ from onnx import TensorProto, numpy_helper
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import bodies_of
 from pytest_quant.backends.onnx_files.normalize import normalized
-from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.options import QUANTIZER, parse_options, quantizer_spec
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
 
 GRAPH_FILE = "model.onnx"
 """The graph that was built, kept beside the plan: what is simulated is exactly this."""
-
-_WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
-_EXTRA = {
-    "WeightSymmetric": True,
-    "AddQDQPairToWeight": True,
-    "DedicatedQDQPair": True,
-    "QuantizeBias": False,
-    "OpTypesToExcludeOutputQuantization": _WEIGHTED,
-}
-_QUANTIZER_OPTIONS: dict[str, object] = {
-    "activation_type": "int8",
-    "extra": _EXTRA,
-    "op_types": _WEIGHTED,
-    "per_channel": True,
-    "reduce_range": False,
-    "symmetric": True,
-    "weight_type": "int8",
-}
-
-QUANTIZER = OrtBackend()
-"""Is asked for what `quantizer_spec` returns."""
-
-
-def quantizer_spec(spec: EngineSpec) -> EngineSpec:
-    """Return what ONNX Runtime's quantizer is asked for in the place of `spec`."""
-    return replace(spec, backend="ort", options=tuple(sorted(_QUANTIZER_OPTIONS.items())))
 
 
 def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Path:

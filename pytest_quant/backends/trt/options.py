@@ -1,12 +1,16 @@
-"""The options of the TensorRT backends. An option of another scheme is ignored, an unknown one is not."""
+"""The options of the TensorRT backends, and the quantizer that they ask in its style.
+
+An option of another scheme is ignored, an unknown one is not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_quant.backends.offer import checked
+from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.errors import UsageError
 from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, row, text
 from pytest_quant.spec import EngineSpec, Shape
@@ -67,8 +71,7 @@ class TrtOptions:
                     "{'x': [(1, 3, 32, 32), (1, 3, 64, 64), (8, 3, 96, 320)]}",
                     _shapes,
                 ),
-                "batch included; default: what evaluation and calibration data have. Of an input that is itself a "
-                "shape: its values",
+                "batch included; default: what evaluation and calibration data have",
             )
         ),
     )
@@ -139,19 +142,11 @@ PROVIDER_KEYS = {
 """Options of ``trt``, ``trt-rtx`` and ``ort-trt``."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """What users of TensorRT look for and do not find here."""
-
-    what: str
-    fix: str
-
-
-_DLA = _Refusal(
+_DLA = (
     "engines on a DLA of Jetson are not supported: TensorRT shows what runs there as one node, so nothing proves INT8",
     "drop it: the engine is built for the GPU; trtexec --useDLACore measures a DLA",
 )
-_STREAMING = _Refusal(
+_STREAMING = (
     "weight streaming is not supported: weights that come over the bus in each run decide its time, not the kernels",
     "drop it, and take a precision whose weights fit into the GPU's memory, such as int8",
 )
@@ -159,7 +154,7 @@ _REFUSED = {
     **dict.fromkeys(("dla_core", "use_dla", "allow_gpu_fallback", "trt_dla_enable", "trt_dla_core"), _DLA),
     **dict.fromkeys(("weight_streaming", "weight_streaming_budget", "allow_weight_streaming"), _STREAMING),
 }
-"""Options that are refused, by the names that TensorRT, its tools and ONNX Runtime have for them."""
+"""What is refused and what to do, by the names that TensorRT, its tools and ONNX Runtime have for such options."""
 
 
 _KEYS_OF = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}
@@ -169,9 +164,9 @@ def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOpt
     """Turn the options of a mark into `TrtOptions`. Raises `UsageError`."""
     options = tuple(options)
     for name, value in options:
-        refusal = _REFUSED.get(name)
-        if refusal is not None:
-            raise UsageError(f"option '{name}': {refusal.what}", value=repr(value), fix=refusal.fix)
+        if name in _REFUSED:
+            what, fix = _REFUSED[name]
+            raise UsageError(f"option '{name}': {what}", value=repr(value), fix=fix)
     parsed = TrtOptions(**checked(backend, options, _KEYS_OF.get(backend, PROVIDER_KEYS)))
     if parsed.opt_batch is not None and parsed.max_batch is not None and parsed.opt_batch > parsed.max_batch:
         raise UsageError(
@@ -210,3 +205,34 @@ def float_type(spec: EngineSpec) -> str:
     if spec.precision != "int8":
         return spec.precision
     return "fp32" if options.implicit and spec.scheme == "static" else options.rest
+
+
+_WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
+_EXTRA = {
+    "WeightSymmetric": True,
+    "AddQDQPairToWeight": True,
+    "DedicatedQDQPair": True,
+    "QuantizeBias": False,
+    "OpTypesToExcludeOutputQuantization": _WEIGHTED,
+}
+_QUANTIZER_OPTIONS: dict[str, object] = {
+    "activation_type": "int8",
+    "extra": _EXTRA,
+    "op_types": _WEIGHTED,
+    "per_channel": True,
+    "reduce_range": False,
+    "symmetric": True,
+    "weight_type": "int8",
+}
+
+QUANTIZER = OrtBackend()
+"""ONNX Runtime's; it is asked for what `quantizer_spec` returns.
+
+Both sides of a product are int8 around 0, weights per channel, the bias stays in float, and outputs are not rounded:
+TensorRT fuses the pairs before a product into it. The same graph runs no INT8 kernel on ONNX Runtime's CPU provider.
+"""
+
+
+def quantizer_spec(spec: EngineSpec) -> EngineSpec:
+    """Return what ONNX Runtime's quantizer is asked for in the place of `spec`."""
+    return replace(spec, backend="ort", options=tuple(sorted(_QUANTIZER_OPTIONS.items())))

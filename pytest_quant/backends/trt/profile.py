@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
 from pytest_quant.backends.base import Feeds, spelled
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature
-from pytest_quant.backends.trt.graph import QUANTIZER, quantizer_spec
-from pytest_quant.backends.trt.options import Range, TrtOptions, parse_options
+from pytest_quant.backends.trt.options import QUANTIZER, Range, TrtOptions, parse_options, quantizer_spec
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, InputShapes, Shape, Signature, TensorInfo
 
@@ -20,45 +19,29 @@ _MAX_BATCH = 64
 """Largest batch of an engine that neither the data nor the options bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Smallest, usual and largest, by input.
-
-    Attributes
-    ----------
-    shapes : of inputs with free axes.
-    values : of inputs that are shapes themselves.
-    """
-
-    shapes: dict[str, Range]
-    values: dict[str, Range]
-
-    def notes(self) -> tuple[str, ...]:
-        """Say what the engine was built for, a line for each input that leaves a choice."""
-        named = [(name, "", ranges) for name, ranges in self.shapes.items()]
-        named += [(name, "values ", ranges) for name, ranges in self.values.items()]
-        return tuple(
-            f"built for {what}{low} to {high} of '{name}', usually {usual}" for name, what, (low, usual, high) in named
-        )
-
-    def misfit(self, feeds: Feeds) -> DataError | None:
-        """Return the error for `feeds` that an engine of this profile does not take; ``None`` when it takes them."""
-        shapes = {name: np.shape(feeds[name]) for name in self.shapes}
-        values = {name: tuple(int(value) for value in np.ravel(feeds[name])) for name in self.values}
-        for actual, ranges, what in ((shapes, self.shapes, "does"), (values, self.values, "has values that do")):
-            for name, (low, usual, high) in ranges.items():
-                if not _within(actual[name], low, high):
-                    return DataError(
-                        f"input '{name}' {what} not fit the engine",
-                        value=str(actual[name]),
-                        allowed=f"{low} to {high}, which it was built for",
-                        fix=_write(name, _wider((low, usual, high), actual[name], usual, actual[name])),
-                    )
-        return None
+def shape_notes(shapes: Mapping[str, Range]) -> tuple[str, ...]:
+    """Say what an engine was built for, a line for each input with free axes."""
+    return tuple(
+        f"built for {low} to {high} of '{name}', usually {usual}" for name, (low, usual, high) in shapes.items()
+    )
 
 
-def profile_of(spec: EngineSpec, signature: Signature) -> Profile:
-    """Return the shapes that the engine of `spec` is built for: those in its options, else those of the data.
+def shape_misfit(shapes: Mapping[str, Range], feeds: Feeds) -> DataError | None:
+    """Return the error for `feeds` that an engine built for `shapes` does not take; ``None`` when it takes them."""
+    for name, (low, usual, high) in shapes.items():
+        actual = np.shape(feeds[name])
+        if not _within(actual, low, high):
+            return DataError(
+                f"input '{name}' does not fit the engine",
+                value=str(actual),
+                allowed=f"{low} to {high}, which it was built for",
+                fix=_write(name, _wider((low, usual, high), actual, usual, actual)),
+            )
+    return None
+
+
+def profile_of(spec: EngineSpec, signature: Signature) -> dict[str, Range]:
+    """Return smallest, usual and largest of each input with free axes: those in the options, else those of the data.
 
     Without either, the leading axis is a batch and no other axis may be free.
 
@@ -72,12 +55,9 @@ def profile_of(spec: EngineSpec, signature: Signature) -> Profile:
     _check_names(options, signature)
     seen = {shapes.name: shapes for shapes in spec.shapes}
     ranges: dict[str, Range] = {}
-    values: dict[str, Range] = {}
     for tensor in signature.inputs:
         named = options.shapes.get(tensor.name)
-        if named is not None and _holds_values(tensor):
-            values[tensor.name] = _checked_values(named, tensor)
-        elif named is not None:
+        if named is not None:
             ranges[tensor.name] = _checked_shapes(named, tensor)
         elif _free(tensor):
             given = seen.get(tensor.name)
@@ -85,7 +65,7 @@ def profile_of(spec: EngineSpec, signature: Signature) -> Profile:
     for shapes in spec.shapes:
         if shapes.name in ranges:
             _check_data(shapes, ranges[shapes.name], options)
-    return Profile(ranges, values)
+    return ranges
 
 
 def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[str, int | None]) -> int | None:
@@ -112,13 +92,6 @@ def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[st
 
 def _free(tensor: TensorInfo) -> tuple[int, ...]:
     return tuple(axis for axis, size in enumerate(tensor.shape or ()) if size is None)
-
-
-def _holds_values(tensor: TensorInfo) -> bool:
-    """Only a vector or a scalar of whole numbers can be a shape; an input without free axes needs no other range."""
-    return (
-        tensor.dtype in ("int32", "int64") and tensor.shape is not None and len(tensor.shape) < 2 and not _free(tensor)
-    )
 
 
 def _check_names(options: TrtOptions, signature: Signature) -> None:
@@ -152,18 +125,6 @@ def _checked_shapes(named: Range, tensor: TensorInfo) -> Range:
                     allowed=spelled(tensor),
                     fix=f"write {fixed} there",
                 )
-    return named
-
-
-def _checked_values(named: Range, tensor: TensorInfo) -> Range:
-    count = int(np.prod([size or 0 for size in tensor.shape or ()]))
-    if len(named[0]) != count:
-        raise UsageError(
-            f"option 'shapes': input '{tensor.name}' has no free axis, so this is taken for its values",
-            value=str(named[0]),
-            allowed=f"{count} numbers in each of smallest, usual and largest",
-            fix="write the values, or leave the input out",
-        )
     return named
 
 
@@ -218,11 +179,7 @@ def _check_data(shapes: InputShapes, allowed: Range, options: TrtOptions) -> Non
 
 
 def _within(shape: Shape, low: Shape, high: Shape) -> bool:
-    return len(shape) == len(low) and all(map(_between, low, shape, high))
-
-
-def _between(low: int, size: int, high: int) -> bool:
-    return low <= size <= high
+    return len(shape) == len(low) and all(a <= size <= b for a, size, b in zip(low, shape, high, strict=True))
 
 
 def _wider(earlier: Range, smallest: Shape, usual: Shape, largest: Shape) -> Range:
@@ -237,7 +194,7 @@ def _write(name: str, shapes: Range) -> str:
     return f"write options={{'shapes': {{'{name}': [{', '.join(map(str, shapes))}]}}}}"
 
 
-RECIPE_VERSION = "5"
+RECIPE_VERSION = "6"
 """Raised when the same ingredients would be built into something else."""
 
 
@@ -271,12 +228,12 @@ def implicit_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, st
 def _builder(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     options = parse_options(spec.backend, spec.options)
     builder = {name: str(value) for name, value in asdict(options).items() if name not in (*_IN_PROFILE, *_OF_RUNS)}
-    profile = profile_of(spec, read_signature(model_file(spec.quantized or spec.model)))
+    shapes = profile_of(spec, read_signature(model_file(spec.quantized or spec.model)))
     return {
         "TensorRT": runtime_version,
         "builder recipe": RECIPE_VERSION,
         "backend": spec.backend,
-        "profile": json.dumps(asdict(profile), sort_keys=True),
+        "profile": json.dumps(shapes, sort_keys=True),
         **builder,
     }
 

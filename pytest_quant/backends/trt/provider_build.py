@@ -36,8 +36,8 @@ from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.builder import LAYERS_FILE, write_log
 from pytest_quant.backends.trt.coverage import Layer, ops_of
-from pytest_quant.backends.trt.graph import GRAPH_FILE, check_graph, quantizer_spec
-from pytest_quant.backends.trt.options import Range, float_type, parse_options, uses_table
+from pytest_quant.backends.trt.graph import GRAPH_FILE, check_graph
+from pytest_quant.backends.trt.options import Range, float_type, parse_options, quantizer_spec, uses_table
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
@@ -142,8 +142,7 @@ def providers_of(spec: EngineSpec, graph: Path, cache: Path) -> tuple[tuple[Prov
     ------
     UsageError, DataError : see `profile_of`.
     """
-    profile = profile_of(spec, read_signature(graph))
-    shapes, notes = profile_options({**profile.shapes, **profile.values})
+    shapes, notes = profile_options(profile_of(spec, read_signature(graph)))
     tensorrt = Provider(TENSORRT, provider_options(spec, cache) | shapes)
     return (tensorrt, Provider(CUDA, CUDA_OPTIONS)), notes
 

@@ -6,12 +6,10 @@ has other names of files, other shapes are another engine. An entry of the cache
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +23,12 @@ from pytest_quant.backends.trt.build import build_notes
 from pytest_quant.backends.trt.builder import LAYERS_FILE
 from pytest_quant.backends.trt.coverage import (
     Layer,
-    layers_in_inspection,
     macs_by_node,
     ops_of,
     precision_notes,
     read_layers,
     tallied_products,
 )
-from pytest_quant.backends.trt.gpu_engine import Plan
 from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.backends.trt.provider_build import CACHED, providers_of
 from pytest_quant.result import Coverage
@@ -59,7 +55,7 @@ class OrtTrtEngine(OrtGpuEngine):
         self._is_anew = bool(copied) and _state(cache) != copied
         if self._is_anew:
             self.notes = (*self.notes, _ANEW)
-        self._engines = tuple(folder / name for name in sorted(copied))
+        self._has_engines = bool(copied)
         self._layers = read_layers(folder / LAYERS_FILE)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
@@ -73,15 +69,10 @@ class OrtTrtEngine(OrtGpuEngine):
         """Return the layers of the engines that are open, or none and why they are not known."""
         if self._is_anew:
             return (), "the engine was built anew while it opened, and nothing tells of its layers"
-        if not self._engines:
+        if not self._has_engines:
             return (), "the provider builds at the first run, so that there is no engine to look into"
-        layers, names = inspected(self._engines)
-        if layers:
-            return layers, ""
         if not self._layers:
-            return (), "neither the provider's engine nor the log of its build tells the precision of layers"
-        if names and not is_told_of(self._layers, names):
-            return (), "the log of the build tells of other layers than the engine has"
+            return (), "the log of the provider's build does not tell the precision of layers"
         return self._layers, ""
 
     def _close(self) -> None:
@@ -92,44 +83,6 @@ class OrtTrtEngine(OrtGpuEngine):
 def _state(folder: Path) -> dict[str, tuple[int, int]]:
     """Return size and time of the last change of each engine."""
     return {file.name: (file.stat().st_size, file.stat().st_mtime_ns) for file in folder.glob(_ENGINES)}
-
-
-def inspected(files: Sequence[Path]) -> tuple[list[Layer], list[str]]:
-    """Ask TensorRT's inspector for the layers of the engines in `files`.
-
-    Returns
-    -------
-    The layers, or where an engine was built without details none and the names of all; neither where TensorRT's Python
-    binding is not here.
-
-    Raises
-    ------
-    BuildError : TensorRT does not take an engine.
-    """
-    try:
-        trt: Any = import_module("tensorrt")
-    except ImportError:
-        return [], []
-    layers: list[Layer] = []
-    names: list[str] = []
-    for file in files:
-        plan = Plan(trt, file)
-        inspector = plan.engine.create_engine_inspector()
-        text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
-        del inspector
-        plan.close()
-        rows = json.loads(text)["Layers"]
-        if any(isinstance(row, str) for row in rows):
-            names += [row if isinstance(row, str) else row["Name"] for row in rows]
-        else:
-            layers += layers_in_inspection(text)
-    return ([], names) if names else (layers, [])
-
-
-def is_told_of(layers: Sequence[Layer], names: Sequence[str]) -> bool:
-    """Tell whether engines whose inspector gives `names` have all `layers` of a log that hold nodes of the graph."""
-    node_names = set(names)
-    return all(layer.name in node_names for layer in layers if layer.nodes and layer.kind != "Reformat")
 
 
 def left_products(parts: Sequence[Any]) -> dict[str, tuple[str, str]]:

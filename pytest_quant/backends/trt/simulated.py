@@ -18,7 +18,7 @@ from pytest_quant.backends.trt.builder import LAYERS_FILE, PLAN_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, macs_by_node, ops_of, read_layers
 from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.backends.trt.options import parse_options
-from pytest_quant.backends.trt.profile import profile_of
+from pytest_quant.backends.trt.profile import profile_of, shape_misfit, shape_notes
 from pytest_quant.errors import DataError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
@@ -48,11 +48,11 @@ class SimulatedEngine(Engine):
         session, _ = open_session(self._graph, threads=1, simulates=True)
         self._session: Any = session
         self._names = [tensor.name for tensor in self.signature.outputs]
-        self._profile = profile_of(spec, self.signature)
+        self._shapes = profile_of(spec, self.signature)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.notes = (
             f"built for {target or 'the GPU here'}, run as a float simulation of the same graph",
-            *self._profile.notes(),
+            *shape_notes(self._shapes),
             *build_notes(folder),
         )
         self._layers = read_layers(folder / LAYERS_FILE)
@@ -61,8 +61,8 @@ class SimulatedEngine(Engine):
         self._has_pairs = any(node.op_type == "QuantizeLinear" for node in graph.node)
 
     def _misfit(self, feeds: Feeds) -> DataError | None:
-        """Refuse also the shapes and values that the engine on a device would refuse."""
-        return super()._misfit(feeds) or self._profile.misfit(feeds)
+        """Refuse also the shapes that the engine on a device would refuse."""
+        return super()._misfit(feeds) or shape_misfit(self._shapes, feeds)
 
     def _run(self, feeds: Feeds) -> Outputs:
         try:

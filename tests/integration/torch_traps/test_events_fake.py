@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_quant.backends.torch.cuda_engine import TorchCudaEngine
+from pytest_quant.backends.torch.cuda import TorchCudaEngine
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.program import write_engine
 from pytest_quant.spec import EngineSpec

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_quant.backends.torch.cuda_engine import TorchCudaEngine
+from pytest_quant.backends.torch.cuda import TorchCudaEngine
 from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.program import engine_ingredients, write_engine
 from pytest_quant.spec import EngineSpec

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.trt.builder import PLAN_FILE
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.spec import Dataset
 from tests.integration.trt_traps.networks import (
@@ -167,33 +166,12 @@ def test_a_shape_that_the_network_cannot_take_is_answered_with_shapes(tmp_path: 
     assert "'x' from (1, 3, 20, 20) to (32, 3, 20, 20), usually (4, 3, 20, 20)" in str(caught.value)
 
 
-def test_an_input_that_is_a_shape_needs_values(tmp_path: Path) -> None:
-    """The data cannot tell TensorRT which sizes to expect; with values in the mark it builds."""
-    backend, path, nothing = get_backend("trt-rtx"), resizer(tmp_path), Dataset.from_iterable([])
-    empty, full = tmp_path / "empty", tmp_path / "full"
-    empty.mkdir()
-    full.mkdir()
-    with pytest.raises(BuildError, match="the values of an input decide shapes") as caught:
-        backend.build(check_of(path, nothing, scheme=None).candidate, None, empty)
-    assert "options={'shapes': {'size': [" in str(caught.value)
-    asked = {"size": [(8, 8), (16, 16), (32, 32)]}
-    backend.build(check_of(path, nothing, scheme=None, shapes=asked).candidate, None, full)
-    assert (full / PLAN_FILE).stat().st_size > 0
-    with pytest.raises(UsageError, match="2 numbers in each"):
-        backend.build(check_of(path, nothing, scheme=None, shapes={"size": [(8,), (8,), (8,)]}).candidate, None, full)
-
-
-def test_values_outside_of_those_it_was_built_for(tmp_path: Path) -> None:
-    """Like shapes: one value for all samples, which the engine on a GPU would refuse."""
-    inputs = {"x": np.stack(images(((16, 16),) * 3)), "size": np.array([20, 24], np.int64)}
-    dataset = Dataset.from_arrays(inputs, batch_axes={"size": None, "y": 0})
-    with session_in(tmp_path) as session:
-        asked = {"size": [(8, 8), (16, 16), (20, 24)]}
-        session.measure(check_of(resizer(tmp_path), dataset, scheme=None, shapes=asked)).close()
-        asked = {"size": [(8, 8), (16, 16), (20, 20)]}
-        with pytest.raises(DataError, match="has values that do not fit the engine") as caught:
-            session.measure(check_of(resizer(tmp_path), dataset, scheme=None, shapes=asked))
-    assert "options={'shapes': {'size': [(8, 8), (16, 16), (20, 24)]}}" in str(caught.value)
+def test_an_input_that_is_a_shape_is_refused(tmp_path: Path) -> None:
+    """Its values decide shapes, which the data cannot tell TensorRT: the error names the input and what to do."""
+    spec = check_of(resizer(tmp_path), Dataset.from_iterable([]), scheme=None).candidate
+    with pytest.raises(BuildError, match=r"the values of an input decide shapes.*'size'") as caught:
+        get_backend("trt-rtx").build(spec, None, tmp_path)
+    assert "as a constant" in str(caught.value)
 
 
 def test_without_data_only_the_batch_may_be_free(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from onnx import helper, numpy_helper
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.trt.build import request_for, run_builder
 from pytest_quant.backends.trt.graph import check_graph
-from pytest_quant.environment.gpu import CudaGpus
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
@@ -160,7 +159,7 @@ def test_a_target_that_it_does_not_know(tmp_path: Path) -> None:
 
 def test_without_a_target_and_a_gpu_it_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fix is the option to write; with a target it is available."""
-    monkeypatch.setattr("pytest_quant.backends.trt.cuda_gpus", lambda: CudaGpus((), "there is no NVIDIA GPU here"))
+    monkeypatch.setattr("pytest_quant.backends.trt.cuda_gpus", lambda: ((), "there is no NVIDIA GPU here"))
     named = spec_of(dense().write(tmp_path), None)
     found = RTX.availability(replace(named, options=()))
     assert not found.available

@@ -21,7 +21,6 @@ from pytest_quant.backends.trt.builder import (
     network_flags,
 )
 from pytest_quant.backends.trt.options import TrtOptions
-from pytest_quant.backends.trt.profile import Profile
 from pytest_quant.errors import BuildError
 from tests.support.fake_tensorrt import HostMemory, make
 from tests.support.fake_tensorrt.enums import OnnxParserFlag
@@ -31,7 +30,7 @@ IMPLICIT: dict[str, Any] = {"quantization": "implicit", "beside": "fp16"}
 
 def request(model: Path = Path("m.onnx"), calibration: str = "", **options: Any) -> BuildRequest:
     """A build with these options."""
-    return BuildRequest("tensorrt", model, TrtOptions(**options), Profile({}, {}), calibration)
+    return BuildRequest("tensorrt", model, TrtOptions(**options), {}, calibration)
 
 
 class Config:

@@ -24,7 +24,6 @@ from pytest_quant.backends.trt.provider_build import (
     readable_log,
     write_table,
 )
-from pytest_quant.backends.trt.provider_engine import is_told_of
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
@@ -263,11 +262,3 @@ def test_the_log_that_is_kept() -> None:
 def test_other_lines() -> None:
     """A log without the list has no layers."""
     assert layers_in_summary("Layer normalization\nLayer(s): none\n", ["s"]) == []
-
-
-def test_the_engine_that_the_log_tells_of() -> None:
-    """The inspector gives the names of its layers, in any order, and may give more."""
-    layers = layers_in_summary(TENSORRT_8, ["Conv_0"])
-    assert is_told_of(layers, ["Conv_0 + PWN(Clip_3)", "Reformatting CopyNode for Output Tensor 0 to y"])
-    assert not is_told_of(layers, ["Conv_0"])
-    assert not is_told_of(layers, [])

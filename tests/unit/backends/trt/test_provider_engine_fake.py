@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +9,10 @@ import pytest
 
 from pytest_quant.backends.base import Engine
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
-from pytest_quant.backends.trt import provider_build, provider_engine
+from pytest_quant.backends.trt import provider_build
 from pytest_quant.backends.trt.coverage import Layer
 from pytest_quant.backends.trt.provider import OrtTrtBackend
-from pytest_quant.backends.trt.provider_engine import count_products, inspected, left_products
+from pytest_quant.backends.trt.provider_engine import count_products, left_products
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
@@ -24,8 +22,6 @@ from pytest_quant.testing.conformance.examples import dense
 from pytest_quant.testing.conformance.workbench import build
 from tests.support import fake_ort_trt
 from tests.support.fake_ort_trt import CRASHES, LEFT, READS, SAYS, SM
-from tests.support.fake_tensorrt import HostMemory, make
-from tests.support.fake_tensorrt.opened import PLAN
 from tests.support.quiet_steps import QuietSteps
 from tests.unit.backends.ort.test_session import Node, Part
 
@@ -154,7 +150,7 @@ def test_without_a_list_of_layers_nothing_is_said(tmp_path: Path, monkeypatch: p
     with BACKEND.open(spec, folder) as engine:
         found = engine.coverage(dense().feeds(4, 1))
     assert (found.pct, found.opaque_nodes) == (None, 2)
-    assert found.notes == ("neither the provider's engine nor the log of its build tells the precision of layers",)
+    assert found.notes == ("the log of the provider's build does not tell the precision of layers",)
 
 
 def test_missing_scales_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,40 +211,3 @@ def test_a_fused_product_elsewhere_is_the_one_of_the_graph() -> None:
     found = count_products(layers, {"a": "Conv", "head": "MatMul"}, left, "int8", {"a": 300, "head": 100})
     assert found.pct == pytest.approx(75.0)
     assert sum(row.nodes for row in found.by_op) == 2
-
-
-def test_nothing_is_inspected_without_tensorrt(tmp_path: Path) -> None:
-    """The binding is not needed to run the provider; then the log alone tells."""
-    assert inspected([tmp_path / "a.engine"]) == ([], [])
-
-
-def test_the_inspector_is_asked_on_a_fake_tensorrt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Details where an engine has them; where one has none, names alone, of all."""
-    files = [tmp_path / name for name in ("a.engine", "b.engine")]
-    for file in files:
-        file.write_bytes(PLAN)
-    device = HostMemory()
-    monkeypatch.setitem(sys.modules, "tensorrt", make(device, 10))
-    with device.current():
-        layers, names = inspected(files)
-        assert [layer.input_types for layer in layers if layer.nodes] == [("Int8",), ("Int8",)]
-        assert names == []
-    bare = json.dumps({"Layers": ["product + relu", "Reformatting CopyNode"]})
-    monkeypatch.setitem(sys.modules, "tensorrt", make(device, 10, inspection=bare))
-    with device.current():
-        assert inspected(files) == ([], ["product + relu", "Reformatting CopyNode"] * 2)
-
-
-@pytest.mark.parametrize(("names", "pct"), [(True, 100.0), (False, None)])
-def test_a_log_is_believed_where_the_engine_has_its_layers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: bool, pct: float | None
-) -> None:
-    """The inspector's names are those of the log; where they are not, the log tells of another build."""
-    spec = spec_of(tmp_path)
-    folder = build(BACKEND, spec, dense(), tmp_path)
-    with BACKEND.open(spec, folder) as engine:
-        said = [f"{name} + relu" for name in products(engine)] if names else ["another"]
-        monkeypatch.setattr(provider_engine, "inspected", lambda _: ([], said))
-        found = engine.coverage(dense().feeds(4, 1))
-    assert found.pct == pct
-    assert bool(found.notes) is not names
