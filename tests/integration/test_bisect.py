@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
@@ -77,7 +75,6 @@ def test_no_difference_is_said(repository: Repository, monkeypatch: pytest.Monke
     ("arguments", "why"),
     [
         (("test_names.py", "HEAD", "HEAD~1"), "GOOD is not before BAD"),
-        (("test_names.py", "HEAD", "HEAD"), "GOOD is not before BAD"),
         (("test_names.py", "no-such-branch", "HEAD"), "git knows no such commit"),
         (("test_names.py::test_no", "HEAD~1", "HEAD"), "or that cannot be told"),
         (("test_names.py", "HEAD~1", "HEAD", "--limit=fast"), "is not a valid float"),
@@ -89,9 +86,3 @@ def test_what_cannot_be_searched_is_an_error(
     """Exit code 2, with what was meant."""
     found = bisected(repository, *arguments, monkeypatch=monkeypatch)
     assert (found.returncode, why in found.stderr) == (2, True), found.stderr
-
-
-def test_a_folder_without_a_repository_is_an_error(tmp_path: Path) -> None:
-    """With git's own words."""
-    found = run_command(tmp_path, "bisect", "test_names.py", "a", "b")
-    assert (found.returncode, "git knows no checkout" in found.stderr) == (2, True)

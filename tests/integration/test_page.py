@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from pytest_quant.history import StoredCheck
 from pytest_quant.printable import clean
 from pytest_quant.report.page import page_html
 from pytest_quant.report.text import figure, points
 from tests.support.browser import DESK, PHONE, Seen, Theme, Window
-from tests.support.pages import HOSTILE, figures_of, rich_record, sources
+from tests.support.pages import HOSTILE, figures_of, sources
 from tests.support.pages import points as points_of
-from tests.unit.record.examples import RUN
 
 _FIGURES = """() => [...document.querySelectorAll("[data-value]")].map(
   one => [Number(one.closest("[data-check]").dataset.check), Number(one.dataset.value), one.textContent])"""
@@ -249,19 +246,6 @@ def test_a_text_of_thousands_of_characters_hides_nothing(tmp_path: Path, window:
     assert seen.problems == []
 
 
-def test_five_hundred_checks_open_at_once(tmp_path: Path, window: Window) -> None:
-    """What is far outside the window is not laid out, which would take seconds."""
-    record = rich_record()
-    checks = [StoredCheck(RUN, replace(record, nodeid=f"test_a.py::test_{place}")) for place in range(500)]
-    (tmp_path / "page.html").write_bytes(page_html(checks))
-    seen = window.open(tmp_path / "page.html")
-    seen.page.get_by_role("button", name="Expand all").click()
-    expect(seen.page.locator("#detail-499 .parts")).to_have_count(1, timeout=60_000)
-    laid_out = "all => all.filter(one => one.checkVisibility({ contentVisibilityAuto: true })).length"
-    assert seen.page.locator(".part").evaluate_all(laid_out) < 100
-    assert seen.problems == []
-
-
 def test_without_a_script_the_tables_are_there(file: Path, window: Window) -> None:
     """As a forge shows it that runs none: every page below the other, and what is missing is told."""
     context = window.browser.new_context(java_script_enabled=False, offline=True)
@@ -334,10 +318,3 @@ def test_axe_finds_nothing_serious(file: Path, window: Window, tab: str, width: 
     for details in seen.page.locator(f"section#{tab} details").all():
         details.evaluate("one => { one.open = true; }")
     assert seen.faults() == []
-
-
-def test_axe_would_find_a_fault(file: Path, window: Window) -> None:
-    """It runs, and sees the page: a button without a name is one."""
-    seen = window.open(file)
-    seen.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
-    assert any(fault.startswith("button-name") for fault in seen.faults())

@@ -54,14 +54,12 @@ OUTCOMES = {
         0,
         "**PASS: 2 checks: 1 PASS, 1 XFAIL**",
     ),
-    "undecided": (FINE.replace("PASS", "INCONCLUSIVE"), (), 0, "**INCONCLUSIVE: 1 check: 1 INCONCLUSIVE**"),
     "undecided and strict": (
         FINE.replace("PASS", "INCONCLUSIVE"),
         ("--quant-strict",),
         1,
         "**FAIL: 1 check: 1 INCONCLUSIVE**",
     ),
-    "not here": (FINE.replace("PASS", "unavailable"), (), 0, "**UNAVAILABLE: 1 check: 1 UNAVAILABLE**"),
     "required": (FINE.replace("PASS", "unavailable"), ("--quant-require=ort",), 1, "**FAIL: 1 check: 1 UNAVAILABLE**"),
     "broken": (FINE.replace("PASS", "broken"), (), 1, "**FAIL: 1 check: 1 ERROR**"),
     "another test": (
@@ -85,22 +83,17 @@ def test_the_verdict_agrees_with_the_exit_code(
 
 
 def test_a_file_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytester) -> None:
-    """A job would post the report of another run."""
-    (pytester.path / "out").touch()
-    result = run_fake(pytester, FINE, MARKDOWN)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(
-        ["--quant-markdown: *quant.md cannot be written*next: name a file in a writable folder"]
-    )
-
-
-def test_what_fails_a_run_beside_its_checks_is_told(pytester: pytest.Pytester) -> None:
-    """As in the red lines of the terminal."""
+    """A job would post the report of another run; what fails a run beside its checks is in the report."""
     (pytester.path / "file").touch()
     run_fake(pytester, FINE, MARKDOWN, "--quant-json=file/run.json")
     lines = written(pytester)
     assert lines[1] == "**FAIL: 1 check: 1 PASS**"
     assert any(line.startswith("- --quant-json: ") and "cannot be written" in line for line in lines)
+    result = run_fake(pytester, FINE, "--quant-markdown=file/quant.md")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["--quant-markdown: *quant.md cannot be written*next: name a file in a writable folder"]
+    )
 
 
 def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,28 +123,18 @@ def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch
 
 
 def test_the_summary_of_a_step_gets_the_same(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind what others have written there; without an option, and in no other CI."""
+    """Behind what others have written there; not with an option against it, in another CI, or without a check."""
     summary = on_github(pytester, monkeypatch)
     summary.write_text("# Others\n")
     run_fake(pytester, TWO, MARKDOWN)
     assert summary.read_text().startswith("# Others\n<!-- pytest-quant comment -->\n**FAIL: 2 checks")
     assert (pytester.path / "out/quant.md").read_text() in summary.read_text()
     summary.unlink()
-    for args, actions in ((("--quant-no-github",), "true"), ((), "false")):
+    for source, args, actions in ((TWO, ("--quant-no-github",), "true"), (TWO, (), "false"), (PLAIN, (), "true")):
         monkeypatch.setenv("GITHUB_ACTIONS", actions)
-        result = run_fake(pytester, TWO, *args)
+        result = run_fake(pytester, source, *args)
         assert not summary.exists()
         assert commands(result) == []
-
-
-def test_a_run_without_a_check_leaves_the_summary_alone(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Though the plugin is installed."""
-    summary = on_github(pytester, monkeypatch)
-    result = run_fake(pytester, PLAIN)
-    assert not summary.exists()
-    assert commands(result) == []
 
 
 def test_a_summary_that_is_full_or_cannot_be_written_is_a_warning(

@@ -1,17 +1,24 @@
-"""The command line teaches, and says what went wrong."""
+"""The command line teaches, says what went wrong, and prints in one way, which foreign text cannot act upon."""
 
 from __future__ import annotations
 
+import ast
+import json
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from pytest_quant.cli import commands, main
+from pytest_quant.cli import commands, common, main
+from pytest_quant.cli.common import existing_history, say, show, show_json
+from pytest_quant.errors import HistoryError
+from pytest_quant.history import open_store
+from pytest_quant.history.unfinished_runs import UnfinishedRun
+from pytest_quant.record import to_json
 from tests.support.commands import top_commands
+from tests.unit.record.examples import RUN, a_pass
 
 _LOADED = """
 import sys
@@ -51,18 +58,6 @@ def test_help_of_a_command_loads_no_runtime_nor_database() -> None:
     """An extra may be missing, and its help comes all the same."""
     done = subprocess.run([sys.executable, "-c", _OF_COMMANDS], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_list_has_every_command_in_order() -> None:
-    """It is written without the modules of the commands."""
-    lines = CliRunner().invoke(commands, ["--help"]).stdout.partition("\nCommands:\n")[2].splitlines()
-    listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
-    assert listed == sorted(top_commands())
-
-
-def test_the_version_is_the_package_s() -> None:
-    """As pip knows it."""
-    assert version("pytest-quant") in CliRunner().invoke(commands, ["--version"]).stdout
 
 
 WRONG = [
@@ -115,11 +110,66 @@ def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     assert told.err == ""
 
 
-def test_the_command_is_installed(tmp_path: Path) -> None:
-    """In a process of its own, in a project without a history: exit 2 as of every command that reads one."""
-    (tmp_path / ".quant").mkdir()
-    command = [sys.executable, "-c", "from pytest_quant.cli import main; main()", "history"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no history yet" in done.stderr
-    assert list(tmp_path.rglob("*")) == [tmp_path / ".quant"]
+_NASTY = "::error::a\x1b[2J\n##[command]https://me:s3cret@host/x"
+
+
+def test_a_message_acts_upon_nothing_and_gives_nothing_away(capsys: pytest.CaptureFixture[str]) -> None:
+    """On both streams."""
+    say(_NASTY)
+    say(_NASTY, err=True)
+    clean = "\\x3a:error::a\\x1b[2J\n\\x23#[command]https://***@host/x\n"
+    assert capsys.readouterr() == (clean, clean)
+
+
+def test_a_report_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """No line of it is a command; styles go where the output is no terminal."""
+    show("a \x1b[31mFAIL\x1b[0m\n  ::error::b")
+    assert capsys.readouterr().out == "a FAIL\n  \\x3a:error::b\n"
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_document_is_the_same_for_programs(capsys: pytest.CaptureFixture[str], indent: int | None) -> None:
+    """What JSON leaves as it is but a CI service reads is escaped as JSON does."""
+    document = {"::error::": ["###[error]x\x1b\u202e", "##vso[a]", "#", "##"]}
+    show_json(document, indent=indent)
+    written = capsys.readouterr().out
+    assert json.loads(written) == document
+    assert "##" not in written
+    assert written.rstrip("\n").replace("\n", "").isprintable()
+
+
+def test_no_command_prints_by_itself() -> None:
+    """Neither by click nor by Python: `say`, `show` and `show_json` are there for all of them."""
+    module = Path(common.__file__)
+    printing = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted(module.parent.glob("*.py"))
+        if path != module
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("click.echo", "click.secho", "print")
+    ]
+    assert printing == []
+
+
+def test_what_a_killed_run_had_finished_is_in_the_history_that_a_command_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was the first run, so that there was no history yet; what the command prints stays apart from the note."""
+    place = tmp_path / ".quant" / "history.db"
+    kept = UnfinishedRun(place, tmp_path, RUN)
+    kept.keep(to_json(a_pass()))
+    kept.close(stored=False)
+    monkeypatch.chdir(tmp_path)
+    assert existing_history(None) == str(place)
+    assert list(open_store(place).each_run()) == [(RUN, (a_pass(),))]
+    assert capsys.readouterr() == (
+        "",
+        "1 check of 1 run that did not end well added to the history\n",
+    )
+
+
+def test_a_file_that_cannot_be_looked_at_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is longer than the system allows, as one that a variable or a script made by mistake."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HistoryError, match="cannot be opened"):
+        existing_history("x" * 300)

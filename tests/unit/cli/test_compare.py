@@ -1,4 +1,4 @@
-"""``pytest-quant compare`` finds both sides, and its exit code says what came out."""
+"""``pytest-quant compare`` finds both sides, and its exit code says what came out; ``report`` makes a page of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pytest_quant.cli import commands
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.record import Record
+from tests.support.pages import figures_of, ladder, rich_record, words_of
 from tests.support.repository import ScratchRepository, make_repository, without_ci
-from tests.unit.record.examples import RUN, a_check, a_pass, a_record
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_an_empty_commit_is_compared_with_its_own_runs(scratch: ScratchRepositor
 
 
 def test_json_is_one_document(scratch: ScratchRepository) -> None:
-    """What both sides are goes to stderr."""
+    """What both sides are goes to stderr; Markdown begins with the marker by which a job finds its comment."""
     _add(scratch, "main", [a_pass()])
     _add(scratch, "topic", [_bigger()])
     done = _compare("--json")
@@ -109,15 +110,7 @@ def test_json_is_one_document(scratch: ScratchRepository) -> None:
     assert document["base"]["commit"] == scratch.git("rev-parse", "main")
     assert [row["quantity"] for row in document["rows"] if row["outcome"] == "changed" or row["change"]] == ["size"]
     assert done.stderr.startswith("base ")
-
-
-def test_markdown_begins_with_its_marker(scratch: ScratchRepository) -> None:
-    """So that a job finds the comment that it wrote before."""
-    _add(scratch, "main", [a_pass()])
-    _add(scratch, "topic", [a_record()])
-    done = _compare("--markdown")
-    assert done.stdout.startswith("<!--")
-    assert done.exit_code == 1
+    assert _compare("--markdown").stdout.startswith("<!--")
     with pytest.raises(UsageError, match="two outputs"):
         _compare("--markdown", "--json")
 
@@ -166,10 +159,69 @@ def test_a_dirty_run_is_a_head_and_never_a_base(scratch: ScratchRepository) -> N
     assert "base " + scratch.git("rev-parse", "main")[:12] in _compare().stdout
 
 
-def test_a_history_that_is_not_there_is_an_error(scratch: ScratchRepository) -> None:
-    """And is not made by asking; a folder of its own keeps it from those above."""
-    folder = scratch.path / ".quant"
-    folder.mkdir()
-    with pytest.raises(UsageError, match="there is no history yet"):
-        _compare()
-    assert list(folder.iterdir()) == []
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder without git, whose history has two runs."""
+    store = open_store(tmp_path / ".quant" / "history.db")
+    store.append(RUN, [a_pass()])
+    later = replace(RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", branch="topic")
+    store.append(later, [rich_record(), unavailable(), *ladder()])
+    monkeypatch.chdir(tmp_path)
+    without_ci(monkeypatch)
+    return tmp_path
+
+
+def _report(*arguments: str) -> Result:
+    return CliRunner().invoke(commands, ["report", *arguments], catch_exceptions=False)
+
+
+def test_without_a_name_the_last_run_is_shown(project: Path) -> None:
+    """The file is named; there is no base without git, and the page says so."""
+    said = _report("-o", "deep/out.html").stdout
+    assert "20260203T000000Z-bb" in said
+    assert said.splitlines()[-1] == "written: deep/out.html"
+    html = (project / "deep" / "out.html").read_text("utf-8")
+    assert "topic" in words_of(html)
+    assert "There is no base to compare with" in words_of(html)
+    assert {one.check for one in figures_of(html)} >= {0, 2}
+
+
+def test_two_runs_are_compared(project: Path) -> None:
+    """The first is the base; figures of the comparison are those of both records."""
+    _report(f"{RUN.id[:12]}..20260203T0", "-o", "page.html")
+    html = (project / "page.html").read_text("utf-8")
+    assert "There is no base" not in words_of(html)
+    assert "(main, 1 launch)" in words_of(html)
+    assert "(topic, 1 launch)" in words_of(html)
+
+
+def test_commits_are_compared_with_their_merge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `pytest-quant compare` finds it."""
+    without_ci(monkeypatch)
+    repository = make_repository(tmp_path / "repository")
+    monkeypatch.chdir(repository.path)
+    store = open_store(repository.path / ".quant" / "history.db")
+    base, head = repository.commit("one"), repository.commit("two")
+    for number, (commit, record) in enumerate(((base, a_pass()), (head, rich_record("test_int8")))):
+        run = replace(RUN, id=f"2026010{number + 1}T000000Z-{number}", commit=commit, branch="main")
+        store.append(run, [replace(record, nodeid="tests/test_digits.py::test_int8", series=rich_record().series)])
+    _report("-o", "page.html")
+    said = words_of((repository.path / "page.html").read_text("utf-8"))
+    assert base[:12] in said
+    assert head[:12] in said
+    assert "There is no base" not in said
+
+
+def test_what_cannot_be_drawn_is_told(project: Path) -> None:
+    """Nothing is written."""
+    with pytest.raises(UsageError, match="there is no run"):
+        _report("20250101T0000", "-o", "out.html")
+    assert {file.name for file in project.iterdir()} == {".quant"}
+
+
+def test_a_place_that_cannot_be_written_is_told(project: Path) -> None:
+    """With the next step."""
+    (project / "file").touch()
+    with pytest.raises(UsageError, match="the page cannot be written") as told:
+        _report("-o", "file/page.html")
+    assert "writable folder" in (told.value.fix or "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,15 +36,6 @@ def test_an_export_is_imported_whole_and_once(place: Path, tmp_path: Path) -> No
     assert _run("history", "export", "--history", moved).stdout_bytes == (tmp_path / "all.jsonl").read_bytes()
 
 
-def test_shards_are_merged(place: Path, tmp_path: Path) -> None:
-    """Files that share a run add it once."""
-    _run("history", "export", "one.jsonl")
-    open_store(place).append(replace(RUN, id="third"), [a_pass()])
-    _run("history", "export", "two.jsonl")
-    merged = str(tmp_path / "merged.db")
-    assert "3 of 5 runs added" in _run("history", "import", "one.jsonl", "two.jsonl", "--history", merged).stdout
-
-
 def test_a_bad_line_imports_nothing_of_any_file(place: Path, tmp_path: Path) -> None:
     """Not even the good lines before it, which a second import would otherwise find already there."""
     _run("history", "export", "all.jsonl")
@@ -64,12 +54,6 @@ def test_an_export_to_the_output_by_its_name_holds_runs_only(place: Path, tmp_pa
     assert _run("history", "export", "all.jsonl").stderr == "3 checks of 2 runs written to all.jsonl\n"
     assert done.stdout == (tmp_path / "all.jsonl").read_bytes()
     assert done.stderr == b"3 checks of 2 runs written to /dev/stdout\n"
-
-
-def test_a_dash_is_the_output(place: Path, tmp_path: Path) -> None:
-    """As for other commands, and no file of that name."""
-    assert _run("history", "export", "-").stdout == _run("history", "export").stdout != ""
-    assert not (tmp_path / "-").exists()
 
 
 def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -> None:

@@ -90,19 +90,7 @@ def test_json_is_what_its_schema_says() -> None:
     for found in (compare(*both) for both in sides):
         document = json.loads(json.dumps(_json(ComparedRuns(found, rule(found))), allow_nan=False))
         Draft202012Validator(_SCHEMA).validate(document)
-
-
-def test_json_has_every_row() -> None:
-    """Unchanged ones too; an interval is a list of two."""
-    document = _json(regression())
-    rows = document["rows"]
-    assert isinstance(rows, list)
-    assert len(rows) == len(regression().comparison.rows)
-    assert document["verdict"] == "regression"
-    (first,) = (row for row in rows if isinstance(row, dict) and row["quantity"] == "accuracy" and row["lost"])
-    assert (first["base"], first["head"], first["lost"], first["won"]) == (100.0, 95.0, 20, 0)
-    assert isinstance(first["interval"], list)
-    assert len(first["interval"]) == 2
+        assert len(document["rows"]) == len(found.rows)
 
 
 @settings(max_examples=25)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Hint, Status, Verdict
-from tests.unit.record.examples import FAILED_DROP, a_check, a_pass, a_record
+from tests.unit.record.examples import FAILED_DROP, a_pass, a_record
 from tests.unit.record.strategies import records
 
 
@@ -59,16 +59,6 @@ def test_the_first_thing_to_try_is_whole_whatever_else_there_is_to_say(width: in
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     """And none is wider than a hundred characters, which are hard to read."""
     assert max(map(len, failure(a_record(), width).splitlines())) <= min(width, 100)
-
-
-def test_nothing_that_was_not_measured_is_advised() -> None:
-    """Whatever broke, a record without hints says nothing to try."""
-    limits = ("max_drop", "min_agreement", "min_coverage", "min_speedup", "max_latency_ms", "max_size_mb", "outputs")
-    for scheme in ("static", "dynamic", "qat"):
-        for limit in limits:
-            broken = (Verdict(limit, 1.0, 0.5, Status.FAIL, "because of this"),)
-            text = failure(replace(a_record(a_check(scheme=scheme), verdicts=broken), isa="avx2"))
-            assert not any(line.startswith("  try") for line in text.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from pytest_quant.report.pull_request import (
     Table,
     code_block,
     document,
-    entries,
     folded,
     inline,
     plain,
@@ -145,13 +144,6 @@ def test_what_a_forge_looks_for_in_the_rendered_text_is_broken(reference: str) -
     assert reference in found.replace(_ZERO_WIDTH_SPACE, "")
 
 
-def test_addresses_are_broken_in_what_is_rendered_too() -> None:
-    """GitLab makes links of addresses in the text of a page."""
-    found = shown(inline("see https://a.example and www.b.example")).text
-    assert "://" not in found
-    assert "www." not in found
-
-
 @pytest.mark.parametrize("command", ["/merge", "/close", "/approve now"])
 def test_no_line_begins_with_a_command_of_gitlab(command: str) -> None:
     """Which reads them where a line of the source begins with a slash."""
@@ -179,22 +171,12 @@ def test_what_usually_stands_there_is_left_as_it_is(text: str) -> None:
     assert plain(text) == text
 
 
-def test_a_long_name_loses_its_middle() -> None:
-    """Its end tells tests apart."""
-    assert plain("a" * 500 + "[int8]", 21) == "aaaaaaaaa...aaa[int8]"
-
-
 @pytest.mark.parametrize("text", ["plain", "``` and ```` within", "```\n# heading\n@team"])
 def test_a_block_of_code_holds_all_of_a_text(text: str) -> None:
     """Whatever fences are in it."""
     found = shown(code_block(text))
     assert [tag for tag in found.tags if tag not in ("pre", "code[('class', 'language-text')]")] == []
     assert found.text.rstrip("\n") == text
-
-
-def test_long_lists_are_counted() -> None:
-    """The first ones are shown."""
-    assert entries(["a", "b", "c"], 2) == ["- a", "- b", "- and 1 more"]
 
 
 def _table(rows: int, size: int = 50) -> Table:

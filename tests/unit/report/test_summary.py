@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,13 +14,10 @@ from pytest_quant.errors import UsageError
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report.columns import COLUMNS, pick_columns, rows_of
 from pytest_quant.report.summary import summary, table
-from pytest_quant.result import AccuracyResult, Interval, Resources
-from pytest_quant.spec import Limits
-from pytest_quant.verdict.latency import latency_verdicts
+from pytest_quant.result import AccuracyResult, Resources
 from tests.support.failed_checks import run_of_all_kinds
 from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, a_record
 from tests.unit.record.strategies import records
-from tests.unit.verdict.test_latency import OFF, off, timed
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _RUN = run_of_all_kinds()
@@ -105,15 +101,6 @@ def test_one_line_for_each_check_at_every_width(width: int) -> None:
     assert "picks" not in table(_RUN, width)
 
 
-@pytest.mark.parametrize("width", range(30, 121, 5))
-def test_the_names_of_columns_without_room_break_between_words(width: int) -> None:
-    """The option that picks stands in one piece, to be copied."""
-    lines = _body(table(_RUN, width, picks="--quant-columns"))[len(_RUN) :]
-    assert lines[-1].endswith("(--quant-columns picks)")
-    assert all(line.endswith(",") or following.strip().startswith("(") for line, following in pairwise(lines))
-    assert max(map(len, lines)) <= width
-
-
 def test_picked_columns_without_room_are_left_out_from_the_last_on() -> None:
     """The first one that was asked for has room always, and so has a status; what is shown keeps its order."""
     text = table([a_record()], 40, ["status", "test", "p50", "metric"])
@@ -158,11 +145,6 @@ def test_colours_are_around_statuses_only() -> None:
     assert re.findall(r"\x1b\[[1-9][0-9;]*m(\w+)", colored) == [record.status.value for record in _RUN]
 
 
-def test_no_records_are_no_text() -> None:
-    """Not even a header."""
-    assert (table([], 80), summary([])) == ("", "")
-
-
 _OF_TESTS = st.lists(
     records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3, unique_by=lambda one: one.nodeid
 )
@@ -176,15 +158,3 @@ def test_any_record_prints(kept: list[Record], width: int) -> None:
     for text in (table(kept, width), table(kept, width, every), summary(kept)):
         assert all(line.isprintable() for line in text.split("\n"))
     assert len(table(kept, 10**6).split("\n")) == 2 + len(kept)
-
-
-def test_an_off_null_is_told_once_and_not_for_each_limit() -> None:
-    """Each open limit says by how much its interval is wider; what the null took is one line of the check."""
-    tails = ((50.0, 2.0), (90.0, 2.3))
-    verdicts = tuple(
-        latency_verdicts(Limits(min_speedup=0.8, max_latency_ms=tails), off(timed(0.79, 0.83), Interval(1.048, 1.064)))
-    )
-    text = summary([a_record(latency=replace(LATENCY, reasons=(OFF,)), verdicts=verdicts)])
-    assert text.count("the null is off") == 4
-    assert text.count(OFF) == 1
-    assert f"timing in doubt (?): digits ort-int8-static: {OFF}" in text.splitlines()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from pytest_quant.report.text import GAP, aligned, count, figure, points, shorten
+from pytest_quant.report.text import GAP, aligned, figure, points, shorten
 
 _FINITE = st.floats(-1e9, 1e9)
 
@@ -50,18 +50,9 @@ def test_only_all_of_it_is_printed_as_100(value: float) -> None:
     assert points(100.0) == "100.00"
 
 
-def test_nothing_measured_is_a_dash() -> None:
-    """Never 0."""
-    assert (figure(None), points(None)) == ("-", "-")
-
-
-def test_zero_has_no_sign() -> None:
-    """A drop of minus nothing would look like an improvement."""
-    assert (points(-0.0), figure(-0.0)) == ("0.00", "0")
-
-
-def test_large_figures_are_written_out() -> None:
-    """Nobody reads 1.235e+04 ms."""
+def test_figures_that_are_odd() -> None:
+    """What was not measured is never 0, zero has no sign, and large figures are written out."""
+    assert (figure(None), points(None), points(-0.0), figure(-0.0)) == ("-", "-", "0.00", "0")
     assert [figure(12345.6), figure(9999.7), figure(1234.56)] == ["12346", "10000", "1235"]
 
 
@@ -71,11 +62,6 @@ def test_a_shortened_text_keeps_both_ends(text: str, limit: int) -> None:
     shown = shorten(text, limit)
     assert len(shown) == min(len(text), limit)
     assert (shown[0], shown[-1]) == (text[0], text[-1]) if text else shown == ""
-
-
-def test_counts_have_their_plural() -> None:
-    """One check, two checks."""
-    assert [count(number, "check") for number in (0, 1, 2)] == ["0 checks", "1 check", "2 checks"]
 
 
 _TEXTS = st.text(st.sampled_from("ab1.-% 点文é"), max_size=8)
