@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import Literal
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
@@ -16,7 +17,6 @@ from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usa
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.measure.steps import Steps
-from pytest_quant.measure.timing import LaunchCount, add_launches
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, Hint, LatencyResult, Status, Verdict
 from pytest_quant.spec import Check, Dataset, EngineSpec
@@ -41,9 +41,6 @@ def _placeholder_named(dataset: Dataset) -> Iterator[None]:
         raise
 
 
-_ONE_LAUNCH = LaunchCount()
-
-
 class Session:
     """Runs the checks of one process.
 
@@ -56,7 +53,7 @@ class Session:
     times : the run measures latency; a run that does not never waits for another process's timing.
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
     lock_timeout_s : longest wait in seconds for a device that another process holds.
-    wanted : how many launches a measurement gets.
+    launches : how many a measurement gets; ``auto``: as many as decide its limits.
     """
 
     def __init__(
@@ -68,13 +65,13 @@ class Session:
         times: bool = True,
         diagnose_s: float = DIAGNOSE_S,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
-        wanted: LaunchCount = _ONE_LAUNCH,
+        launches: int | Literal["auto"] = 1,
     ) -> None:
         self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s))
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s
-        self._wanted = wanted
+        self._launches = launches
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
@@ -88,17 +85,19 @@ class Session:
 
     def _launched(self, measurement: Measurement) -> Measurement:
         """Add further launches to a measurement, as far as more than one is wanted."""
-        if measurement.latency is None or measurement.bench is None:
+        if measurement.latency is None or measurement.bench is None or self._launches == 1:
             return measurement
-        if self._wanted == _ONE_LAUNCH:
-            return measurement
+        # Here, because most checks have one launch.
+        from pytest_quant.measure.timing import LaunchCount, add_launches
+
+        wanted = LaunchCount(auto=True) if self._launches == "auto" else LaunchCount(self._launches)
         baseline = self._baseline(measurement)
 
         def unsure(latency: LatencyResult) -> bool:
             return in_doubt(replace(measurement, latency=latency), baseline)
 
         latency = add_launches(
-            measurement.check, measurement.latency, measurement.bench.timed, self._wanted, unsure, self._tools
+            measurement.check, measurement.latency, measurement.bench.timed, wanted, unsure, self._tools
         )
         return replace(measurement, latency=latency)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.measure.batching import OpenEngine
@@ -14,9 +15,11 @@ from pytest_quant.measure.engines import read_data, shape_check, usable_backend
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.measure.sessions import TimingSubject
-from pytest_quant.measure.timing import Breaks, time_check
 from pytest_quant.result import AccuracyResult, Resources, SelfDifference
 from pytest_quant.spec import Check
+
+if TYPE_CHECKING:
+    from pytest_quant.measure.timing import Breaks
 
 
 def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
@@ -56,6 +59,9 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             # Timing opens three engines; in the memory of a GPU there may be no room for more.
             opened.close()
             plan = replace(check.latency, batch_size=bench.latency_batch_size)
+            # Here, because a check without latency needs none of the timing.
+            from pytest_quant.measure.timing import time_check
+
             latency = time_check(check, plan, *bench.timed, tools, breaks)
             energy = _energy(check, bench.timed[1], tools)
         opened.pop_all()

@@ -19,7 +19,6 @@ from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
-from pytest_quant.measure.timing import LaunchCount
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import STATE, ItemState, backends_of, find_data, find_models, prepare, simulate_check
 from pytest_quant.plugin.console import open_console, width_of
@@ -52,7 +51,7 @@ def session_of(config: pytest.Config) -> Session:
             times=not settings.latency_off,
             diagnose_s=settings.diagnose_s,
             lock_timeout_s=settings.lock_timeout_s,
-            wanted=LaunchCount(auto=True) if settings.launches == "auto" else LaunchCount(settings.launches),
+            launches=settings.launches,
         )
     return config.stash[SESSION]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import Check
-from pytest_quant.stats.draws import LOOKS
 from pytest_quant.verdict.accuracy import (
     accuracy_verdicts,
     doubt_worthless_reference,
@@ -15,7 +14,6 @@ from pytest_quant.verdict.accuracy import (
     reference_doubts,
     require_agreement,
 )
-from pytest_quant.verdict.baseline import baseline_verdicts, launches_tell
 from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
 
@@ -27,8 +25,13 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
     check, again = measured.check, measured.accuracy_again
     limits, latency = check.limits, measured.latency
 
-    def on_accuracy(accuracy: AccuracyResult) -> tuple[Iterator[Verdict], Iterator[Verdict]]:
+    def on_accuracy(accuracy: AccuracyResult) -> tuple[Iterable[Verdict], Iterable[Verdict]]:
         own = accuracy_verdicts(limits, accuracy, check.confidence, check.output)
+        if not limits.on_history:
+            return own, ()
+        # Here, because other checks need no statistics of launches.
+        from pytest_quant.verdict.baseline import baseline_verdicts
+
         return own, baseline_verdicts(limits, accuracy, latency, baseline)
 
     own, against_earlier = on_accuracy(measured.accuracy)
@@ -52,6 +55,10 @@ _AGAINST_EARLIER = ("max_slowdown", "max_p50_increase")
 
 def in_doubt(measured: Measured, baseline: Baseline | str | None) -> bool:
     """Return whether more launches could decide a limit of `measured` that is undecided."""
+    # Here, because one launch, which decides most checks, needs neither.
+    from pytest_quant.stats.draws import LOOKS
+    from pytest_quant.verdict.baseline import launches_tell
+
     latency = measured.latency
 
     def narrows(limit: str) -> bool:

@@ -16,13 +16,29 @@ from pytest_quant.stats.paired import wilson_interval
 from pytest_quant.verdict.rules import by_interval, by_value, not_measured, written
 
 
-def tensor_verdicts(limits: Limits, accuracy: AccuracyResult, output: str | None = None) -> Iterator[Verdict]:
-    """Yield one verdict for a limit on all outputs, and one for each output where a limit names them.
+def accuracy_verdicts(
+    limits: Limits, accuracy: AccuracyResult, confidence: float | None, output: str | None = None
+) -> Iterator[Verdict]:
+    """Yield one verdict for every limit on accuracy, and a FAIL for outputs that are broken whatever the limits.
 
     Parameters
     ----------
-    output : the only one to judge where a limit names none; ``None`` judges all of them.
+    limits : those of the check.
+    accuracy : scores, agreement and the figures of each output.
+    confidence : level of proof for `max_drop`, between 0 and 1; ``None`` judges the measured drop.
+    output : the output that the mark names, the only one that limits on tensors judge; a limit that names outputs
+        judges those. ``None`` judges all.
     """
+    if accuracy.faults:
+        yield _outputs(accuracy)
+    if limits.max_drop is not None:
+        yield _drop(limits.max_drop, accuracy, confidence)
+    if limits.min_ratio is not None:
+        yield _ratio(limits.min_ratio, accuracy)
+    if limits.min_accuracy is not None:
+        yield _reference_score(limits.min_accuracy, accuracy)
+    if limits.min_agreement is not None:
+        yield _agreement(limits.min_agreement, accuracy)
     for limit in limits_on("output"):
         value: OutputLimit | None = getattr(limits, limit)
         if isinstance(value, tuple):
@@ -77,31 +93,6 @@ def _where(name: str, judged: int, outputs: int) -> str:
     if outputs == 1:
         return ""
     return f" in output '{name}'" + (f", the worst of {judged}" if judged > 1 else "")
-
-
-def accuracy_verdicts(
-    limits: Limits, accuracy: AccuracyResult, confidence: float | None, output: str | None = None
-) -> Iterator[Verdict]:
-    """Yield one verdict for every limit on accuracy, and a FAIL for outputs that are broken whatever the limits.
-
-    Parameters
-    ----------
-    limits : those of the check.
-    accuracy : scores, agreement and the figures of each output.
-    confidence : level of proof for `max_drop`, between 0 and 1; ``None`` judges the measured drop.
-    output : the output that the mark names, the only one for limits on tensors; ``None`` judges all.
-    """
-    if accuracy.faults:
-        yield _outputs(accuracy)
-    if limits.max_drop is not None:
-        yield _drop(limits.max_drop, accuracy, confidence)
-    if limits.min_ratio is not None:
-        yield _ratio(limits.min_ratio, accuracy)
-    if limits.min_accuracy is not None:
-        yield _reference_score(limits.min_accuracy, accuracy)
-    if limits.min_agreement is not None:
-        yield _agreement(limits.min_agreement, accuracy)
-    yield from tensor_verdicts(limits, accuracy, output)
 
 
 def _outputs(accuracy: AccuracyResult) -> Verdict:
