@@ -91,21 +91,6 @@ def complaints(lines: list[str]) -> str:
     return "\n".join(bad or lines[-_LINES_SHOWN:]) or "the log says nothing"
 
 
-def answer(with_device: bool) -> dict[str, str]:
-    """Return ``version`` when the module loads, and gives a runtime where there is a device for it; else ``error``.
-
-    Where TensorRT loads and gives no runtime its log has the cause, ``log``; the error is that it gave none.
-    """
-    lines: list[str] = []
-    try:
-        trt = import_module("tensorrt")
-        if with_device:
-            trt.Runtime(make_logger(trt, lines))
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}", "log": complaints(lines) if lines else ""}
-    return {"version": str(trt.__version__)}
-
-
 TIME_LIMIT_S = 60.0
 _INSTALL = 'pip install "pytest-quant[trt]"'
 _OLDER_CUDA = 'in a new environment pip install "pytest-quant[trt-cu12]"'
@@ -148,16 +133,26 @@ def probe_native(*, with_device: bool) -> Availability:
     if with_device and (refused := driver_too_old(_wheel(), _OLDER_CUDA)):
         return refused
     try:
-        said, _ = call_apart(answer, with_device, limit_s=TIME_LIMIT_S)
+        return call_apart(load_native, with_device, limit_s=TIME_LIMIT_S)[0]
     except ApartError as ended:
         return _broken(f"tensorrt did not load: it {ended.how or ended.error}. {ended.said.strip()[-300:]}".strip(". "))
-    if "version" in said:
-        return Availability(True, version=said["version"])
-    if said["log"]:
-        reason = f"TensorRT gives no runtime: {said['log']}"
+
+
+def load_native(with_device: bool) -> Availability:
+    """Load TensorRT into this process, and make a runtime where there is a device for it."""
+    lines: list[str] = []
+    try:
+        trt = import_module("tensorrt")
+        if with_device:
+            trt.Runtime(make_logger(trt, lines))
+    except Exception as error:
+        if not lines:
+            return read_import_error(f"{type(error).__name__}: {error}", installed_tensorrt())
+        # The error is only that there is no runtime; the log has the cause.
+        reason = f"TensorRT gives no runtime: {complaints(lines)}"
         fix = f"nvidia-smi shows the driver's CUDA; for CUDA 12 {_OLDER_CUDA}"
         return Availability(False, reason=reason, fix=fix, broken=True)
-    return read_import_error(said["error"], installed_tensorrt())
+    return Availability(True, version=str(trt.__version__))
 
 
 def read_import_error(error: str, installed: str) -> Availability:

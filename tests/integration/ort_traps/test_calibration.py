@@ -85,14 +85,6 @@ def test_minmax_takes_different_shapes(tmp_path: Path) -> None:
         assert engine.run(tokens(4).feeds(2, 1))["y"].shape == (2, 4, 4)
 
 
-@pytest.mark.parametrize("method", ["minmax", "entropy", "percentile"])
-def test_odd_last_batch(tmp_path: Path, method: str) -> None:
-    """A smaller last batch is no other shape of sample."""
-    spec = spec_of(dense().write(tmp_path), "static", calibration=Calibration(method=method))
-    with engine_of(spec, lambda: (dense().feeds(n, n) for n in (4, 4, 3))) as engine:
-        assert engine.run(dense().feeds(2, 1))["y"].shape == (2, 10)
-
-
 def test_entropy_and_percentile_cut_the_tail(tmp_path: Path) -> None:
     """Both give narrower ranges than minmax on heavy-tailed data; with ORT's 128 bins entropy would not."""
     spec = spec_of(dense().write(tmp_path), "static")
@@ -116,11 +108,3 @@ def test_histograms_stay_within_memory(tmp_path: Path, monkeypatch: pytest.Monke
     whole, parts = ranges(tmp_path / "whole" / "ranges"), ranges(tmp_path / "parts" / "ranges")
     for name, limits in whole.items():
         assert parts[name] == pytest.approx(limits, rel=0.05, abs=0.05)
-
-
-@pytest.mark.parametrize("method", ["minmax", "entropy"])
-def test_batch_that_does_not_fit(tmp_path: Path, method: str) -> None:
-    """A calibration batch of another dtype is a data error that names the input."""
-    spec = spec_of(dense().write(tmp_path), "static", calibration=Calibration(method=method))
-    with pytest.raises(DataError, match="wrong dtype"):
-        quantized(spec, lambda: iter([{"x": np.zeros((1, 64))}]), tmp_path / "b")

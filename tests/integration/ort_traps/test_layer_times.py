@@ -59,14 +59,6 @@ def test_integers_are_told_from_floats() -> None:
     assert {layer.precision for layer in floats} == {"fp32"}
 
 
-def test_a_relu_counts_with_its_convolution() -> None:
-    """In float the optimizer fuses it, in INT8 the quantizer drops it: the layers of both stand for the same nodes."""
-    floats, integers = (_layers(spec_of(Model.from_onnx(DIGITS), scheme)) for scheme in (None, "static"))
-    pairs = {("layer0", "layer1"), ("layer2", "layer3"), ("layer5", "layer6")}
-    assert pairs <= {layer.nodes for layer in floats}
-    assert pairs <= {layer.nodes for layer in integers}
-
-
 def test_the_layers_are_those_of_a_timed_session(tmp_path: Path) -> None:
     """The operators that run are those of the graph that an ordinary session makes, blocked layouts included."""
     settings = onnxruntime.SessionOptions()

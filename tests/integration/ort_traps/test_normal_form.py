@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import onnx
@@ -29,96 +28,57 @@ from tests.support.models import parsed
 OPSETS = range(9, 22)
 _IR = {9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 19: 9, 20: 9, 21: 10}
 
-
-class Chain:
-    """Nodes one after another; `last` is the output of the latest."""
-
-    def __init__(self, opset: int) -> None:
-        self.opset = opset
-        self.nodes: list[onnx.NodeProto] = []
-        self.last = "x"
-        self._rng = np.random.default_rng(0)
-
-    def add(self, op: str, *more: str, outputs: int = 1, **attributes: Any) -> list[str]:
-        """Append `op` on the last output and `more`."""
-        place = len(self.nodes)
-        names = [f"t{place}_{index}" for index in range(outputs)]
-        self.nodes.append(helper.make_node(op, [self.last, *more], names, name=f"{op}_{place}", **attributes))
-        self.last = names[0]
-        return names
-
-    def constant(self, value: ArrayLike) -> str:
-        """Append a Constant node."""
-        name = f"c{len(self.nodes)}"
-        self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(value))))
-        return name
-
-    def weight(self, *shape: int) -> str:
-        """Append a Constant node with drawn float32 values."""
-        values: NDArray[np.float32] = (0.4 * self._rng.normal(size=shape)).astype(np.float32)
-        return self.constant(values)
-
-    def given(self, op: str, since: int, values: dict[str, list[int]], **attributes: Any) -> list[str]:
-        """Append `op`, whose `values` are attributes before opset `since` and inputs from it on."""
-        if self.opset < since:
-            old: dict[str, Any] = {name: value[0] if name == "k" else value for name, value in values.items()}
-            return self.add(op, **old, **attributes)
-        return self.add(op, *(self.constant(np.array(value)) for value in values.values()), **attributes)
-
-
-def _clip(chain: Chain) -> None:
-    if chain.opset < 11:
-        chain.add("Clip", min=0.0, max=6.0)
-    else:
-        chain.add("Clip", chain.constant(np.float32(0)), chain.constant(np.float32(6)))
-
-
-def _split(chain: Chain) -> None:
-    first, second = (
-        chain.add("Split", outputs=2, axis=1, split=[4, 4])
-        if chain.opset < 13
-        else chain.add("Split", chain.constant([4, 4]), outputs=2, axis=1)
-    )
-    chain.last = second
-    chain.add("Concat", first, axis=1)
-
-
-def _squeeze(chain: Chain) -> None:
-    chain.given("Unsqueeze", 13, {"axes": [0]})
-    chain.given("Squeeze", 13, {"axes": [0]})
-
-
-_ONES: NDArray[np.float32] = np.ones(8, np.float32)
-
-CHANGED: dict[str, Callable[[Chain], object]] = {
-    "batchnorm": lambda c: c.add("BatchNormalization", c.weight(8), c.weight(8), c.weight(8), c.constant(_ONES)),
-    "clip": _clip,
-    "pad": lambda c: c.given("Pad", 11, {"pads": [0, 0, 1, 1, 0, 0, 1, 1]}),
-    "reduce_sum": lambda c: c.given("ReduceSum", 13, {"axes": [3]}, keepdims=1),
-    "slice": lambda c: c.given("Slice", 10, {"starts": [0], "ends": [3], "axes": [2]}),
-    "softmax": lambda c: c.add("Softmax", axis=1),
-    "split": _split,
-    "squeeze": _squeeze,
+CHANGED = {
+    "batchnorm": (0, "", "{y} = BatchNormalization({x}, eight, eight, eight, ones)"),
+    "clip": (11, "{y} = Clip<min = 0.0, max = 6.0>({x})", "{y} = Clip({x}, zero, six)"),
+    "pad": (11, "{y} = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>({x})", "{y} = Pad({x}, pads)"),
+    "reduce_sum": (13, "{y} = ReduceSum<axes = [3], keepdims = 1>({x})", "{y} = ReduceSum<keepdims = 1>({x}, at_3)"),
+    "slice": (10, "{y} = Slice<starts = [0], ends = [3], axes = [2]>({x})", "{y} = Slice({x}, at_0, at_3, at_2)"),
+    "softmax": (0, "", "{y} = Softmax<axis = 1>({x})"),
+    "split": (
+        13,
+        "a, b = Split<axis = 1, split = [4, 4]>({x}) {y} = Concat<axis = 1>(b, a)",
+        "a, b = Split<axis = 1>({x}, fours) {y} = Concat<axis = 1>(b, a)",
+    ),
+    "squeeze": (
+        13,
+        "u = Unsqueeze<axes = [0]>({x}) {y} = Squeeze<axes = [0]>(u)",
+        "u = Unsqueeze({x}, at_0) {y} = Squeeze(u, at_0)",
+    ),
 }
-"""Operators whose form or meaning changed between opset 9 and 21."""
+"""Operators whose form or meaning changed: the first opset of the new form, the old form, and the new one."""
 
 
 def network(opset: int, *names: str) -> onnx.ModelProto:
-    """Return a convolution, the named operators and a product, in that opset."""
-    chain = Chain(opset)
-    chain.add("Conv", chain.weight(8, 3, 3, 3), chain.weight(8), kernel_shape=[3, 3])
+    """Return a convolution, the named operators and a product, in that opset, with weights in Constant nodes."""
+    lines, last = ["t = Conv<kernel_shape = [3, 3]>(x, kernel, eight)"], "t"
     for name in names:
-        CHANGED[name](chain)
-    chain.add("GlobalAveragePool")
-    chain.add("Flatten")
-    chain.add("Gemm", chain.weight(5, 8), chain.weight(5), transB=1)
-    graph = helper.make_graph(
-        chain.nodes,
-        "network",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 6, 6])],
-        [helper.make_tensor_value_info(chain.last, TensorProto.FLOAT, ["n", 5])],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_IR.get(opset, 8))
+        since, old, new = CHANGED[name]
+        lines.append((old if opset < since else new).format(x=last, y=name))
+        last = name
+    lines.append(f"p = GlobalAveragePool({last}) f = Flatten(p) y = Gemm<transB = 1>(f, matrix, five)")
+    head = f'<ir_version: {_IR.get(opset, 8)}, opset_import: ["" : {opset}]>'
+    model = parser.parse_model(f"{head} network (float[n, 3, 6, 6] x) => (float[n, 5] y) {{ {' '.join(lines)} }}")
+    rng = np.random.default_rng(0)
+    constants: dict[str, ArrayLike] = {
+        **{f"at_{axis}": [axis] for axis in (0, 2, 3)},
+        "zero": np.float32(0),
+        "six": np.float32(6),
+        "fours": [4, 4],
+        "pads": [0, 0, 1, 1, 0, 0, 1, 1],
+        "ones": np.ones(8, np.float32),
+        **{
+            name: (0.4 * rng.normal(size=shape)).astype(np.float32)
+            for name, shape in (("kernel", (8, 3, 3, 3)), ("eight", 8), ("matrix", (5, 8)), ("five", 5))
+        },
+    }
+    read = {name for node in model.graph.node for name in node.input}
+    for place, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}_{place}"
+    for name in sorted(read & constants.keys()):
+        value = numpy_helper.from_array(np.asarray(constants[name]))
+        model.graph.node.insert(0, helper.make_node("Constant", [], [name], value=value))
+    return model
 
 
 SOURCES = {

@@ -48,13 +48,6 @@ def test_scales_per_channel_below_opset_13(tmp_path: Path) -> None:
     assert_good(saved(opset_12(), tmp_path), "static", conv())
 
 
-def test_one_scale_per_tensor_keeps_the_opset(tmp_path: Path) -> None:
-    """Without scales per channel nothing needs converting, and nothing is."""
-    spec = spec_of(saved(opset_12(), tmp_path), "static", per_channel=False)
-    built = onnx.load(engine_file(quantized(spec, lambda: iter([conv().feeds(8, 1)]), tmp_path / "b")))
-    assert {entry.version for entry in built.opset_import if entry.domain == ""} == {12}
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_weights_in_constant_nodes(tmp_path: Path, scheme: str) -> None:
     """Weights held by Constant nodes are quantized like any other; ORT's dynamic quantizer alone raises ValueError."""
@@ -121,14 +114,6 @@ def test_shapes_of_weights_that_an_exporter_wrote(tmp_path: Path, monkeypatch: p
     dense_macs, conv_macs = 288 * 10, 8 * 36 * 9
     share = pytest.approx(100 * dense_macs / (dense_macs + conv_macs))
     assert_good(saved(proto, tmp_path), "dynamic", conv(), share)
-
-
-def test_int4_of_gemm(tmp_path: Path) -> None:
-    """A Gemm has 4-bit weights too; ORT's 4-bit quantizer alone looks at MatMul only. 20.7 kMACs of Conv stay float."""
-    dense_macs, conv_macs = 288 * 10, 8 * 36 * 9
-    assert_good(
-        conv().write(tmp_path), "weight-only", conv(), pytest.approx(100 * dense_macs / (dense_macs + conv_macs))
-    )
 
 
 def test_dynamic_leaves_convolutions_in_float(tmp_path: Path) -> None:

@@ -131,18 +131,6 @@ FLOAT = EngineSpec("least", "fp32", None, Model("net"))
 STATIC = EngineSpec("least", "int8", "static", Model("net"))
 
 
-def test_what_a_backend_need_not_write() -> None:
-    """It runs on the CPU, any shape, beside other work; it refuses no limit and knows no remedy."""
-    backend = Least()
-    assert backend.device == "cpu"
-    assert (backend.refuses_speed(STATIC), backend.tunes(STATIC), backend.largest_batch(STATIC, {})) == (
-        None,
-        False,
-        None,
-    )
-    assert (backend.remedies(STATIC), backend.quantized_nodes(STATIC)) == ((), ())
-
-
 def test_ranges_are_made_from_what_the_engine_is_made_from() -> None:
     """And from how they are found, for the scheme that needs them; what the backend does not write is an error."""
     backend = Least()

@@ -134,15 +134,6 @@ def test_the_message_is_short_and_the_file_is_whole() -> None:
     assert whole.count("\na line of the stack") == 300
 
 
-def test_words_of_a_library_are_cut_where_they_grow_long() -> None:
-    """Four lines of what a backend picked out, never a traceback, never more than 600 letters."""
-    many = failed("x", ValueError(), value="\n".join("abcdefgh"))
-    assert (many.value or "").splitlines() == list("abcd")
-    trace = failed("x", ValueError(), value="first\nTraceback (most recent call last):\n  File ...")
-    assert trace.value == "first"
-    assert len(failed("x", ValueError(), value="y" * 5000).value or "") < 610
-
-
 def test_an_error_without_words_is_told_by_its_type() -> None:
     """``KeyError()`` says nothing; its name does."""
     assert told(KeyError()) == "KeyError"

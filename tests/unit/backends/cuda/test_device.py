@@ -48,15 +48,6 @@ class Runtime:
 """
 
 
-def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command that installs it, and the way without a GPU."""
-    monkeypatch.setattr(find, "find_spec", lambda _: None)
-    found = find.find_native()
-    assert (found.available, found.broken) == (False, False)
-    assert "pip install" in found.fix
-    assert "--quant-simulate" in found.fix
-
-
 def test_a_missing_library_names_the_version_wanted(plant: Path) -> None:
     """The binding raises ImportError, not ModuleNotFoundError, so installed is not loadable."""
     plant.write_text(
@@ -94,15 +85,6 @@ def test_it_loads_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None
     found = find.find_native()
     assert (found.available, found.version) == (True, "10.13.0")
     assert "SM89" in found.device
-
-
-def test_it_fails_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a device there, that is broken."""
-    plant.write_text(LOADS.replace("pass\n", "raise TypeError('factory function returned nullptr')\n"))
-    monkeypatch.setattr(find, "cuda_gpus", lambda: ((GPU,), ""))
-    found = find.find_native()
-    assert found.broken
-    assert "returned nullptr" in found.reason
 
 
 NO_DRIVER = """

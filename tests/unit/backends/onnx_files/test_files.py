@@ -20,8 +20,8 @@ from pytest_quant.backends.onnx_files import (
     read_table_rows,
     size_bytes,
 )
-from pytest_quant.errors import ModelError, UsageError
-from pytest_quant.spec import Model, TensorInfo
+from pytest_quant.errors import ModelError
+from pytest_quant.spec import TensorInfo
 from pytest_quant.testing.conformance.examples import dense
 from tests.support.models import parsed
 
@@ -57,12 +57,6 @@ def test_what_is_no_whole_model(tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=f"{len(content)} bytes") as caught:
             read_graph(path)
         assert "git lfs pull" in str(caught.value)
-
-
-def test_torch_module_has_no_file() -> None:
-    """A torch module is refused with the way to export it."""
-    with pytest.raises(UsageError, match=r"torch\.onnx\.export"):
-        model_file(Model.from_torch(object(), ()))
 
 
 @pytest.mark.parametrize("name", [b"/conv", b"weight", b"x"])
@@ -282,14 +276,6 @@ def test_a_damaged_entry_is_named(path: Path, key: str, value: str) -> None:
     path.write_bytes(model.SerializeToString())
     with pytest.raises(ModelError, match=f"the entry of '{tensor.name}' is damaged"):
         read_graph(path)
-
-
-def test_data_in_a_folder_below(path: Path) -> None:
-    """Data in a folder below the model's is fine."""
-    (path.parent / "data").mkdir()
-    path.with_name("weights.bin").rename(path.parent / "data" / "weights.bin")
-    _point_at(path, "data/weights.bin")
-    assert set(file_digests(path)) == {"", "data/weights.bin"}
 
 
 def test_tensors_inside_nodes_count(tmp_path: Path) -> None:

@@ -186,8 +186,3 @@ def test_a_node_that_cannot_be_traced_is_other() -> None:
 def test_a_layer_has_what_lies_between_the_nodes_that_it_names(origins: list[list[str]]) -> None:
     """Names of nodes and of their outputs; of a fused product one runtime keeps its own name, another the bias's."""
     assert nodes_behind(MODEL, origins) == [("product", "bias", "active"), ("last",)]
-
-
-def test_a_layer_that_names_nothing_stands_for_nothing() -> None:
-    """Such as a change of layout, whose name is built on a tensor that no node computes."""
-    assert nodes_behind(MODEL, [["x/fq_output_0"], [], ["last"]]) == [(), (), ("product", "bias", "active", "last")]

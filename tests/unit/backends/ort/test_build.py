@@ -10,7 +10,7 @@ import onnx.parser
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files.lineage import PARTED
@@ -20,21 +20,19 @@ from pytest_quant.spec import EngineSpec, Model
 WIDTH = 8
 
 
+THREE_LAYERS = """<ir_version: 8, opset_import: ["" : 17]> three (float[n, 8] x) => (float[n, 8] y) {
+    [fc0] h0 = Gemm(x, w0, bias) [relu0] r0 = Relu(h0) [fc1] h1 = Gemm(r0, w1, bias) [relu1] r1 = Relu(h1)
+    [fc2] y = Gemm(r1, w2, bias) }"""
+"""Three dense layers; ``fc1`` lies between quantized tensors."""
+
+
 def _three_layers(path: Path) -> Model:
-    """Write three dense layers; ``fc1`` lies between quantized tensors."""
     rng = np.random.default_rng(0)
-    nodes, weights = [], []
-    for place in range(3):
-        weights.append(numpy_helper.from_array(rng.normal(size=(WIDTH, WIDTH)).astype(np.float32), f"w{place}"))
-        inputs = [f"r{place - 1}" if place else "x", f"w{place}", "bias"]
-        nodes.append(helper.make_node("Gemm", inputs, ["y" if place == 2 else f"h{place}"], f"fc{place}"))
-        if place < 2:
-            nodes.append(helper.make_node("Relu", [f"h{place}"], [f"r{place}"], f"relu{place}"))
-    weights.append(numpy_helper.from_array(np.zeros(WIDTH, np.float32), "bias"))
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", WIDTH]) for name in "xy"]
-    graph = helper.make_graph(nodes, "three", ends[:1], ends[1:], weights)
-    opsets = [helper.make_opsetid("", 17)]
-    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+    proto = onnx.parser.parse_model(THREE_LAYERS)
+    weights = {f"w{place}": rng.normal(size=(WIDTH, WIDTH)).astype(np.float32) for place in range(3)}
+    for name, array in (*weights.items(), ("bias", np.zeros(WIDTH, np.float32))):
+        proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    onnx.save(proto, path)
     return Model.from_onnx(path)
 
 
@@ -74,17 +72,15 @@ def test_only_what_reads_dequantized_values_is_parted(tmp_path: Path) -> None:
     graph = onnx.parser.parse_graph(
         """
         agraph (float[n, 2, 4] x, float s, uint8 z, int64[2] to, float[8, 8] w) => (float[n, 8] y) {
-            q = QuantizeLinear(x, s, z)
-            d = DequantizeLinear(q, s, z)
-            m = Reshape(d, to)
-            f = MatMul(m, w)
-            g = MatMul(m, w)
-            y = MatMul(f, g)
+            [q] q = QuantizeLinear(x, s, z)
+            [dq] d = DequantizeLinear(q, s, z)
+            [move] m = Reshape(d, to)
+            [fc] f = MatMul(m, w)
+            [other] g = MatMul(m, w)
+            [last] y = MatMul(f, g)
         }
         """
     )
-    for node, name in zip(graph.node, ("q", "dq", "move", "fc", "other", "last"), strict=True):
-        node.name = name
     path = tmp_path / "model.onnx"
     onnx.save(helper.make_model(graph), path)
     part_from_pairs(path, ["fc", "last"])

@@ -30,12 +30,6 @@ def test_share_of_macs() -> None:
     assert found.float_nodes == ("slow",)
 
 
-def test_nodes_where_macs_are_unknown() -> None:
-    """One eligible node of unknown shapes makes nodes the unit for all."""
-    found = count_coverage([product("MatMulInteger", 900), product("MultiHeadAttention", 4)], "int8")
-    assert (found.pct, found.unit) == (50.0, "nodes")
-
-
 @pytest.mark.parametrize(("precision", "pct"), [("fp32", 100.0 / 3), ("int8", 100.0 / 3), ("int4", 100.0 / 3)])
 def test_each_precision_has_its_operators(precision: str, pct: float) -> None:
     """A float, an int8 and an int4 product count for their own precision only."""

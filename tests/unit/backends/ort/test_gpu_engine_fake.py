@@ -326,12 +326,3 @@ def test_the_process_loads_what_the_providers_want(monkeypatch: pytest.MonkeyPat
     providers = [Provider(TENSORRT), Provider(CUDA), *ON_CPU]
     time_here(tmp_path, tmp_path, providers, {})
     assert loaded == [TENSORRT, CUDA, (tmp_path, tmp_path, providers, {})]
-
-
-def test_a_provider_that_does_not_load_there_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With the reason, and the line that mends it."""
-    missing = Availability(False, reason="libcudnn.so.9 is missing", fix="pip install it")
-    monkeypatch.setattr(gpu_engine, "find_provider", lambda _: missing)
-    with pytest.raises(BuildError, match="CUDAExecutionProvider does not load in the process") as raised:
-        time_here(tmp_path / "model.onnx", tmp_path, [Provider(CUDA)], {})
-    assert (raised.value.value, raised.value.fix) == ("libcudnn.so.9 is missing", "pip install it")

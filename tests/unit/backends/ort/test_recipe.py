@@ -136,14 +136,6 @@ def test_the_ranges_that_the_mark_asks_for_are_not_offered(tmp_path: Path) -> No
     assert not any("entropy" in paste for paste in found)
 
 
-def test_scales_for_each_channel_are_offered_where_the_mark_turned_them_off(tmp_path: Path) -> None:
-    """They are the default."""
-    dead_channel(tmp_path / "net.onnx")
-    off = _spec(tmp_path / "net.onnx", options=(("per_channel", False), ("threads", 2)))
-    assert "options={'per_channel': True, 'threads': 2}" in _pastes(off)
-    assert not any("per_channel" in paste for paste in _pastes(_spec(tmp_path / "net.onnx")))
-
-
 def test_another_scheme_is_offered_where_it_takes_something(tmp_path: Path) -> None:
     """Dynamic quantization takes an LSTM and matrix products; a model of convolutions gains nothing by it."""
     recurrent(tmp_path / "lstm.onnx")
@@ -172,21 +164,6 @@ def test_openvino_offers_its_own_words(tmp_path: Path) -> None:
     assert found[0] == "options={'preset': 'mixed'}"
     assert not any("entropy" in paste or "transformer" in paste for paste in found)
     assert "options={'preset': 'mixed'}" not in others
-
-
-def test_weights_of_four_bits_are_offered_smaller_blocks(tmp_path: Path) -> None:
-    """Unless they are the smallest."""
-    one_large_channel(tmp_path / "net.onnx")
-    assert "options={'block_size': 16}" in _pastes(_spec(tmp_path / "net.onnx", "weight-only", "int4"))
-    smallest = _spec(tmp_path / "net.onnx", "weight-only", "int4", options=(("block_size", 16),))
-    assert not any("block_size': 16}" in paste for paste in _pastes(smallest) if "symmetric" not in paste)
-
-
-def test_a_model_that_arrives_quantized_has_no_remedy(tmp_path: Path) -> None:
-    """It was quantized elsewhere."""
-    one_large_channel(tmp_path / "net.onnx")
-    spec = _spec(tmp_path / "net.onnx", "qat")
-    assert (_pastes(spec), OrtBackend().quantized_nodes(spec)) == ([], ())
 
 
 def test_nodes_are_those_that_the_scheme_takes_and_the_mark_does_not_exclude(tmp_path: Path) -> None:
