@@ -62,7 +62,6 @@ OF_CI = {
 OF_OTHERS = {
     "CC": "the C compiler that triton compiles with for the backend `torch-cuda` (default: gcc, else clang)",
     "CXX": "the C++ compiler that the backend `torch` compiles with (default: g++)",
-    "container": "the kind of container, which a record notes",
     "ONEDNN_MAX_CPU_ISA": "disables instruction sets for OpenVINO and PyTorch; a part of the machine's identity",
     "NVIDIA_TF32_OVERRIDE": "set to 0 by a run with a check of `ort-trt`, before anything is loaded",
 }

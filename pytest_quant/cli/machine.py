@@ -23,8 +23,7 @@ from pytest_quant.cli.common import (
     show_json,
     split_names,
 )
-from pytest_quant.doctor.describe import describe
-from pytest_quant.doctor.examine import examine
+from pytest_quant.doctor.examine import describe, examine
 from pytest_quant.doctor.probe import OK
 from pytest_quant.environment import fingerprint
 from pytest_quant.errors import HistoryError, UsageError, nearest

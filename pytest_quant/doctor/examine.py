@@ -7,19 +7,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import metadata, requires, version
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from pytest_quant.backends import backend_names
 from pytest_quant.backends.runtime import installed_version, memory_libraries
-from pytest_quant.doctor.probe import BackendState, probe
+from pytest_quant.doctor.probe import OK, BackendState, probe
 from pytest_quant.environment import fingerprint, has_vnni, isa_tier
 from pytest_quant.environment.gpu import cuda_gpus, find_gpus
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries
 from pytest_quant.history.selftests import newest_selftest
+from pytest_quant.printable import clean
 from pytest_quant.report.selftest import held_line
+from pytest_quant.report.text import aligned
 
 DISTRIBUTION = "pytest-quant"
 _NOT_FOR_USERS = ("dev", "example")
@@ -181,3 +184,82 @@ def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool, saturat
             "here, and accuracy and speed differ from machines that have it",
             "compare records only with those of the same instruction set",
         )
+
+
+_MARKS = {"ok": "ok", "missing": "missing", "broken": "BROKEN"}
+_MACHINE = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
+
+
+def describe(examination: Examination) -> str:
+    """Return an examination as text: machine, backends with their remedies, libraries, then problems."""
+    return "\n".join(
+        [
+            *_machine(examination),
+            *_cards(examination.cards),
+            "",
+            *_backends(examination.backends),
+            "",
+            *_libraries(examination.libraries),
+            *_ends(examination),
+        ]
+    )
+
+
+def _machine(examination: Examination) -> Iterator[str]:
+    yield f"pytest-quant {examination.machine['pytest-quant']}"
+    rows = [(name, clean(examination.machine[name])) for name in _MACHINE]
+    if examination.runner:
+        rows.append(("runner", clean(examination.runner)))
+    for line in aligned(rows):
+        yield f"  {line}"
+
+
+def _cards(cards: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a table of the cards, where there are any."""
+    if not cards:
+        return []
+    rows = [("device", "card", "sm", "memory", "uuid")]
+    for card in cards:
+        memory = "-" if card["memory_mb"] is None else f"{card['memory_mb'] / 1000:.1f} GB"
+        rows.append((card["cuda"] or "hidden", clean(card["name"]), card["sm"] or "-", memory, clean(card["uuid"])))
+    return ["", *aligned(rows)]
+
+
+def _backends(states: Sequence[BackendState]) -> Iterator[str]:
+    rows = [("backend", "state", "version", "device")]
+    rows += [
+        (state.name, _MARKS[state.state], clean(state.version or "-"), clean(state.device or "-")) for state in states
+    ]
+    lines = aligned(rows)
+    yield lines[0]
+    for state, line in zip(states, lines[1:], strict=True):
+        yield line
+        if state.state == OK:
+            yield f"    offers {clean(', '.join(state.precisions))}"
+        if state.reason:
+            yield f"    {clean(state.reason)}"
+        if state.fix:
+            yield f"    fix: {clean(state.fix)}"
+
+
+def _libraries(libraries: Sequence[Library]) -> list[str]:
+    rows = [("library", "wanted", "found", "for")]
+    for library in libraries:
+        verdict = clean(library.found or "not installed")
+        if library.found and not library.fits:
+            verdict += " (does not fit)"
+        rows.append(
+            (library.name, library.wanted or "any", verdict, ", ".join(library.extras) or "pytest-quant itself")
+        )
+    return aligned(rows)
+
+
+def _ends(examination: Examination) -> Iterator[str]:
+    for problem in examination.problems:
+        yield ""
+        yield f"! {clean(problem.what)}"
+        if problem.fix:
+            yield f"    fix: {clean(problem.fix)}"
+    yield ""
+    working = sum(state.state == OK for state in examination.backends)
+    yield f"{working} of {len(examination.backends)} backends can run here"

@@ -64,18 +64,6 @@ def test_time_major_outputs_meet_their_own_labels(
     assert record.accuracy.sqnr_db > 15
 
 
-def test_a_model_told_by_itself_needs_samples_in_front(tmp_path: Path) -> None:
-    """``Model(batch_axes=...)`` is about the model alone: arrays lead with the samples."""
-    path = layouts.time_major(tmp_path / "model.onnx", ("a", "b"))
-    steps = numbers(N, 5, 8)
-    model = Model.from_onnx(path, batch_axes={"x": 1, "y": 1})
-    record = checked(
-        tmp_path, model, Dataset.from_arrays(steps, steps[:, -1, :4].argmax(axis=1), calibration=8), metric=LAST
-    )
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
-
-
 def test_a_model_that_takes_one_sample_only_runs_sample_by_sample_and_says_so(tmp_path: Path) -> None:
     """A Reshape to one row refuses two samples; the figures are those of one at a time."""
     path = layouts.batch_of_one(tmp_path / "model.onnx")
@@ -184,17 +172,6 @@ def test_dynamic_ranges_are_those_of_the_batch_that_runs(timed: int, tmp_path: P
     assert record.accuracy.agreement_pct == pytest.approx(agreement, abs=1e-9)
     assert bool(agreement > 90) == (timed == 1)
     assert any(f"evaluated in batches of {timed}" in note for note in record.notes)
-
-
-def test_ragged_samples_share_runs_and_keep_their_order(tmp_path: Path) -> None:
-    """Samples of three lengths in any order: each output meets its own label, and runs are few."""
-    path = layouts.to_time_major(tmp_path / "model.onnx")
-    lengths = np.random.default_rng(0).integers(2, 5, N)
-    samples = [numbers(int(length), 8, seed=index) for index, length in enumerate(lengths)]
-    labelled = [(sample, int(sample[-1, :4].argmax())) for sample in samples]
-    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_iterable(labelled, calibration=8), metric=LAST)
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
 
 
 def test_an_output_that_all_samples_of_a_fixed_batch_share(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -253,18 +252,6 @@ def test_what_it_cannot_do_is_told(
     assert told in said.stderr
     assert "Traceback" not in said.stderr
     assert files_in(folder) == before
-
-
-def test_it_runs_from_a_folder_below(fresh: ScratchRepository) -> None:
-    """The model counts from there, and the files lie at the top."""
-    below = fresh.path / "models"
-    below.mkdir()
-    select_first(below / "net.onnx")
-    said = init(below, "net.onnx", "--backend=ort")
-    assert said.returncode == 0, said.stderr
-    conftest = (fresh.path / "tests/quant/conftest.py").read_text("utf-8")
-    assert 'Path(__file__).parents[2] / "models/net.onnx"' in conftest
-    assert os.listdir(below) == ["net.onnx"]  # noqa: PTH208 - their names
 
 
 def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None:
