@@ -70,7 +70,7 @@ def evaluate(
     Raises
     ------
     ModelError : the reference gives NaN.
-    UsageError : `output` does not exist, `channels` do not fit, or the metric is not defined for outputs and labels.
+    UsageError : `channels` do not fit, or the metric is not defined for outputs and labels.
     """
     comparison = _Comparison(metric, output, channels)
     for pair in pairs:
@@ -100,9 +100,6 @@ class _Comparison:
         """Add a pair: every output of the reference is compared with the candidate's."""
         if self.output is None:
             self.output = next(iter(pair.reference))
-        names = [*pair.reference, *(group.name for groups in self.groups.values() for group in groups)]
-        if self.output not in names:
-            raise UsageError(f"the model has no output '{self.output}'", allowed=nearest(self.output, names))
         self.n += pair.n
         for name, padded in pair.reference.items():
             given = pair.candidate.get(name)

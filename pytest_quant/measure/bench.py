@@ -41,6 +41,7 @@ class Bench:
     recorded : where outputs of the reference over all of the data are kept.
     unseen : what is not proven of the reference because it cannot be seen into; empty where everything can.
     timed : reference and candidate as their latency is measured.
+    latency_batch_size : samples in one timed run: those that the check asks for, unless a graph fixes its batch size.
     """
 
     check: Check
@@ -54,6 +55,7 @@ class Bench:
     recorded: Entry
     unseen: str
     timed: tuple[TimingSubject, TimingSubject]
+    latency_batch_size: int
 
     def compare(self, opened: OpenEngine, data: Data) -> AccuracyResult:
         """Compare an engine with the reference over the data of the check, or part of it."""
@@ -75,21 +77,6 @@ class Bench:
         both = (self.reference.itself, self.candidate.itself)
         return tuple(itself for itself in both if itself.relative)
 
-    @property
-    def latency_batch_size(self) -> int:
-        """Samples in one timed run: those that the check asks for, unless a graph fixes its batch size."""
-        return latency_batch_size(self.check, self.candidate, self.reference)
-
-    def reopened(self) -> Bench:
-        """Return the bench with both of its engines opened anew. Raises `BuildError` where one cannot be loaded."""
-        with ExitStack() as stack:
-            reference, candidate = (
-                replace(opened, engine=open_engine(opened.built, self.tools, stack))
-                for opened in (self.reference, self.candidate)
-            )
-            stack.pop_all()
-        return replace(self, reference=reference, candidate=candidate)
-
     def _compare(self, opened: OpenEngine, data: Data, reference: Iterator[Chunk]) -> AccuracyResult:
         names = match_names(self.reference.engine.signature.outputs, opened.engine.signature.outputs, "output")
         with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
@@ -102,12 +89,6 @@ class Bench:
                 confidence=self.check.confidence or 0.95,
             )
         return replace(result, simulated=opened.engine.simulated)
-
-
-def latency_batch_size(check: Check, *engines: OpenEngine) -> int:
-    """Return the samples in one timed run: those that the check asks for, unless a graph fixes its batch size."""
-    fixed = (opened.batch_size for opened in engines if opened.pads)
-    return next(fixed, check.batch_size if check.latency is None else check.latency.batch_size)
 
 
 def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Bench:
@@ -139,12 +120,14 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
         names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
         axes = {names[name]: axis for name, axis in named_axes(engine, data.output_axes).items()}
         candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
-    feeds = data.first(latency_batch_size(check, candidate, reference))
+    fixed = (opened.batch_size for opened in (candidate, reference) if opened.pads)
+    timed_size = next(fixed, check.batch_size if check.latency is None else check.latency.batch_size)
+    feeds = data.first(timed_size)
     unseen = prove_float(reference, reference.feeds(feeds), tools)
     with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
         recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
     timed = TimingSubject(ref_built, reference.feeds(feeds)), TimingSubject(built, candidate.feeds(feeds))
-    return Bench(check, tools, data, reference, candidate, output, metric, memory, recorded, unseen, timed)
+    return Bench(check, tools, data, reference, candidate, output, metric, memory, recorded, unseen, timed, timed_size)
 
 
 def _probed(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenEngine:
@@ -187,10 +170,17 @@ def reopened(measurement: Measurement) -> Measurement:
     ------
     BuildError : the runtime cannot load an engine again.
     """
-    if measurement.bench is None or measurement.latency is None:
+    bench = measurement.bench
+    if bench is None or measurement.latency is None:
         return measurement
-    bench = measurement.bench.reopened()
-    return replace(measurement, engine=bench.candidate.engine, reference=bench.reference.engine, bench=bench)
+    with ExitStack() as stack:
+        reference, candidate = (
+            replace(opened, engine=open_engine(opened.built, bench.tools, stack))
+            for opened in (bench.reference, bench.candidate)
+        )
+        stack.pop_all()
+    bench = replace(bench, reference=reference, candidate=candidate)
+    return replace(measurement, engine=candidate.engine, reference=reference.engine, bench=bench)
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,12 @@ class DeviceLocks:
                 acquire(max(0.0, min(_WAIT_S, left_s)))
             except Timeout as error:
                 if left_s <= _WAIT_S:
-                    raise _too_long(message, _holder(file), self._timeout_s) from error
+                    raise QuantError(
+                        f"{message}, and did so for {self._timeout_s:g} s",
+                        value=_holder(file),
+                        allowed="one measurement at a time on a device, builds and evaluations beside each other",
+                        fix="end that process or let it go on; --quant-lock-timeout SECONDS waits longer",
+                    ) from error
                 if not shown:
                     self._notify(f"{message}: {_holder(file)}")
                 shown = True
@@ -205,12 +210,3 @@ def _holder(file: Path) -> str:
         if number.isdigit() and Path("/proc", number).exists():
             return f"process {note}"
     return "one that builds or evaluates, or that cannot be seen from here, in another container for one"
-
-
-def _too_long(message: str, holder: str, timeout_s: float) -> QuantError:
-    return QuantError(
-        f"{message}, and did so for {timeout_s:g} s",
-        value=holder,
-        allowed="one measurement at a time on a device, builds and evaluations beside each other",
-        fix="end that process or let it go on; --quant-lock-timeout SECONDS waits longer",
-    )
