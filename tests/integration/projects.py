@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,16 @@ def write_project(
 def run_project(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:
     """Run the project in this process without timing; return the result and its checks."""
     return _run(pytester, lambda *all_args: run_here(pytester, *all_args), *args)
+
+
+def run_marks(
+    pytester: pytest.Pytester, marks: Mapping[str, str], *args: str
+) -> tuple[pytest.RunResult, dict[str, dict[str, Any]]]:
+    """Run one test for each mark in one run of this process; return the result and the checks by the marks' names."""
+    tests = (f"@pytest.mark.quant({mark})\ndef test_{name}(): pass\n\n\n" for name, mark in marks.items())
+    (pytester.path / "test_marks.py").write_text("import pytest\n\n\n" + "".join(tests))
+    result, checks = run_project(pytester, *args)
+    return result, {check["nodeid"].partition("::test_")[2].partition("[")[0]: check for check in checks}
 
 
 def run_project_apart(pytester: pytest.Pytester, *args: str) -> tuple[pytest.RunResult, list[dict[str, Any]]]:

@@ -141,32 +141,52 @@ WORDS = {
 ASK = [name for name, one in all_commands().items() if "place" in {parameter.name for parameter in one.params}]
 """The commands that open the history."""
 
+EACH = """
+import json, sys
+import only_core
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pytest_quant.cli import main
 
-def ask(folder: Path, only_core: dict[str, str], words: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command with the core alone."""
-    code = f"import sys, only_core; sys.argv[1:] = {words!r}; from pytest_quant.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=only_core, capture_output=True, text=True, check=False
+answers = []
+for words in json.loads(sys.argv[1]):
+    out, err = StringIO(), StringIO()
+    sys.argv = ["pytest-quant", *words]
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    answers.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(answers))
+"""
+
+
+def ask(folder: Path, only_core: dict[str, str], commands: list[list[str]]) -> list[tuple[int, str, str]]:
+    """Run commands one after the other in one process with the core alone; return exit code, output and errors."""
+    ran = subprocess.run(
+        [sys.executable, "-c", EACH, json.dumps(commands)], cwd=folder, env=only_core, capture_output=True, check=True
     )
+    return [(code, out, err) for code, out, err in json.loads(ran.stdout)]
 
 
-@pytest.mark.parametrize("name", ASK)
-def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_core: dict[str, str], name: str) -> None:
+def test_a_command_that_needs_the_history_tells_the_line(tmp_path: Path, only_core: dict[str, str]) -> None:
     """In the one style of errors, and its help comes all the same."""
-    ran = ask(tmp_path, only_core, [*name.split(), *WORDS.get(name, [])])
     said = "error: there can be no history here: it needs sqlalchemy, which is not installed\n"
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == said + '  next: pip install "pytest-quant[history]"\n'
-    assert ask(tmp_path, only_core, [*name.split(), "--help"]).returncode == 0
+    said += '  next: pip install "pytest-quant[history]"\n'
+    refused = ask(tmp_path, only_core, [[*name.split(), *WORDS.get(name, [])] for name in ASK])
+    assert dict(zip(ASK, refused, strict=True)) == dict.fromkeys(ASK, (2, "", said))
+    helped = ask(tmp_path, only_core, [[*name.split(), "--help"] for name in ASK])
+    assert [code for code, _, _ in helped] == [0] * len(ASK)
 
 
 def test_the_others_run(tmp_path: Path, only_core: dict[str, str]) -> None:
     """The machine, the cache, one test, first files and guides need no history, nor do two commits side by side."""
     own = [name for name in top_commands() if name not in ASK and name != "history"]
     assert set(own) == {"bisect", "cache", "comment", "doctor", "guide", "init", "profile"}
-    for name in own:
-        ran = ask(tmp_path, only_core, [name, "--help"] if name in ("bisect", "comment", "init", "profile") else [name])
-        assert (ran.returncode, ran.stderr) == (0, "")
+    helped = ("bisect", "comment", "init", "profile")
+    answers = ask(tmp_path, only_core, [[name, "--help"] if name in helped else [name] for name in own])
+    assert [(name, code, err) for name, (code, _, err) in zip(own, answers, strict=True) if code or err] == []
 
 
 def test_two_commits_are_compared_without_the_libraries_of_a_history(tmp_path: Path, only_core: dict[str, str]) -> None:
@@ -177,8 +197,3 @@ def test_two_commits_are_compared_without_the_libraries_of_a_history(tmp_path: P
         [sys.executable, "-c", code], cwd=tmp_path, env=only_core, capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-
-
-def test_the_core_brings_what_other_systems_tell_the_cpu_by() -> None:
-    """Where the kernel describes no CPU, cpuinfo does; it comes with pytest-benchmark."""
-    assert "py-cpuinfo2" in brought_by(CORE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from pytest_quant.history import open_store
 from pytest_quant.record import Record, Run
 from pytest_quant.result import Status, Verdict
 from tests.integration.fake_session import run_fake
-from tests.integration.projects import output, run_project, write_project
+from tests.integration.projects import output, run_marks, run_project, write_project
 from tests.support import models
 from tests.support.repository import make_repository, without_ci
 from tests.unit.record.examples import ACCURACY, RUN, a_record
@@ -55,33 +54,29 @@ MARKS = {
 }
 
 
-@pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
-def test_values_of_a_mark(pytester: pytest.Pytester, mark: str) -> None:
+def test_values_of_a_mark(pytester: pytest.Pytester) -> None:
     """The error that names one shows its characters, whichever step finds it; so does the file of JUnit."""
     models.select_first(pytester.path / "model.onnx")
-    write_project(pytester, mark=mark)
-    result, _ = run_project(pytester, "-rA", "--junitxml=junit.xml")
-    assert result.ret
+    write_project(pytester)
+    for number, mark in enumerate(MARKS.values()):
+        pytester.makepyfile(**{f"test_{number}": f"import pytest\n@pytest.mark.quant({mark})\ndef test_it(): pass\n"})
+    options = ("-rA", "--junitxml=junit.xml", "--continue-on-collection-errors")
+    result, _ = run_project(pytester, *options)
     assert acts(output(result)) == []
-    assert "rror" in output(result)
-    junit = (pytester.path / "junit.xml").read_text()
-    assert acts(junit) == []
+    assert acts((pytester.path / "junit.xml").read_text()) == []
+    # The project's own test is the one that passes.
+    result.assert_outcomes(passed=1, errors=len(MARKS))
 
 
-MODELS: dict[str, Callable[[Path], object]] = {
-    "name of an input": lambda path: models.select_first(path, input_name=NASTY),
-    "external data": lambda path: models.with_external_data(path, NASTY),
-    "nothing in the file": lambda path: path.write_text(NASTY),
-}
-
-
-@pytest.mark.parametrize("write", MODELS.values(), ids=MODELS)
-@pytest.mark.parametrize("backend", ["ort", "openvino"])
-def test_what_a_model_holds(pytester: pytest.Pytester, write: Callable[[Path], object], backend: str) -> None:
+def test_what_a_model_holds(pytester: pytest.Pytester) -> None:
     """Names in the file come back in our messages and in those of the runtimes."""
-    write(pytester.path / "model.onnx")
-    write_project(pytester, mark=f"backend='{backend}', max_drop=5.0")
-    result, _ = run_project(pytester, "-rA")
+    models.select_first(pytester.path / "named.onnx", input_name=NASTY)
+    models.with_external_data(pytester.path / "external.onnx", NASTY)
+    (pytester.path / "text.onnx").write_text(NASTY)
+    write_project(pytester)
+    files = ("named", "external", "text")
+    marks = {file: f"model='{file}.onnx', backend=['ort', 'openvino'], max_drop=5.0" for file in files}
+    result, _ = run_marks(pytester, marks, "-rA")
     assert acts(output(result)) == []
 
 
@@ -118,16 +113,15 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("way", ["command line", "ini"])
 @pytest.mark.parametrize(("option", "value"), OPTIONS.values(), ids=OPTIONS)
-def test_options_of_pytest(pytester: pytest.Pytester, option: str, value: str, way: str) -> None:
+def test_options_of_pytest(pytester: pytest.Pytester, option: str, value: str) -> None:
     """Wherever it is refused: before collection, in a test, or at the end of the run."""
     (pytester.path / "file").touch()
     (pytester.path / "::error::\x1b[2J").mkdir()
     name = option.removeprefix("--").replace("-", "_")
-    given = (f"{option}={value}",) if way == "command line" else ("-o", f"{name}={value}")
-    result = run_fake(pytester, '@mark.quant(output="PASS")\ndef test_it(): pass\n', *given)
-    assert acts(output(result)) == []
+    for given in ((f"{option}={value}",), ("-o", f"{name}={value}")):
+        result = run_fake(pytester, '@mark.quant(output="PASS")\ndef test_it(): pass\n', *given)
+        assert acts(output(result)) == []
 
 
 def test_branches_that_a_ci_service_names(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,18 +135,25 @@ def test_branches_that_a_ci_service_names(pytester: pytest.Pytester, monkeypatch
     assert "git fetch origin 'x; touch owned #" in output(result)
 
 
-@pytest.fixture
-def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with a history in which every text is nasty, and files that cannot be read."""
-    without_ci(monkeypatch)
-    monkeypatch.chdir(tmp_path)
-    make_repository(tmp_path).commit("first")
-    store = open_store(tmp_path / ".quant" / "history.db")
+    folder = tmp_path_factory.mktemp("nasty")
+    make_repository(folder).commit("first")
+    store = open_store(folder / ".quant" / "history.db")
     for number in range(3):
         store.append(_nasty_run(number), [_nasty_record(number)])
-    (tmp_path / "::error::\x1b[2J.jsonl").write_text("[")
-    (tmp_path / "other.jsonl").write_text(f'{{"format": "{"::error::"}\\u001b[2J"}}')
-    return tmp_path
+    (folder / "::error::\x1b[2J.jsonl").write_text("[")
+    (folder / "other.jsonl").write_text(f'{{"format": "{"::error::"}\\u001b[2J"}}')
+    return folder
+
+
+@pytest.fixture
+def recorded(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The repository, which a test works in."""
+    without_ci(monkeypatch)
+    monkeypatch.chdir(repository)
+    return repository
 
 
 def _nasty_run(number: int) -> Run:
