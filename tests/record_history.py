@@ -9,11 +9,9 @@ keep such things.
 from __future__ import annotations
 
 import gzip
-import io
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -159,9 +157,6 @@ ACCEPTED = ("test_schemes", "test_weights", "test_margin", "test_openvino", "tes
 QUIET = ("conftest.py", "CALIBRATED_UP_TO = 4.0", "CALIBRATED_UP_TO = 1.0")
 """What the branch ``topic`` changes: static quantization then clips the loud samples and loses their class."""
 
-NOT_KEPT = {".locks"}
-"""What the cache keeps about living processes."""
-
 USER = {
     f"GIT_{role}_{field}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -225,7 +220,6 @@ def record(checkout: Path, target: Path) -> None:
         shutil.copy(project.root / "quant-baselines.toml", target)
         project.commit("its baselines", 2)
         project.pytest()
-        _pack_cache(project.root / ".quant" / "cache", target / "cache.tar.gz")
         project.git("checkout", "-q", "-b", "topic")
         file, before, after = QUIET
         changed = project.root / file
@@ -267,23 +261,6 @@ def _write_answers(project: Project, target: Path, first: str, topic: str) -> No
 def _write_packed(file: Path, content: bytes) -> None:
     """Write without name and time, so that the same content gives the same file."""
     file.write_bytes(gzip.compress(content, mtime=0))
-
-
-def _pack_cache(cache: Path, target: Path) -> None:
-    """Keep the entries, each with one date and owner, but for files in which PyTorch tells where it is installed."""
-    installed = sys.prefix.encode()
-
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        path = cache.parent / member.name
-        if not NOT_KEPT.isdisjoint(path.parts) or (member.isfile() and installed in path.read_bytes()):
-            return None
-        member.mtime, member.uid, member.gid, member.uname, member.gname = 0, 0, 0, "", ""
-        return member
-
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        archive.add(cache, "cache", filter=plain)
-    _write_packed(target, packed.getvalue())
 
 
 def _bundle(project: Project, remote: Path, target: Path) -> None:

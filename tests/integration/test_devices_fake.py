@@ -1,4 +1,4 @@
-"""``--quant-device``, and workers that spread over cards.
+"""``--quant-device``, workers that spread over cards, and the clocks of a card that is none.
 
 A stub of the driver has the cards, and checks that measure nothing note what CUDA would show to them.
 """
@@ -6,13 +6,16 @@ A stub of the driver has the cards, and checks that measure nothing note what CU
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
 
 from tests.integration.fake_session import CONFTEST, run_fake_apart
-from tests.integration.projects import output
-from tests.support.nvml_stub import NvmlStub, StubCard, uuid_of
+from tests.integration.projects import output, run_project_apart, write_project
+from tests.integration.test_interruptions import install_backend
+from tests.support import models
+from tests.support.nvml_stub import NvmlStub, StubCard, each, uuid_of
 
 SOURCE = """
 import os, pathlib, sys
@@ -82,7 +85,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     return Project(pytester, monkeypatch)
 
 
-@pytest.mark.parametrize("given", ["--quant-device=cuda:1", "--quant-device=GPU-00000001", "-oquant_device=cuda:1"])
+@pytest.mark.parametrize("given", ["--quant-device=GPU-00000001", "-oquant_device=cuda:1"])
 def test_the_named_gpu_is_the_only_one(project: Project, nvml_stub: NvmlStub, given: str) -> None:
     """Whatever its name, and wherever it is written; the record says which it was, and of which model."""
     nvml_stub.play(StubCard(), T4, cuda=(CARD, OTHER))
@@ -91,11 +94,10 @@ def test_the_named_gpu_is_the_only_one(project: Project, nvml_stub: NvmlStub, gi
     assert project.gpu == ("NVIDIA T4", OTHER)
 
 
-@pytest.mark.parametrize("given", ["--quant-device=cuda:1", "-oquant_device=cuda:1"])
-def test_the_named_gpu_is_that_of_every_worker(project: Project, nvml_stub: NvmlStub, given: str) -> None:
+def test_the_named_gpu_is_that_of_every_worker(project: Project, nvml_stub: NvmlStub) -> None:
     """A number means what it means where pytest was started, though a worker sees one GPU; the record is of that."""
     nvml_stub.play(StubCard(), T4, cuda=(CARD, OTHER))
-    project.run(given, *EACH, "2", passed=2)
+    project.run("--quant-device=cuda:1", *EACH, "2", passed=2)
     assert project.seen == {"gw0": OTHER, "gw1": OTHER}
     assert project.gpu == ("NVIDIA T4", OTHER)
 
@@ -184,3 +186,36 @@ def test_without_a_check_on_a_gpu_none_is_chosen(project: Project, nvml_stub: Nv
     assert nvml_stub.asked == 0
     project.run(*EACH, "2", backend="ort", passed=2)
     assert project.seen == {"gw0": "all", "gw1": "all"}
+
+
+TIMED = ("--no-quant-no-latency", "--quant-max-time=0.5")
+
+BACKEND = """
+from pytest_quant.backends.ort import OrtBackend
+
+
+class FakeBackend(OrtBackend):
+    name = "fake"
+    device = "cuda:0"
+"""
+
+
+def test_the_clocks_of_a_fake_gpu_are_read_after_each_round(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, nvml_stub: NvmlStub
+) -> None:
+    """Both checks say in what share of the samples the card was held down, and pass."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pytester.path), os.environ.get("PYTHONPATH", "")]))
+    models.select_first(pytester.path / "model.onnx")
+    install_backend(pytester.path, "fake", BACKEND)
+    write_project(pytester, mark="backend='fake', precision=['fp32', 'int8'], max_drop=5.0")
+    nvml_stub.play(StubCard(sm_mhz=each(1980, 1980, 990), throttle=each(0, 0, 0x4), processes="self:100000000"))
+    result, checks = run_project_apart(pytester, *TIMED)
+    result.assert_outcomes(passed=2)
+    first, second = (check["latency"] for check in checks)
+    assert [note for note in second["notes"] if note.startswith("GPU")] == [
+        f"GPU held down in 100 % of {second['rounds'] + 1} samples (power limit 100 %), SM clock 990 MHz",
+    ]
+    assert "SM clock 990 to 1980 MHz" in "".join(first["notes"])
+    for check in checks:
+        assert check["resources"]["device"] == "cuda:0"
+        assert check["resources"]["device_memory_nvml_mb"] == 0.0

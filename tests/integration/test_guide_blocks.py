@@ -1,86 +1,57 @@
-"""Every block of the guides runs: Python as a project of tests, commands in a shell with what they shall print."""
+"""Blocks of the guides: Python is a project of tests, settings are read, recipes for other tools are compiled.
+
+A night runs the commands.
+"""
 
 from __future__ import annotations
 
 import configparser
 import re
+import struct
 import tomllib
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
-from tests.integration.test_recipes import ALLURE, FIGURES, MLFLOW, PANDAS, TENSORBOARD, WANDB
+from pytest_quant.history import open_store
+from tests.integration.projects import output, run_project_apart
+from tests.integration.projects import write_project as write_small_project
 from tests.reference import declared_options
+from tests.support import models
 from tests.support.documents import REFERENCE, Document, guides
-from tests.support.example import copy_example
-from tests.support.guide_project import (
-    commands_of,
-    make_repository_of,
-    not_printed,
-    run_commands,
-    run_tests,
-    write_project,
-)
-from tests.support.postgres import PostgresServer
-from tests.support.repository import without_ci
+from tests.support.guide_project import run_tests, write_project
+from tests.support.history_repository import run_command
+from tests.unit.record.examples import RUN, a_record
 
 WRITTEN = [guide for guide in guides() if guide.file != REFERENCE]
 """The guides that are written by hand; the blocks of the reference are made, as all of it is."""
 
-ADDRESS = "postgresql+psycopg://ci@db.example.org/quant"
+RECIPES = [block for guide in WRITTEN for block in guide.blocks("python") if not block.file_name]
+"""For other tools, of which few are installed here."""
+
 _ON_SPEED = ("min_speedup", "max_latency_ms", "max_slowdown", "--quant-launches")
 
 
-def _with(*languages: str) -> list[object]:
+def guides_with(*languages: str) -> list[object]:
+    """Return the guides that have blocks in these languages, as parameters of a test."""
     return [pytest.param(guide, id=guide.file.stem) for guide in WRITTEN if guide.blocks(*languages)]
 
 
-def _addopts(guide: Document) -> str:
+def addopts_of(guide: Document) -> str:
     """Leave latency out where a guide is not about it."""
     return "--quant-max-time=1" if any(name in guide.text for name in _ON_SPEED) else "--quant-no-latency"
 
 
-@pytest.mark.parametrize("guide", _with("python"))
+@pytest.mark.parametrize("guide", guides_with("python"))
 def test_python_blocks_are_a_project_whose_tests_pass(guide: Document, tmp_path: Path) -> None:
     """Each test of each block passes, or fails as its mark expects."""
     tests = write_project(tmp_path, guide)
-    result = run_tests(tmp_path, _addopts(guide))
+    result = run_tests(tmp_path, addopts_of(guide))
     assert result.returncode == 0, result.stdout + result.stderr
     passed = re.findall(r"^(?:PASSED|XFAIL) .*::(test_\w+)", result.stdout, re.MULTILINE)
     assert passed, result.stdout
     assert set(tests) <= set(passed), result.stdout
-
-
-@pytest.mark.parametrize("guide", _with("console", "sh"))
-def test_commands_run_and_print_what_is_shown(
-    guide: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """In a clean repository with the guide's own tests, one after the other; another test reads ``pip install``."""
-    without_ci(monkeypatch)
-    project = tmp_path / "project"
-    project.mkdir()
-    write_project(project, guide)
-    make_repository_of(project)
-    found = [one for block in guide.blocks("console", "sh") for one in commands_of(block.text, block.language)]
-    commands = [one for one in found if not one.words.startswith("pip install")]
-    instead = {}
-    if any(ADDRESS in command.words for command in commands):
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        instead = {ADDRESS: server.new_database()}
-    for done in run_commands(project, commands, _addopts(guide), instead):
-        assert done.code == 0, f"{done.command.words}\n{done.output}"
-        assert not_printed(done) == [], f"{done.command.words}\n{done.output}"
-
-
-@pytest.mark.parametrize("guide", _with("console example"))
-def test_commands_about_the_example_run_in_it(guide: Document, tmp_path: Path) -> None:
-    """In a copy of the example project, which has the models that such a block names."""
-    project = copy_example(tmp_path)
-    commands = [one for block in guide.blocks("console example") for one in commands_of(block.text, "console")]
-    for done in run_commands(project, commands, "--quant-max-time=1"):
-        assert done.code == 0, f"{done.command.words}\n{done.output}"
-        assert not_printed(done) == [], f"{done.command.words}\n{done.output}"
 
 
 def test_settings_are_read() -> None:
@@ -99,7 +70,7 @@ def test_settings_are_read() -> None:
 
 
 def test_no_block_is_left_out() -> None:
-    """Each is in a language that a test of this file takes; Python is a file, or a recipe that another test runs.
+    """Each is in a language that a test of this file takes; Python is a file, or a recipe for another tool.
 
     What was measured once is ``text``: ``tests/unit/report/test_selftest.py`` reads it.
     """
@@ -108,6 +79,47 @@ def test_no_block_is_left_out() -> None:
         (guide.file.name, block.line) for guide in WRITTEN for block in guide.blocks() if block.language not in taken
     ]
     assert left == []
-    recipes = {text.strip() for text in (FIGURES, TENSORBOARD, MLFLOW, WANDB, ALLURE, PANDAS)}
-    nameless = [block for guide in WRITTEN for block in guide.blocks("python") if not block.file_name]
-    assert [block.line for block in nameless if block.text.strip() not in recipes] == []
+    for block in RECIPES:
+        compile(block.text, "recipe", "exec")
+
+
+def recipe(*words: str) -> str:
+    """Return the recipes of the guide about exports that hold these words."""
+    return "\n\n".join(block.text for block in RECIPES if any(word in block.text for word in words))
+
+
+def test_the_recipe_for_tensorboard_sends_the_figures(pytester: pytest.Pytester) -> None:
+    """They are those of the record, read back from the file of events; the run says nothing of it."""
+    pytest.importorskip("tensorboardX")
+    from tensorboardX.proto import event_pb2
+
+    models.select_first(pytester.path / "model.onnx")
+    write_small_project(pytester)
+    conftest = pytester.path / "conftest.py"
+    conftest.write_text(conftest.read_text() + "\n\n" + recipe("def figures(", "tensorboardX"))
+    result, (check,) = run_project_apart(pytester)
+    result.assert_outcomes(passed=1)
+    assert "pytest_quant_record failed" not in output(result)
+    found: dict[str, float] = {}
+    for file in (pytester.path / "tensorboard").rglob("events.*"):
+        content = file.read_bytes()
+        while content:
+            # Length, its checksum, the event, its checksum, and so on.
+            (length,) = struct.unpack("<Q", content[:8])
+            event = event_pb2.Event.FromString(content[12 : 12 + length])
+            found |= {value.tag.rpartition("/")[2]: value.simple_value for value in event.summary.value}
+            content = content[16 + length :]
+    figures = {"score": check["accuracy"]["candidate"], "drop": check["accuracy"]["drop"]}
+    figures["coverage_pct"] = check["coverage"]["pct"]
+    # TensorBoard keeps single precision.
+    assert {name: found[name] for name in figures} == pytest.approx(figures, rel=1e-6)
+
+
+def test_pandas_reads_the_table(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dates are dates, numbers numbers, and a pivot is a line for each run."""
+    pytest.importorskip("pandas")
+    open_store(pytester.path / ".quant" / "history.db").append(RUN, [a_record()])
+    run_command(pytester.path, "history", "export", "checks.csv")
+    result = pytester.runpython_c(recipe("import pandas"))
+    assert result.ret == 0, output(result)
+    result.stdout.fnmatch_lines(["*2026-01-02 03:04:05+00:00*1.9475"])

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.integration.projects import output, run_project, write_project
+from tests.integration.projects import output, run_marks, write_project
 from tests.support import models
 
 BOXES = 4
@@ -80,106 +80,66 @@ def quantize(source: Path, path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def dead(pytester: pytest.Pytester) -> Path:
-    """A quantized model whose scores are multiplied by 0, beside the good float model ``model.onnx``."""
-    two_heads(pytester.path / "model.onnx")
-    return quantize(two_heads(pytester.path / "dead_float.onnx", 0.0), pytester.path / "dead.onnx")
+DEAD = "quantized='dead.onnx'"
+BOTH = "model='joined.onnx', quantized='dead_joined.onnx'"
+GROUPS = "channels={'both': {'boxes': (0, 4), 'scores': (4, 7)}}"
+MARKS: dict[str, tuple[str, dict[str, str]]] = {
+    "no_limit": (DEAD, {"outputs": "FAIL"}),
+    "one_limit": (f"{DEAD}, min_sqnr_db=20", {"outputs": "FAIL", "min_sqnr_db": "FAIL"}),
+    "each_output": (
+        f"{DEAD}, min_sqnr_db={{'scores': 20, 'boxes': 30}}",
+        {"outputs": "FAIL", "min_sqnr_db[scores]": "FAIL", "min_sqnr_db[boxes]": "PASS"},
+    ),
+    "one_output": (f"{DEAD}, min_sqnr_db=20, output='boxes'", {"outputs": "FAIL", "min_sqnr_db": "PASS"}),
+    "two_limits": (
+        f"{DEAD}, max_abs_error={{'boxes': 100}}, min_cosine=0.99",
+        {"outputs": "FAIL", "max_abs_error[boxes]": "PASS", "min_cosine": "INCONCLUSIVE"},
+    ),
+    "joined": (f"{BOTH}, min_sqnr_db=20", {"min_sqnr_db": "PASS"}),
+    "groups": (f"{BOTH}, min_sqnr_db=20, {GROUPS}", {"outputs": "FAIL", "min_sqnr_db": "FAIL"}),
+    "one_group": (
+        f"{BOTH}, min_sqnr_db={{'both.boxes': 20}}, {GROUPS}",
+        {"outputs": "FAIL", "min_sqnr_db[both.boxes]": "PASS"},
+    ),
+}
+"""By name, the mark and the status of each verdict but that of the coverage."""
+
+WRONG = {
+    "no_such_output": (f"{DEAD}, min_sqnr_db={{'score': 20}}", "did you mean 'scores'?"),
+    "too_many_channels": (f"{DEAD}, channels={{'scores': {{'all': (0, 4)}}}}", "(0, 4) on axis 1 of shape (n, 3)"),
+}
+"""What the model does not have: the mark, and the nearest output or the shape that the error names."""
 
 
-def test_a_dead_head_beside_boxes_in_pixels_fails(pytester: pytest.Pytester, dead: Path) -> None:
-    """Pooled by energy both heads have more than 40 dB; by itself the score head has 0."""
-    write_project(pytester, data=UNLABELLED, mark="quantized='dead.onnx', min_sqnr_db=20")
-    result, (check,) = run_project(pytester)
-    result.assert_outcomes(failed=1)
-    verdict = {one["limit"]: one for one in check["verdicts"]}["min_sqnr_db"]
-    assert (verdict["status"], verdict["observed"]) == ("FAIL", pytest.approx(0.0, abs=1e-6))
+def test_a_dead_head_beside_boxes_in_pixels_is_judged_by_itself(pytester: pytest.Pytester) -> None:
+    """A quantized model whose scores are multiplied by 0: pooled by energy both heads have 40 dB, the scores have 0.
+
+    Without any limit it fails too. In one tensor of boxes and scores only the user can say which is which.
+    """
+    float_model = two_heads(pytester.path / "model.onnx")
+    dead = quantize(two_heads(pytester.path / "dead_float.onnx", 0.0), pytester.path / "dead.onnx")
+    joined(float_model, pytester.path / "joined.onnx")
+    joined(dead, pytester.path / "dead_joined.onnx")
+    write_project(pytester, data=UNLABELLED)
+    marks = {name: mark for name, (mark, _) in MARKS.items()} | {name: mark for name, (mark, _) in WRONG.items()}
+    (pytester.path / "test_model.py").unlink()
+    result, checks = run_marks(pytester, marks)
+    found = {
+        name: {one["limit"]: one["status"] for one in checks[name]["verdicts"] if one["limit"] != "min_coverage"}
+        for name in MARKS
+    }
+    assert found == {name: statuses for name, (_, statuses) in MARKS.items()}
+    for name, (_, words) in WRONG.items():
+        assert checks[name]["status"] == "ERROR"
+        assert words in checks[name]["message"]
+    accuracy = checks["one_limit"]["accuracy"]
+    (verdict,) = [one for one in checks["one_limit"]["verdicts"] if one["limit"] == "min_sqnr_db"]
+    assert verdict["observed"] == accuracy["sqnr_db"] == pytest.approx(0.0, abs=1e-6)
     assert "'scores'" in verdict["reason"]
-    assert check["accuracy"]["worst_output"] == "scores"
-    by_output = check["accuracy"]["by_output"]
-    assert by_output["boxes"]["sqnr_db"] > 30
-    assert by_output["scores"]["sqnr_db"] == check["accuracy"]["sqnr_db"] == pytest.approx(0.0, abs=1e-6)
-    assert "'scores'" in output(result)
-
-
-def test_a_dead_head_fails_without_any_limit(pytester: pytest.Pytester, dead: Path) -> None:
-    """It says nothing about the input; a limit on coverage only is what most marks begin with."""
-    write_project(pytester, data=UNLABELLED, mark="quantized='dead.onnx'")
-    result, (check,) = run_project(pytester)
-    result.assert_outcomes(failed=1)
-    broken = [one for one in check["verdicts"] if one["status"] == "FAIL"]
-    assert [one["limit"] for one in broken] == ["outputs"]
-    assert broken[0]["reason"].startswith("output 'scores': constant, 0 everywhere, where the reference goes from")
-    assert [fault["output"] for fault in check["accuracy"]["faults"]] == ["scores"]
-    assert check["accuracy"]["by_output"]["scores"]["reference_constant"] is False
+    assert accuracy["worst_output"] == "scores"
+    assert accuracy["by_output"]["boxes"]["sqnr_db"] > 30
+    (constant,) = [one for one in checks["no_limit"]["verdicts"] if one["status"] == "FAIL"]
+    assert constant["reason"].startswith("output 'scores': constant, 0 everywhere, where the reference goes from")
     text = " ".join(output(result).split())
     assert "an output is the same whatever the input" in text
     assert "cannot be compared" not in text
-
-
-@pytest.mark.parametrize(
-    ("mark", "status"),
-    [
-        ("min_sqnr_db={'scores': 20, 'boxes': 30}", {"min_sqnr_db[scores]": "FAIL", "min_sqnr_db[boxes]": "PASS"}),
-        ("min_sqnr_db=20, output='boxes'", {"min_sqnr_db": "PASS"}),
-        (
-            "max_abs_error={'boxes': 100}, min_cosine=0.99",
-            {"max_abs_error[boxes]": "PASS", "min_cosine": "INCONCLUSIVE"},
-        ),
-    ],
-)
-def test_limits_by_output(pytester: pytest.Pytester, dead: Path, mark: str, status: dict[str, str]) -> None:
-    """A dict has one verdict for each output that it names; ``output`` judges one of them, and finds faults of all."""
-    assert dead.is_file()
-    write_project(pytester, data=UNLABELLED, mark=f"quantized='dead.onnx', {mark}")
-    _, (check,) = run_project(pytester)
-    found = {one["limit"]: one["status"] for one in check["verdicts"]}
-    assert found == {"outputs": "FAIL", "min_coverage": "PASS", **status}
-
-
-GROUPS = "channels={'both': {'boxes': (0, 4), 'scores': (4, 7)}}"
-
-
-@pytest.mark.parametrize(
-    ("mark", "status"),
-    [
-        ("min_sqnr_db=20", {"min_coverage": "PASS", "min_sqnr_db": "PASS"}),
-        (f"min_sqnr_db=20, {GROUPS}", {"outputs": "FAIL", "min_coverage": "PASS", "min_sqnr_db": "FAIL"}),
-        (
-            f"min_sqnr_db={{'both.boxes': 20}}, {GROUPS}",
-            {"outputs": "FAIL", "min_coverage": "PASS", "min_sqnr_db[both.boxes]": "PASS"},
-        ),
-    ],
-    ids=["as one", "by group", "by name"],
-)
-def test_groups_of_channels_tell_a_dead_half(
-    pytester: pytest.Pytester, dead: Path, mark: str, status: dict[str, str]
-) -> None:
-    """In one tensor of boxes and scores only the user can say which is which."""
-    joined(pytester.path / "model.onnx", pytester.path / "joined.onnx")
-    joined(dead, pytester.path / "dead_joined.onnx")
-    write_project(
-        pytester,
-        data=UNLABELLED,
-        model="joined.onnx",
-        mark=f"quantized='dead_joined.onnx', {mark}",
-    )
-    _, (check,) = run_project(pytester)
-    assert {one["limit"]: one["status"] for one in check["verdicts"]} == status
-
-
-@pytest.mark.parametrize(
-    ("mark", "says"),
-    [
-        ("min_sqnr_db={'score': 20}", "did you mean 'scores'?"),
-        ("channels={'scores': {'all': (0, 4)}}", "(0, 4) on axis 1 of shape (n, 3)"),
-    ],
-)
-def test_what_the_model_does_not_have_is_an_error(pytester: pytest.Pytester, dead: Path, mark: str, says: str) -> None:
-    """It names the nearest output, or the shape, before anything is judged."""
-    assert dead.is_file()
-    write_project(pytester, data=UNLABELLED, mark=f"quantized='dead.onnx', {mark}")
-    result, (check,) = run_project(pytester)
-    result.assert_outcomes(errors=1)
-    assert says in output(result)
-    assert check["status"] == "ERROR"

@@ -15,7 +15,7 @@ from tests.support.example import ROOT
 
 
 def test_without_a_gpu_each_part_names_what_is_lacking(tmp_path: Path) -> None:
-    """Some have something to say all the same; nothing fails, every result is in the report, and the exit code is its own."""
+    """Nothing fails, every result is in the report, and the exit code is its own."""
     if find_gpus():
         pytest.skip("there is a GPU here")
     asked = [sys.executable, "-m", "tests.gpu", "--out", str(tmp_path)]

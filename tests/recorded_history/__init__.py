@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +33,6 @@ def import_history(folder: Path) -> Path:
     open_store(database).append_many(read_runs(export))
     export.unlink()
     return database
-
-
-def unpack_cache(folder: Path) -> Path:
-    """Write the cache into `folder`."""
-    with tarfile.open(RECORDED / "cache.tar.gz") as archive:
-        # The first releases of Python 3.11 take no filter, and one of Debian is still in use.
-        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
-        archive.extractall(folder)  # noqa: S202 - our own archive
-    return folder / "cache"
 
 
 def clone_project(folder: Path) -> Path:
