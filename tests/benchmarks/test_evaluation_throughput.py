@@ -21,7 +21,7 @@ from pytest_quant.spec import Dataset, EngineSpec, Model
 from pytest_quant.stats.ratio import paired_ratio
 from tests.benchmarks.limits import at_least, at_most
 from tests.support.example import EXAMPLE, environment
-from tests.support.leading import leading
+from tests.support.measuring import leading
 
 AT_LEAST = 0.95
 MEMORY_GROWTH = 1.1

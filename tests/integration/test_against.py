@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from tests.support.example import ROOT, TIME_LIMIT_S, WITHOUT_PLUGINS
+from tests.support.example import ROOT, TIME_LIMIT_S, WITHOUT_PLUGINS, interruptible
 from tests.support.history_project import DROPS, MISCALIBRATES, SLOWS
 from tests.support.history_repository import WIDTH, Answer, Repository, make_repository, outside_ci
-from tests.support.interruptible import interruptible
 
 SHORT = ("--quant-max-time=3", "--quant-diagnose-time=0")
 ACCURACY = ("--quant-no-latency", "--quant-diagnose-time=0")

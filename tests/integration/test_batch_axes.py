@@ -14,8 +14,8 @@ from onnx import helper
 from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.metrics import Metric
 from pytest_quant.spec import Dataset, Limits, Model
-from tests.integration.checks import checked, numbers
 from tests.support import layouts
+from tests.support.measuring import checked, numbers
 
 N = 40
 

@@ -26,8 +26,7 @@ from tests.support.history_project import (
     SOME_LOST,
     N,
 )
-from tests.support.history_repository import Answer, Repository
-from tests.support.history_story import LAUNCHES, Story, run_last, tell
+from tests.support.history_repository import LAUNCHES, Answer, Repository, Story, run_last, tell
 
 Planted = frozenset[tuple[str, str, str]]
 """Test, quantity and outcome of the rows that changed and count."""

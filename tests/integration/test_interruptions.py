@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.projects import output, read_checks, run_project, run_project_apart, write_project
 from tests.support import models
-from tests.support.interruptible import interruptible
+from tests.support.example import interruptible
 from tests.support.third_party import register_backend
 
 SLOW_BACKEND = """

@@ -17,8 +17,8 @@ from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.spec import EngineSpec, LatencyPlan
+from tests.support.measuring import QuietSteps
 from tests.support.models import select_first
-from tests.support.quiet_steps import QuietSteps
 
 PLAN = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
 X = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)

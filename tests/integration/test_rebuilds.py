@@ -24,8 +24,7 @@ from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
 from tests.integration.projects import run_project, run_project_apart, write_project
 from tests.support import models
 from tests.support.example import EXAMPLE
-from tests.support.leading import leading
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps, leading
 
 SPECS: dict[str, tuple[Callable[[EngineSpec], EngineSpec], set[str]]] = {
     "excluded node": (lambda spec: replace(spec, exclude=("negative",)), {"exclude"}),

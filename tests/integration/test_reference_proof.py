@@ -16,8 +16,8 @@ from torchao.quantization import Int8WeightOnlyConfig, quantize_
 from pytest_quant.errors import ModelError
 from pytest_quant.result import Status, Verdict
 from pytest_quant.spec import Dataset, Limits, Model
-from tests.integration.checks import checked, numbers
 from tests.support import layouts
+from tests.support.measuring import checked, numbers
 
 N = 40
 

@@ -15,8 +15,8 @@ from pytest_quant.metrics import Metric
 from pytest_quant.result import Status
 from pytest_quant.spec import Dataset, EngineSpec, Limits, Model
 from pytest_quant.testing.numpy_engine import NumpyEngine
-from tests.integration.checks import checked, numbers
 from tests.support import layouts
+from tests.support.measuring import checked, numbers
 
 N, STEPS = 40, 6
 STATE = {"h_out": "h_in"}

@@ -19,8 +19,8 @@ from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 from tests.integration.openvino_traps.test_subgraphs import branches
+from tests.support.measuring import QuietSteps
 from tests.support.models import FEATURES, select_first, unknown_operator
-from tests.support.quiet_steps import QuietSteps
 
 _X = torch.linspace(-1, 1, 2 * FEATURES).reshape(2, FEATURES)
 _RTX = (("compute_capability", "SM89"),)

@@ -83,3 +83,19 @@ def run_example(project: Path, *arguments: str, locks: Path | None = None) -> Ex
     output = result.stdout + result.stderr
     assert document.is_file(), output
     return ExampleRun(result.returncode, seconds, output, json.loads(document.read_text("utf-8")))
+
+
+_INTERRUPTIBLE = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def interruptible(module: str, *arguments: str) -> list[str]:
+    """Return the command line of ``python -m module`` that Ctrl-C ends.
+
+    What a shell runs in the background ignores it, and so do its children: a run of the tests may be one of them.
+    """
+    return [sys.executable, "-c", _INTERRUPTIBLE, module, *arguments]

@@ -1,7 +1,8 @@
-"""A third party's package as the tests install it: nothing but its entry point."""
+"""A third party's package as the tests install it: its entry point, and modules on the path, forgotten afterwards."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from pytest_quant.backends import GROUP
@@ -13,3 +14,12 @@ def register_backend(folder: Path, name: str, value: str = "pytest_quant.testing
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-backend\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {value}\n")
+
+
+def forget_modules(*packages: str) -> None:
+    """Drop `packages` with all below them, so that the next import looks where the path leads then.
+
+    Asking for a module below a package without `__init__.py` imports the package, and its folder stays known.
+    """
+    for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
+        del sys.modules[name]

@@ -9,7 +9,7 @@ from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.session import Session
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps
 from tests.unit.record.examples import ACCURACY, COVERAGE, RESOURCES, a_check
 
 

@@ -20,7 +20,7 @@ from pytest_quant.spec import Dataset, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
-from tests.support.leading import leading
+from tests.support.measuring import leading
 
 TENSORRT_STYLE = {
     "ActivationSymmetric": True,

@@ -20,7 +20,7 @@ from pytest_quant.backends.runtime import driver_too_old
 from pytest_quant.backends.torch import cuda as torch_cuda
 from pytest_quant.environment.packages import version
 from tests.support.nvml_stub import NvmlStub, StubCard
-from tests.support.planted_modules import forget_modules
+from tests.support.third_party import forget_modules
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from pytest_quant.backends.runtime import (
     wanted_versions,
 )
 from pytest_quant.errors import BuildError, ModelError, UsageError
-from tests.support.planted_modules import forget_modules
+from tests.support.third_party import forget_modules
 
 INSTALL, REPAIR = "pip install it", "pip install --force-reinstall it"
 

@@ -13,7 +13,7 @@ from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.measure.batching import OpenEngine, find_batching
 from pytest_quant.spec import Signature
-from tests.support.leading import built_of
+from tests.support.measuring import built_of
 from tests.unit.measure.played import Played, data_of, inputs, numbers, played
 
 FREE = inputs(x=(None, 2))

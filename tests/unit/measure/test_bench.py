@@ -21,7 +21,7 @@ from pytest_quant.measure.build import BuiltEngine, Tools
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model, Signature
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps
 from tests.unit.measure import test_pipeline
 from tests.unit.measure.played import Played
 from tests.unit.record.examples import LATENCY, a_check

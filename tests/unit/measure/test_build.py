@@ -17,7 +17,7 @@ from pytest_quant.measure import build as building
 from pytest_quant.measure.build import BuiltEngine, Tools, build_apart, build_engine, export_spec
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.spec import Calibration, EngineSpec, Model
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps
 from tests.unit.measure.played import PlayedBackend, data_of, inputs, numbers
 
 FREE = inputs(x=(None, 2))

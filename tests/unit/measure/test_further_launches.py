@@ -15,7 +15,7 @@ from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.timing import LaunchCount, add_launches
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.record.examples import a_check
 

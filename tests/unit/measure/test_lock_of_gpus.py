@@ -18,8 +18,8 @@ from pytest_quant.measure import lock
 from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.spec import EngineSpec, Model
+from tests.support.measuring import QuietSteps
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
-from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played import PlayedBackend, inputs
 
 HOLD = """

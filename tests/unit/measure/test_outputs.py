@@ -19,7 +19,7 @@ from pytest_quant.measure import outputs as streams
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, Model
-from tests.support.leading import leading
+from tests.support.measuring import leading
 from tests.unit.measure.played import Played, data_of, inputs, numbers, played
 
 FREE = inputs(x=(None, 2))

@@ -29,7 +29,7 @@ from pytest_quant.spec import (
     Limits,
     Model,
 )
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps
 from tests.unit.measure.played import PlayedBackend, inputs, numbers
 from tests.unit.record.examples import LATENCY
 

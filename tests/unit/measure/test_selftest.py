@@ -23,7 +23,7 @@ from pytest_quant.result import Blocks, LatencyResult, SelfTest
 from pytest_quant.spec import UNMEASURED, LatencyPlan, Spread
 from pytest_quant.stats.draws import session_spread
 from pytest_quant.stats.rounds import Looks, judge_ratio
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps
 from tests.unit.record.examples import LATENCY
 
 IDENTITY = {"cpu": "Some CPU"}

@@ -21,7 +21,7 @@ from pytest_quant.measure.steps import REPEAT_EVERY_S, SHOW_AFTER_S, Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 from tests.support import models
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps
 from tests.support.third_party import register_backend
 from tests.unit.data.samples import numbers
 

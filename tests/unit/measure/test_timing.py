@@ -26,8 +26,8 @@ from pytest_quant.result import DeviceTimes, LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
 from pytest_quant.verdict.latency import latency_verdicts
+from tests.support.measuring import QuietSteps
 from tests.support.nvml_stub import NvmlStub, StubCard, each
-from tests.support.quiet_steps import QuietSteps
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.measure.simulated import SimulatedTime
 from tests.unit.record.examples import a_check

@@ -13,7 +13,7 @@ import pytest
 from pytest_quant.backends.cuda import device as find
 from pytest_quant.environment.gpu import Gpu
 from pytest_quant.errors import BackendUnavailable
-from tests.support.planted_modules import forget_modules
+from tests.support.third_party import forget_modules
 
 GPU = Gpu("A GPU", "SM89", 1e4, "550.1")
 

@@ -23,7 +23,7 @@ from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 from tests.support.fake_tensorrt import HostMemory
 from tests.support.models import select_first
-from tests.support.planted_modules import forget_modules
+from tests.support.third_party import forget_modules
 
 COMPUTE_MS = 2.5
 COPY_MS = 0.25

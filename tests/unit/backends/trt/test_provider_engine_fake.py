@@ -22,7 +22,7 @@ from pytest_quant.testing.conformance.examples import dense
 from pytest_quant.testing.conformance.workbench import build
 from tests.support import fake_ort_trt
 from tests.support.fake_ort_trt import CRASHES, LEFT, READS, SAYS, SM
-from tests.support.quiet_steps import QuietSteps
+from tests.support.measuring import QuietSteps
 from tests.unit.backends.ort.test_session import Node, Part
 
 pytestmark = pytest.mark.usefixtures("provider")

@@ -1,0 +1,92 @@
+"""What tests measure with: steps that nobody sees, open engines that nobody built, and whole checks without timing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_quant.backends import Engine
+from pytest_quant.cache import Cache
+from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.steps import Steps
+from pytest_quant.record import Record
+from pytest_quant.session import Session
+from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
+from pytest_quant.testing import NumpyBackend
+
+
+class QuietSteps(Steps):
+    """Shows nothing, however long a step lasts; a message is an error.
+
+    Attributes
+    ----------
+    texts : of all steps so far.
+    now : those that are under way.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(pytest.fail)
+        self.texts: list[str] = []
+        self.now: list[str] = []
+
+    @contextmanager
+    def show(self, text: str) -> Iterator[None]:
+        """Remember a step."""
+        self.texts.append(text)
+        self.now.append(text)
+        try:
+            yield
+        finally:
+            self.now.remove(text)
+
+    bounded = show
+
+
+def built_of(engine: Engine) -> BuiltEngine:
+    """Return what an engine that nobody built would come from."""
+    return BuiltEngine(engine.spec, NumpyBackend(), Path(), "key", "built", "", None, None, None)
+
+
+def leading(engine: Engine, batch_size: int, *, pads: bool = False) -> OpenEngine:
+    """Take batches of `batch_size` samples under the engine's own names."""
+    names = {tensor.name: tensor.name for tensor in engine.signature.inputs}
+    axes = {tensor.name: 0 for tensor in engine.signature.outputs}
+    return OpenEngine(built_of(engine), engine, names, axes, batch_size, pads=pads)
+
+
+def checked(
+    folder: Path,
+    model: Model,
+    dataset: Dataset,
+    *,
+    scheme: str | None = "static",
+    backend: str = "ort",
+    options: tuple[tuple[str, object], ...] = (),
+    **more: Any,
+) -> Record:
+    """Measure and judge one check without timing."""
+    session = Session(Cache(folder / "cache"), baseline=lambda _: None, steps=Steps(lambda _: None))
+    check = Check(
+        nodeid="check",
+        series_nodeid="check",
+        candidate=EngineSpec(backend, "int8" if scheme else "fp32", scheme, model, options=options),
+        reference=EngineSpec(backend, "fp32", None, model),
+        dataset=dataset,
+        latency=None,
+        latency_off="not asked for",
+        **{"limits": Limits(max_drop=5.0), **more},
+    )
+    measurement = session.measure(check)
+    measurement.close()
+    return session.judge(measurement).record
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    """Different normal numbers."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
