@@ -152,8 +152,8 @@ class _Comparison:
             self._note(output.constant.fault(output.name))
         # Outputs of text have no figures, and identical ones are never the worst.
         apart = [each for each in compared if each.max_abs_error is not None and not each.identical] or compared
-        worst = min(apart, key=lambda one: _or_least(one.sqnr_db), default=None)
-        farthest = max(apart, key=lambda one: _or_least(one.max_abs_error), default=None)
+        worst = min(apart, key=lambda output: _or_least(output.sqnr_db), default=None)
+        farthest = max(apart, key=lambda output: _or_least(output.max_abs_error), default=None)
         result = AccuracyResult(
             n=self.n,
             sqnr_db=None if worst is None else worst.sqnr_db,
@@ -163,7 +163,7 @@ class _Comparison:
             by_output=compared,
             worst_output=None if worst is None or worst.identical else worst.name,
             faults=tuple(self.faults.values()),
-            identical=bool(compared) and all(one.identical for one in compared) and not self.faults,
+            identical=bool(compared) and all(output.identical for output in compared) and not self.faults,
         )
         if classes is None:
             return result

@@ -111,8 +111,11 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
             with failing_as(f"building {slot} failed"):
                 backend.build(spec, None if calibration is None else calibration.folder, folder)
         calibration_s = None if calibration is None else _number(calibration, "calibration_s")
+        build_s = time.perf_counter() - started
+        if calibration is not None and calibration.status == "hit":
+            build_s += calibration_s or 0.0  # a build from nothing would have spent it again
         return {
-            "build_s": time.perf_counter() - started + _spent_earlier(calibration),
+            "build_s": build_s,
             "calibration_s": calibration_s,
             "build_memory_mb": memory.process_mb,
         }
@@ -223,13 +226,6 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, tools: Tools) -> 
 
     ranges = backend.calibration_ingredients(spec) or {}
     return tools.cache.obtain("calibration", _slot(spec), _calibration_ingredients(spec, ranges, data), calibrate)
-
-
-def _spent_earlier(calibration: Entry | None) -> float:
-    """Return the seconds of a calibration from the cache, which a build from nothing would have spent again."""
-    if calibration is None or calibration.status == "built":
-        return 0.0
-    return _number(calibration, "calibration_s") or 0.0
 
 
 def _number(entry: Entry, name: str) -> float | None:

@@ -119,8 +119,8 @@ def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[
         else:
             places = positions or range(chunk.start, chunk.start + chunk.n)
             for row, place in enumerate(places):
-                one = chunk.part(chunk.start + row, chunk.start + row + 1)
-                early[place] = Chunk(one.outputs, one.labels, place, 1)
+                sample = chunk.part(chunk.start + row, chunk.start + row + 1)
+                early[place] = Chunk(sample.outputs, sample.labels, place, 1)
         while following in early:
             yield early.pop(following)
             following += 1

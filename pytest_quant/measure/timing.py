@@ -264,8 +264,10 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     spread = _session_spread(results[0], sets)
     share = statistics.fmean(OF_RATIO / len(of_one) if len(of_one) > 1 else 1.0 for of_one in sets)
     spread_of_share, draws = Spread(math.sqrt(share) * spread.sd, spread.freedom), sum(map(len, sets))
-    ratio = _together([speedup_of(one) for one in results], spread_of_share, confidence, draws)
-    p50 = _together([_time(one) for one in results], replace(spread_of_share, freedom=TIME_FREEDOM), confidence, draws)
+    ratio = _together([speedup_of(each) for each in results], spread_of_share, confidence, draws)
+    p50 = _together(
+        [_time(each) for each in results], replace(spread_of_share, freedom=TIME_FREEDOM), confidence, draws
+    )
     over = OverLaunches(
         launches=len(results),
         speedup=math.exp(ratio.value),

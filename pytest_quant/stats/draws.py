@@ -114,7 +114,7 @@ def mean_of_launches(
     """
     m, variances = len(values), [spread.sd**2 + error**2 for error in errors]
     expected = statistics.fmean(variances)
-    weights = [expected / max(one, _LEAST_SHARE * expected) if expected else 1.0 for one in variances]
+    weights = [expected / max(variance, _LEAST_SHARE * expected) if expected else 1.0 for variance in variances]
     middle = statistics.fmean(values, weights)
     shown = math.fsum(weight * (value - middle) ** 2 for value, weight in zip(values, weights, strict=True))
     freedom = spread.freedom + m - 1
@@ -124,8 +124,8 @@ def mean_of_launches(
     if max(m, draws) - 1 < FEW:
         normal = statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0)
         reaches = [normal * math.hypot(error, spread.sd) for error in errors]
-        low = min(low, max(value - one for value, one in zip(values, reaches, strict=True)))
-        high = max(high, min(value + one for value, one in zip(values, reaches, strict=True)))
+        low = min(low, max(value - width for value, width in zip(values, reaches, strict=True)))
+        high = max(high, min(value + width for value, width in zip(values, reaches, strict=True)))
     return Estimate(middle, low, high)
 
 

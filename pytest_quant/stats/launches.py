@@ -16,6 +16,7 @@ import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 
 from pytest_quant.result import LatencyResult, LaunchFigures, LaunchNoise
 from pytest_quant.spec import UNKNOWN, Spread
@@ -91,7 +92,7 @@ def days_of(times: Iterable[str]) -> dict[str, int]:
     read = {text: _time(text) for text in set(times)}
     days: dict[str, int] = {}
     number, first, last = -1, None, None
-    for text, time in sorted(((text, time) for text, time in read.items() if time is not None), key=lambda one: one[1]):
+    for text, time in sorted(((text, time) for text, time in read.items() if time is not None), key=itemgetter(1)):
         goes_on = (
             first is not None
             and last is not None

@@ -306,9 +306,9 @@ def judge_sets(
         return mean_of_launches(values, errors, of_mean, confidence=confidence, draws=2 * len(sets))
 
     return (
-        mean([one.ratio for one in sets], [one.ratio_error for one in sets], OF_RATIO),
-        mean([one.null for one in sets], [one.null_error for one in sets], 1.0),
-        mean([one.candidate for one in sets], [one.candidate_error for one in sets], 0.5),
+        mean([each.ratio for each in sets], [each.ratio_error for each in sets], OF_RATIO),
+        mean([each.null for each in sets], [each.null_error for each in sets], 1.0),
+        mean([each.candidate for each in sets], [each.candidate_error for each in sets], 0.5),
         spread.sd,
     )
 

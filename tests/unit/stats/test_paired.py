@@ -1,4 +1,4 @@
-"""Two scores of the same samples: exact tests, Tango's interval, the BCa bootstrap and sample sizes, beside libraries."""
+"""Two scores of the same samples: exact tests, intervals of Tango and BCa, and sample sizes, beside libraries."""
 
 from __future__ import annotations
 
