@@ -43,7 +43,6 @@ _BEGINNING = "<!-- pytest-quant "
 
 _MARKER = re.compile(r"<!-- pytest-quant (?P<what>[\w.-]+(?: [\w.-]+)*) -->")
 _PER_PAGE, _TIMEOUT_S, _RETRIES, _LONGEST_WAIT_S = 100, 30, 3, 120.0
-_MAX_CHARACTERS = 1_000_000
 _MOST_SHOWN = 300
 _TOO_MANY = 429
 """The first of the statuses that may pass."""
@@ -190,12 +189,9 @@ def named(text: str, name: str) -> str:
 def _read(file: Path) -> str:
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        text = content.decode()
+        return content.decode()
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read", value=str(error), allowed="text in UTF-8") from error
-    if len(text) > _MAX_CHARACTERS:
-        raise UsageError(f"{file} is no comment", value=f"{len(text)} characters", allowed=f"{_MAX_CHARACTERS}")
-    return text
 
 
 def _is_github(environ: Mapping[str, str]) -> bool:

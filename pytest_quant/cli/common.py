@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from pytest_quant.errors import HistoryError, UsageError
+from pytest_quant.errors import UsageError
 from pytest_quant.files import FOLDER
 from pytest_quant.history import require_libraries
 from pytest_quant.history.unfinished_runs import recover
@@ -95,26 +95,18 @@ def existing_history(place: str | None) -> str:
 
     Raises
     ------
-    UsageError : it is a file that does not exist.
-    HistoryError : it cannot be looked at, as in a folder that this user may not enter.
+    UsageError : it is a file that does not exist, or that this user may not see.
     """
     where = history_place(place)
     added, refused = recover(where, nearest_folder().parent)
     for line in (*([added] if added else []), *refused):
         say(line, err=True)
-    if "://" not in where and not _exists(where):
+    try:
+        is_there = "://" in where or Path(where).exists()
+    except OSError:
+        is_there = False
+    if not is_there:
         raise UsageError(
             "there is no history yet", value=where, fix="run tests with a quant mark first, or give --history FILE"
         )
     return where
-
-
-def _exists(file: str) -> bool:
-    try:
-        return Path(file).exists()
-    except OSError as error:
-        raise HistoryError(
-            f"the history {file} cannot be opened",
-            value=error.strerror or str(error),
-            fix="give --history a file in a folder that you may enter",
-        ) from error

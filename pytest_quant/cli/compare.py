@@ -122,13 +122,13 @@ def report(commits: str | None, output: Path, place: str | None) -> None:
     """  # noqa: D301 - click reads a backspace
     root = project_root()
     store = open_store(existing_history(place))
-    base, name = _named(commits)
+    base, _, name = (commits or "").rpartition("..")
     head, now = _head(store, name, root)
     compared, why_not = None, ""
     try:
-        before, now = find_sides(store, base, head, root)
+        before, now = find_sides(store, base or None, head, root)
     except UsageError as error:
-        if base is not None:
+        if base:
             raise
         why_not = f"There is no base to compare with: {error.what}."
     else:
@@ -156,28 +156,13 @@ def report(commits: str | None, output: Path, place: str | None) -> None:
     say(f"written: {output}")
 
 
-def _named(commits: str | None) -> tuple[str | None, str | None]:
-    """Return base and head, ``None`` for one that is not named."""
-    if commits is None:
-        return None, None
-    if "..." in commits:
-        raise UsageError("three dots are not taken", value=commits, allowed="BASE..HEAD", fix="write two dots")
-    base, _, head = commits.rpartition("..")
-    return base or None, head or None
-
-
-def _head(store: Store, name: str | None, root: Path) -> tuple[str, NamedRecords]:
-    """Return a name of the head and its records; the last run where none is named and HEAD has no records.
-
-    Raises
-    ------
-    UsageError : there are no records.
-    """
+def _head(store: Store, name: str, root: Path) -> tuple[str, NamedRecords]:
+    """Return a name of the head and its records; the last run where none is named and HEAD has no records."""
     try:
         return name or "HEAD", find_side(store, name or "HEAD", root)
     except UsageError:
         last = store.runs(limit=1)
-        if name is not None or not last:
+        if name or not last:
             raise
         return last[0].run.id, of_run(store, last[0].run.id)
 
@@ -205,12 +190,10 @@ def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> 
     UsageError : git knows no such revision, or there are no records of the head.
     """
     now = find_side(store, head or "HEAD", root)
+    about_head = f"head {now.description}"
     if base is not None and _RUN_ID.match(base):
         before = find_side(store, base, root)
-        return (
-            NamedRecords(before.checks, f"base {before.description}"),
-            NamedRecords(now.checks, f"head {now.description}"),
-        )
+        return NamedRecords(before.checks, f"base {before.description}"), NamedRecords(now.checks, about_head)
     if now.commit is None:
         raise UsageError("the head is no commit", value=now.description, fix="name a run as the base too")
     dirty = any(check.run.dirty for check in now.checks)
@@ -220,7 +203,7 @@ def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> 
     later = records_of(store, now.commit, chosen.found) if same else now.checks
     return (
         NamedRecords(earlier, f"{chosen}{elsewhere(earlier, chosen.commit)}"),
-        NamedRecords(later, f"head {now.description}"),
+        NamedRecords(later, about_head),
     )
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from pytest_quant.cli.common import say, show, show_json, width
 from pytest_quant.diagnose.layers import align
-from pytest_quant.errors import QuantError, UsageError, nearest
+from pytest_quant.errors import UsageError
 from pytest_quant.measure.bench import LayerProfile
 from pytest_quant.report.layers import layers_document, layers_text
 
@@ -59,18 +59,20 @@ def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: boo
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         file = Path(folder) / "profile.json"
         printed = _run_pytest(nodeid, pytest_options, file, Path(folder))
-        answer = _read(file)
-        missing = [line for line in printed.splitlines() if line.startswith(_NOT_FOUND)]
-        if not answer and missing:
-            _run_pytest(nodeid.partition("::")[0], [*pytest_options, "--collect-only"], file, Path(folder))
-            answer = {"tests": _read(file).get("tests"), "missing": missing}
+        answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if "profile" in answer:
         _print(answer["profile"], top, as_json=as_json)
     elif "skipped" in answer:
         say(f"error: {nodeid} was skipped: {answer['skipped']}", color="red", err=True)
         sys.exit(1)
     elif "tests" in answer:
-        raise _not_one(nodeid, answer["tests"], answer.get("missing", ()))
+        raise _not_one(nodeid, answer["tests"])
+    elif not_found := [line for line in printed.splitlines() if line.startswith(_NOT_FOUND)]:
+        raise UsageError(
+            f"pytest finds no test '{nodeid}'",
+            value="; ".join(line.removeprefix("ERROR: ") for line in not_found),
+            fix="run it where pytest runs: pytest --collect-only -q lists node ids",
+        )
     else:
         say(printed.rstrip(), err=True)
         sys.exit(1)
@@ -104,26 +106,13 @@ def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -
     return "".join(lines)
 
 
-def _read(file: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return document
-
-
-def _not_one(nodeid: str, tests: Sequence[str] | None, missing: Sequence[str]) -> QuantError:
-    """Return the error for a node id; `tests` is ``None`` where its file is not found, `missing` what pytest said."""
-    if tests is None:
-        return UsageError(
-            f"pytest finds no test '{nodeid}'",
-            value="; ".join(line.removeprefix("ERROR: ") for line in missing),
-            fix="run it where pytest runs: pytest --collect-only -q lists node ids",
-        )
+def _not_one(nodeid: str, tests: Sequence[str]) -> UsageError:
+    """Return the error for a node id that names none or several of the marked tests."""
     if not tests:
         return UsageError(
             f"'{nodeid}' matches no test that is marked with quant",
             fix="mark it, @pytest.mark.quant(max_drop=1.0), or name another; pytest --collect-only -q lists node ids",
         )
-    if missing:
-        return UsageError(f"'{nodeid}' matches no test", allowed=nearest(nodeid, tests[:_MANY]))
     named = "\n    ".join(tests[:_MANY]) + (f"\n    and {len(tests) - _MANY} more" if len(tests) > _MANY else "")
     return UsageError(f"'{nodeid}' matches {len(tests)} marked tests", allowed=f"one of\n    {named}", fix="name one")
 

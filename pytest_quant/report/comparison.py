@@ -160,7 +160,10 @@ def remarks(row: Row) -> Iterator[str]:
     if row.lost is not None and row.won is not None:
         yield f"{row.lost} lost, {row.won} won of {row.n} samples; p {figure(row.p, 2)} before Holm"
     if row.candidate_change_pct is not None:
-        yield _paces(row)
+        sides = [("candidate", row.candidate_change_pct), ("reference", row.reference_change_pct)]
+        paces = ", ".join(f"{side} {_signed(pct, '%')} %" for side, pct in sides if pct is not None)
+        moved = f"; moved: {row.moved}" if row.moved else ""
+        yield f"p50 of {paces}{moved}; {row.base_launches} -> {row.head_launches} launches; {clean(row.machine)}"
     for note in row.notes:
         yield clean(note)
 
@@ -171,14 +174,6 @@ def differences(row: Row) -> Iterator[str]:
         shown = [_difference(difference) for difference in row.differs[:_MAX_DIFFERENCES]]
         more = len(row.differs) - len(shown)
         yield f"differs: {'; '.join([*shown, f'and {more} more'] if more else shown)}"
-
-
-def _paces(row: Row) -> str:
-    sides = [("candidate", row.candidate_change_pct), ("reference", row.reference_change_pct)]
-    paces = ", ".join(f"{side} {_signed(pct, '%')} %" for side, pct in sides if pct is not None)
-    moved = f"; moved: {row.moved}" if row.moved else ""
-    launches = f"; {row.base_launches} -> {row.head_launches} launches"
-    return f"p50 of {paces}{moved}{launches}; {clean(row.machine)}"
 
 
 _DIGEST = " digest"

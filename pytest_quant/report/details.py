@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import TypeAlias
 
 from pytest_quant.record import Record
 from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, points
-from pytest_quant.result import AccuracyResult, Coverage, Interval, LatencyFigures, OutputError, Resources
+from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Resources
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """Labels with their texts."""
@@ -118,7 +118,9 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) 
 def _accuracy(accuracy: AccuracyResult) -> DetailSection:
     unit = accuracy.unit or ""
     form = partial(in_unit, unit=unit)
-    worst = accuracy.worst_class
+    worst, worst_class = accuracy.worst_class, ""
+    if worst is not None:
+        worst_class = f"{worst.label}: {before_after(worst.reference, worst.candidate, '%', points)} of {worst.n}"
     several = accuracy.by_output if len(accuracy.by_output) > 1 else ()
     worst_first = sorted(several, key=lambda error: (error.identical, error.sqnr_db is not None, error.sqnr_db or 0.0))
     groups = (
@@ -137,17 +139,12 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
             ("outputs", "identical" if accuracy.identical else ""),
             ("SQNR", measured(accuracy.sqnr_db, "dB")),
             ("cosine", figure(accuracy.cosine, 6)),
-            ("largest error", _largest_error(accuracy.max_abs_error, accuracy.max_abs_error_sample)),
+            ("largest error", measured(accuracy.max_abs_error, _at(accuracy.max_abs_error_sample))),
         ),
         tuple((f"output {error.name}", _of_output(error)) for error in worst_first[:_MOST_OUTPUTS]),
         said(
             ("outputs not shown", whole(max(0, len(several) - _MOST_OUTPUTS) or None)),
-            (
-                "worst class",
-                f"{worst.label}: {before_after(worst.reference, worst.candidate, '%', points)} of {worst.n}"
-                if worst is not None
-                else "",
-            ),
+            ("worst class", worst_class),
         ),
     )
     further = said(
@@ -175,8 +172,8 @@ def lost_samples(accuracy: AccuracyResult) -> str:
     return f"{round(accuracy.drop * accuracy.n / 100.0)} of {accuracy.n} lost"
 
 
-def _largest_error(error: float | None, sample: int | None) -> str:
-    return measured(error, "" if sample is None else f"at sample {sample}")
+def _at(sample: int | None) -> str:
+    return "" if sample is None else f"at sample {sample}"
 
 
 def _of_output(error: OutputError) -> str:
@@ -185,7 +182,7 @@ def _of_output(error: OutputError) -> str:
     pairs = said(
         ("SQNR", measured(error.sqnr_db, "dB")),
         ("cosine", figure(error.cosine, 6)),
-        ("largest error", _largest_error(error.max_abs_error, error.sample)),
+        ("largest error", measured(error.max_abs_error, _at(error.sample))),
     )
     return ", ".join(f"{label} {text}" for label, text in pairs)
 
@@ -194,18 +191,9 @@ def _latency(record: Record) -> DetailSection:
     latency = record.latency
     if latency is None:
         return DetailSection("Latency", lines=(f"not measured: {record.latency_off}",) if record.latency_off else ())
-    lines = (*(f"timing in doubt: {reason}" for reason in latency.reasons), latency.widened, *latency.notes)
-    return DetailSection(
-        "Latency",
-        _times(latency),
-        _further_times(latency),
-        lines=tuple(line for line in lines if line),
-    )
-
-
-def _times(latency: LatencyFigures) -> tuple[Pairs, ...]:
+    repeat = latency.repeat
     of_launches = (latency.speedup, *(launch.speedup for launch in latency.launches)) if latency.launches else ()
-    return (
+    groups = (
         said(
             ("median", before_after(latency.reference_p50_ms, latency.candidate_p50_ms, "ms")),
             ("speedup", measured(latency.speedup, "x", latency.speedup_ci)),
@@ -216,11 +204,7 @@ def _times(latency: LatencyFigures) -> tuple[Pairs, ...]:
         said(("speedup of each launch", ", ".join(f"x{figure(speedup)}" for speedup in of_launches))),
         said(("latency reference", latency.compared_with)),
     )
-
-
-def _further_times(latency: LatencyFigures) -> Pairs:
-    repeat = latency.repeat
-    return said(
+    further = said(
         ("p90", measured(latency.candidate_p90_ms, "ms")),
         ("p99", measured(latency.candidate_p99_ms, "ms")),
         ("null / reference", _around(latency.null_ratio_ci)),
@@ -228,31 +212,38 @@ def _further_times(latency: LatencyFigures) -> Pairs:
         ("looks at the rounds", whole(latency.looks)),
         ("speedup, measured again", "" if repeat is None else measured(repeat.speedup, "x", repeat.speedup_ci)),
     )
+    lines = (*(f"timing in doubt: {reason}" for reason in latency.reasons), latency.widened, *latency.notes)
+    return DetailSection("Latency", groups, further, lines=tuple(filter(None, lines)))
 
 
 def _coverage(record: Record, coverage: Coverage) -> DetailSection:
-    shares = coverage.not_quantizable.items()
-    bounds = "" if coverage.high_pct is None else f": float in the lower figure, {record.precision} in the upper"
+    shares = [f"{name} ({points(share)} %)" for name, share in coverage.not_quantizable.items()]
+    upper, bounds = "", ""
+    if coverage.high_pct is not None:
+        upper = f" to {points(coverage.high_pct)}"
+        bounds = f": float in the lower figure, {record.precision} in the upper"
+    # By the operators of the user's model, which is what a mark can name.
+    quantized: Counter[str] = Counter()
+    nodes: Counter[str] = Counter()
+    for op in coverage.by_op:
+        quantized[op.stands_for or op.op_type] += op.quantized_nodes
+        nodes[op.stands_for or op.op_type] += op.nodes
+    by_operator = [f"{name} {quantized[name]}/{nodes[name]}" for name in nodes]
+    pct = "" if coverage.pct is None else f"{points(coverage.pct)}{upper} %"
     groups = (
         said(
-            (f"{coverage.unit} in {record.precision}", _share(coverage)),
+            (f"{coverage.unit} in {record.precision}", pct),
             ("provider", coverage.provider),
-            ("nodes", ", ".join(islice(_by_operator(coverage), _MOST_OPERATORS))),
+            ("nodes", ", ".join(by_operator[:_MOST_OPERATORS])),
         ),
         said(
             (f"of what {record.scheme} can quantize", measured(coverage.scheme_pct, "%", form=points)),
-            (
-                f"{record.scheme} cannot quantize",
-                ", ".join(f"{name} ({points(share)} %)" for name, share in shares),
-            ),
+            (f"{record.scheme} cannot quantize", ", ".join(shares)),
         ),
     )
     further = said(
         ("ran in float", ", ".join(coverage.float_nodes)),
-        (
-            "nodes that cannot be seen into",
-            f"{coverage.opaque_nodes}{bounds}" if coverage.opaque_nodes else "",
-        ),
+        ("nodes that cannot be seen into", f"{coverage.opaque_nodes}{bounds}" if coverage.opaque_nodes else ""),
         ("plan of another product", coverage.plan_of),
     )
     operators = [
@@ -264,22 +255,6 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
     ]
     tables = _table("By operator", ("operator", "nodes", "quantized", "MACs", "quantized"), operators)
     return DetailSection("Coverage", groups, further, coverage.notes, tables)
-
-
-def _share(coverage: Coverage) -> str:
-    upper = "" if coverage.high_pct is None else f" to {points(coverage.high_pct)}"
-    return "" if coverage.pct is None else f"{points(coverage.pct)}{upper} %"
-
-
-def _by_operator(coverage: Coverage) -> Iterator[str]:
-    """Yield quantized and all nodes by the operators of the user's model, which is what a mark can name."""
-    quantized: Counter[str] = Counter()
-    nodes: Counter[str] = Counter()
-    for op in coverage.by_op:
-        name = op.stands_for or op.op_type
-        quantized[name] += op.quantized_nodes
-        nodes[name] += op.nodes
-    return (f"{name} {quantized[name]}/{nodes[name]}" for name in nodes)
 
 
 def _resources(record: Record) -> DetailSection:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pytest_quant.cli import commands, common, main
 from pytest_quant.cli.common import existing_history, say, show, show_json
-from pytest_quant.errors import HistoryError
+from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun
 from pytest_quant.record import to_json
@@ -171,5 +171,5 @@ def test_what_a_killed_run_had_finished_is_in_the_history_that_a_command_opens(
 def test_a_file_that_cannot_be_looked_at_is_our_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is longer than the system allows, as one that a variable or a script made by mistake."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(HistoryError, match="cannot be opened"):
+    with pytest.raises(UsageError, match="no history yet"):
         existing_history("x" * 300)
