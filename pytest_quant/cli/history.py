@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +63,13 @@ for _command in (export, import_records, prune, pull, push):
     history.add_command(_command)
 
 _branch_option = click.option("--branch", metavar="NAME", help="Only of this branch  [of changes: the main one]")
-_since_option = click.option("--since", type=click.DateTime(), metavar="DATE", help="Only from this day on, UTC.")
+_since_option = click.option(
+    "--since",
+    type=click.DateTime(),
+    callback=lambda _context, _option, day: day and f"{day:%Y-%m-%dT%H:%M:%S}",
+    metavar="DATE",
+    help="Only from this day on, UTC.",
+)
 
 
 @history.command("list", short_help="List the last runs, the series, or the checks of one of them.")
@@ -83,7 +88,7 @@ def list_records(
     list_series: bool,
     last: int | None,
     branch: str | None,
-    since: datetime | None,
+    since: str | None,
     as_json: bool,
     as_csv: bool,
     place: str | None,
@@ -103,11 +108,10 @@ def list_records(
     """  # noqa: D301 - click reads a backspace
     store = open_store(existing_history(place))
     name = " ".join(words)
-    first_day = _day(since)
     series = _matching(store.series(), name) if name or list_series else []
     if len(series) == 1 and not list_series:
         most = last or (None if as_json or as_csv else _POINTS)
-        points = store.points(series[0].key, branch=branch, since=first_day, limit=most)
+        points = store.points(series[0].key, branch=branch, since=since, limit=most)
         _print_series(series[0], points, as_json=as_json, as_csv=as_csv)
     elif as_csv:
         raise UsageError("--csv prints one series", fix=f"name a SERIES; {_LIST_SERIES} lists them")
@@ -116,7 +120,7 @@ def list_records(
     elif series or list_series:
         _print_series_list(series, as_json=as_json)
     else:
-        runs = [_run(store, name)] if name else store.runs(last or _RUNS, branch=branch, since=first_day)
+        runs = [_run(store, name)] if name else store.runs(last or _RUNS, branch=branch, since=since)
         _print_runs(store, runs, as_json=as_json)
         if name and not as_json:
             show(table(store.records(runs[0].run.id), width(), color=True))
@@ -143,7 +147,7 @@ def changes(
     confidence: float,
     last: int | None,
     branch: str | None,
-    since: datetime | None,
+    since: str | None,
     as_json: bool,
     place: str | None,
 ) -> None:
@@ -167,7 +171,7 @@ def changes(
         change
         for series in searched
         for change in find_changes(
-            store.points(series.key, branch=branch, since=_day(since), limit=last or _SEARCHED),
+            store.points(series.key, branch=branch, since=since, limit=last or _SEARCHED),
             confidence=confidence,
             family=len(searched),
         )
@@ -178,10 +182,6 @@ def changes(
         show_json({"branch": branch, "series": len(searched), "changes": documents})
     else:
         show(changes_text(level_changes, {series.key: series_name(series) for series in searched}, branch))
-
-
-def _day(since: datetime | None) -> str | None:
-    return None if since is None else f"{since:%Y-%m-%dT%H:%M:%S}"
 
 
 def _matching(series: Iterable[SeriesSummary], name: str) -> list[SeriesSummary]:

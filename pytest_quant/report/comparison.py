@@ -193,25 +193,28 @@ def _short(value: str | None) -> str:
     return "none" if value is None else shorten(clean(value), _MAX_VALUE)
 
 
+_WHY_NOT = {"evaluation data": "other evaluation data", "metric": "the metric has another unit or direction"}
+
+
 def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     """Yield a heading and the entries of every list beside the rows, as far as it has any."""
     yield from _grouped("NOT COMPARED, no baseline", comparison.having(Outcome.NO_BASELINE))
     yield from _grouped("inconclusive", comparison.having(Outcome.INCONCLUSIVE))
-    lists = (
-        ("added", [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]),
-        ("removed", [_gone(one) for one in comparison.removed]),
-        (
-            "renamed",
-            [f"{clean(renamed.base_nodeid)} -> {clean(renamed.head_nodeid)}" for renamed in comparison.renamed],
-        ),
-        ("accuracy NOT COMPARED", [_reversioned(reversioned) for reversioned in comparison.reversioned]),
-    )
+    added = [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]
+    removed = [f"{name(listed)}  was {clean(listed.status)}" for listed in comparison.removed if not listed.accepted]
+    removed += [
+        f"{name(listed)}  was {clean(listed.status)}, accepted: {clean(listed.accepted)}"
+        for listed in comparison.removed
+        if listed.accepted
+    ]
+    renamed = [f"{clean(listed.base_nodeid)} -> {clean(listed.head_nodeid)}" for listed in comparison.renamed]
+    not_compared = []
+    for listed in comparison.reversioned:
+        unit = f" {clean(listed.unit)}" if listed.unit else ""
+        scores = f"{in_unit(listed.base, listed.unit)} -> {in_unit(listed.head, listed.unit)}{unit}"
+        not_compared.append(f"{name(listed)}  {clean(listed.metric or 'no metric')} {scores}: {_WHY_NOT[listed.what]}")
+    lists = (("added", added), ("removed", removed), ("renamed", renamed), ("accuracy NOT COMPARED", not_compared))
     yield from ((heading, entries) for heading, entries in lists if entries)
-
-
-def _gone(one: Listed) -> str:
-    accepted = f", accepted: {clean(one.accepted)}" if one.accepted else ""
-    return f"{name(one)}  was {clean(one.status)}{accepted}"
 
 
 def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
@@ -222,18 +225,6 @@ def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]
         reasons.setdefault(reason, []).append(f"{name(row)}  {row.quantity} {values(row)}")
     for reason, entries in reasons.items():
         yield f"{heading}, {reason}", entries
-
-
-_WHY_NOT = {
-    "evaluation data": "other evaluation data, and fewer than half of its samples are known to be in both",
-    "metric": "the metric has another unit or direction",
-}
-
-
-def _reversioned(one: Reversioned) -> str:
-    unit = f" {clean(one.unit)}" if one.unit else ""
-    scores = f"{in_unit(one.base, one.unit)} -> {in_unit(one.head, one.unit)}{unit}"
-    return f"{name(one)}  {clean(one.metric or 'no metric')} {scores}: {_WHY_NOT[one.what]}"
 
 
 def unchanged(comparison: Comparison) -> str:

@@ -20,7 +20,7 @@ from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.failure import both_figures, failure, headline, meaning
 from pytest_quant.report.summary import counted, summary, table
 from pytest_quant.report.text import NOT_MEASURED, shorten
-from pytest_quant.result import Status, Verdict
+from pytest_quant.result import Status
 
 MARKER = "<!-- pytest-quant comment -->"
 """First line of every such comment: a job finds its earlier comment by it, and replaces it."""
@@ -167,25 +167,18 @@ def _where(run: Run) -> str:
 
 def _limit_rows(record: Record) -> Iterator[str]:
     """Yield a line for each broken limit of a test that failed, or one that says why else it failed."""
-    verdicts = [one for one in record.verdicts or () if one.status in (Status.FAIL, record.status)]
-    verdicts = [one for one in verdicts if one.status is not Status.PASS]
+    rows: list[tuple[Status, str, str, str, str]] = [
+        (verdict.status, verdict.limit, *both_figures(verdict, record), next(meaning(verdict, record), verdict.reason))
+        for verdict in record.verdicts or ()
+        if verdict.status in (Status.FAIL, record.status) and verdict.status is not Status.PASS
+    ]
     if record.verdicts is None:
-        yield _limit_row(record, record.status.value, "", (NOT_MEASURED,) * 2, _one_line(record.message))
-    elif not verdicts:
+        rows = [(record.status, "", NOT_MEASURED, NOT_MEASURED, _one_line(record.message))]
+    elif not rows:
         why = "the check passed, and the test itself failed" if record.status is Status.PASS else "the test failed"
-        yield _limit_row(record, Status.FAIL.value, "", (NOT_MEASURED,) * 2, why)
-    for verdict in verdicts:
-        yield _limit_row(
-            record, verdict.status.value, verdict.limit, both_figures(verdict, record), _sentence(verdict, record)
-        )
-
-
-def _limit_row(record: Record, word: str, limit: str, figures: tuple[str, str], why: str) -> str:
-    return row([f"**{word}**", inline(words.name(record), _MAX_NAME), *map(inline, (limit, *figures, why))])
-
-
-def _sentence(broken: Verdict, record: Record) -> str:
-    return next(meaning(broken, record), broken.reason)
+        rows = [(Status.FAIL, "", NOT_MEASURED, NOT_MEASURED, why)]
+    for status, *cells in rows:
+        yield row([f"**{status.value}**", inline(words.name(record), _MAX_NAME), *map(inline, cells)])
 
 
 def _one_line(message: str) -> str:

@@ -179,6 +179,10 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
         commit, branch, isa = clean(point.commit or "")[:_COMMIT], clean(point.branch or ""), clean(point.isa)
         version = versions.index(point.version) + 1 if point.version else 0
         data = f", data {version}" if version and len(versions) > 1 else ""
+        figures: dict[str, Json] = {}
+        for quantity, names in FIGURES.items():
+            value, *interval = (getattr(point, name) for name in names)
+            figures[quantity] = None if value is None else [value] if None in interval else [value, *interval]
         return {
             "about": [
                 f"{commit or 'no commit'}{' dirty' if point.dirty else ''}",
@@ -191,7 +195,7 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
             "timed": f"{machine}{data}",
             "scored": f"{isa or 'scores'}{data}",
             "now": (point.started_at, point.commit) in runs,
-            **{quantity: _measured(point, names) for quantity, names in FIGURES.items()},
+            **figures,
         }
 
     accepted = history.accepted
@@ -209,14 +213,6 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
         "changes": list(_marks(history)),
         "accepted": {quantity: [value for value in of if value is not None] for quantity, of in levels.items()},
     }
-
-
-def _measured(point: CheckSummary, names: tuple[str, ...]) -> Json:
-    """Return a figure with both ends of its interval, or without them; ``None`` where it was not measured."""
-    values = [getattr(point, name) for name in names]
-    if values[0] is None:
-        return None
-    return values[:1] if None in values else values
 
 
 def _marks(history: SeriesHistory) -> Iterator[Json]:
