@@ -105,10 +105,4 @@ def _shown(value: object) -> object:
 def cell(text: str) -> str:
     """Return a text that a spreadsheet shows as it is, and never computes, as it does what begins like a formula."""
     shown = clean(text)
-    if not shown.lstrip().startswith(_FORMULA) and not text.startswith(("\t", "\r")):
-        return shown
-    try:
-        float(shown)
-    except ValueError:
-        return f"'{shown}"
-    return shown
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) or text.startswith(("\t", "\r")) else shown

@@ -195,23 +195,6 @@ def test_two_runs_are_compared(project: Path) -> None:
     assert "(topic, 1 launch)" in words_of(html)
 
 
-def test_commits_are_compared_with_their_merge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `pytest-quant compare` finds it."""
-    without_ci(monkeypatch)
-    repository = make_repository(tmp_path / "repository")
-    monkeypatch.chdir(repository.path)
-    store = open_store(repository.path / ".quant" / "history.db")
-    base, head = repository.commit("one"), repository.commit("two")
-    for number, (commit, record) in enumerate(((base, a_pass()), (head, rich_record("test_int8")))):
-        run = replace(RUN, id=f"2026010{number + 1}T000000Z-{number}", commit=commit, branch="main")
-        store.append(run, [replace(record, nodeid="tests/test_digits.py::test_int8", series=rich_record().series)])
-    _report("-o", "page.html")
-    said = words_of((repository.path / "page.html").read_text("utf-8"))
-    assert base[:12] in said
-    assert head[:12] in said
-    assert "There is no base" not in said
-
-
 def test_what_cannot_be_drawn_is_told(project: Path) -> None:
     """Nothing is written."""
     with pytest.raises(UsageError, match="there is no run"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,16 +45,6 @@ def test_a_bad_line_imports_nothing_of_any_file(place: Path, tmp_path: Path) -> 
     assert not (tmp_path / "new.db").exists()
 
 
-def test_an_export_to_the_output_by_its_name_holds_runs_only(place: Path, tmp_path: Path) -> None:
-    """How many there are goes to the other stream."""
-    run = "from pytest_quant.cli import main; main()"
-    command = [sys.executable, "-c", run, "history", "export", "/dev/stdout", "--history", str(place)]
-    done = subprocess.run(command, check=True, capture_output=True)
-    assert _run("history", "export", "all.jsonl").stderr == "3 checks of 2 runs written to all.jsonl\n"
-    assert done.stdout == (tmp_path / "all.jsonl").read_bytes()
-    assert done.stderr == b"3 checks of 2 runs written to /dev/stdout\n"
-
-
 def test_an_export_that_fails_leaves_the_old_file(place: Path, tmp_path: Path) -> None:
     """There is nothing to read; nothing half written stays."""
     (tmp_path / "all.jsonl").write_text("mine")
@@ -84,31 +73,6 @@ def test_an_export_names_damage_and_writes_the_rest(place: Path, tmp_path: Path)
     _run("history", "import", "rest.jsonl", "--history", "new.db")
     assert open_store(tmp_path / "new.db").records(LATER.id) == [a_pass(), unavailable()]
     assert open_store(tmp_path / "new.db").records(RUN.id) == []
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        (
-            "history",
-            "export",
-        ),
-        (
-            "history",
-            "push",
-        ),
-        ("history", "prune", "--keep-runs", "1"),
-    ],
-)
-def test_without_a_history_there_is_nothing_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    """And none is created; a folder of its own keeps the command from those above."""
-    (tmp_path / ".quant").mkdir()
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no history yet"):
-        _run(*command)
-    assert list(tmp_path.rglob("*")) == [tmp_path / ".quant"]
 
 
 def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:

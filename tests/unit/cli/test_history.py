@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pytest_quant.cli import commands, history
+from pytest_quant.cli import commands
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
@@ -174,13 +174,6 @@ def test_changes_are_named_by_their_commits(store: Store) -> None:
     assert shown.splitlines()[-1] == "1 change in 2 series on main"
 
 
-def test_the_newest_checks_are_searched_for_changes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as `--last` says, else as many as keep a search of hundreds of long series quick."""
-    monkeypatch.setattr(history, "_SEARCHED", 3)
-    assert _run("changes").stdout.splitlines()[-1] == "0 changes in 2 series on main"
-    assert _run("changes", "--last", "7").stdout.splitlines()[-1] == "1 change in 2 series on main"
-
-
 _LATER = replace(
     RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", dirty=True, branch="to\x1b[31mpic"
 )
@@ -232,14 +225,6 @@ def test_json_is_the_documents_of_the_runs(project: Path) -> None:
     assert documents == [(_LATER, (a_pass(), unavailable())), (RUN, (a_record(),))]
     (line,) = _run(RUN.id, "--json").stdout.splitlines()
     assert run_from_json(json.loads(line))[0] == RUN
-
-
-def test_a_history_elsewhere_is_named(project: Path, tmp_path: Path) -> None:
-    """By file or by URL."""
-    place = tmp_path / ".quant" / "history.db"
-    assert _run("--history", f"sqlite:///{place}").stdout == _run().stdout
-    with pytest.raises(UsageError, match="no history yet"):
-        _run("--history", str(tmp_path / "other.db"))
 
 
 def test_a_series_is_shown_without_numpy(project: Path) -> None:

@@ -212,6 +212,8 @@ def test_lengths_of_a_bar_are_those_of_the_figures() -> None:
     assert bar["allowed"] == (0.0, bar["limit"])
     assert (low - bar["limit"]) / (high - bar["limit"]) == pytest.approx((3.18 - 1.0) / (5.31 - 1.0), abs=0.002)
     assert "3.18 to 5.31" in bar["about"]
+    for allowed, observed in ((1.0, None), (None, None), (1.0, float("inf"))):
+        assert interval_bar(a_record(), Verdict("max_drop", allowed, observed, Status.FAIL, "")) is None
     bar = _bar(a_record(), Verdict("min_speedup", 1.2, 1.9475, Status.PASS, ""))
     assert bar["limit"] < bar["value"]
     assert bar["allowed"] == (bar["limit"], 300.0)
@@ -224,12 +226,6 @@ def test_every_figure_has_a_place(allowed: float, observed: float) -> None:
     assert 0.0 < bar["limit"] < 300.0
     assert 0.0 < bar["value"] < 300.0
     assert (bar["limit"] <= bar["value"]) is (allowed <= observed) or bar["limit"] == bar["value"]
-
-
-@pytest.mark.parametrize(("allowed", "observed"), [(1.0, None), (None, None), (1.0, float("inf"))])
-def test_what_compares_no_figures_has_no_bar(allowed: float | None, observed: float | None) -> None:
-    """Nothing was measured, there is no limit, or it has no place."""
-    assert interval_bar(a_record(), Verdict("max_drop", allowed, observed, Status.FAIL, "")) is None
 
 
 def test_an_interval_is_the_one_the_limit_was_judged_on() -> None:
