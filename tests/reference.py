@@ -39,7 +39,7 @@ PACKAGE = Path(pytest_quant.__file__).parent
 
 OPTIONS_OF_BACKENDS = {
     "ort": "ort.options:OrtOptions",
-    "openvino": "openvino.recipe:OpenVinoOptions",
+    "openvino": "openvino.options:OpenVinoOptions",
     "torch": "torch.options:TorchOptions",
     "TensorRT": "trt.options:TrtOptions",
 }

@@ -36,14 +36,14 @@ _TIMED = (*_QUANTIZED, "ort-cuda", "torch-cuda")
 
 PLANS: Mapping[str, Mapping[str, float]] = {
     "tensorrt": {
-        "mission": 300, "raw": 240, "trt": 490, "ort-trt": 180, "ort": 120, "null": 180, "example": 120, "workers": 90,
-        "tf32": 120, "ort-conformance": 240, "graphs": 60, "nvml": 20, "events": 30, "memory": 30, "pycuda": 30,
-        "neighbour": 30, "energy": 60, "devices": 40, "sanitizer": 60, "doctor": 60, "torch": 100,
+        "mission": 300, "raw": 240, "trt": 490, "ort": 480, "null": 180, "example": 120, "workers": 90, "nvml": 20,
+        "events": 30, "memory": 30, "pycuda": 30, "neighbour": 30, "energy": 60, "device": 90, "sanitizer": 60,
+        "doctor": 60, "torch": 200,
     },
     "cuda": {
-        "mission": 240, "torch": 250, "raw": 180, "ort": 180, "ort-conformance": 300, "tf32": 150, "null": 240,
-        "workers": 180, "graphs": 90, "nvml": 30, "events": 60, "memory": 60, "pycuda": 60, "neighbour": 60,
-        "energy": 120, "devices": 60, "sanitizer": 90, "doctor": 90, "example": 60, "trt": 50, "ort-trt": 50,
+        "mission": 240, "torch": 360, "raw": 180, "ort": 480, "null": 240, "workers": 180, "device": 150, "nvml": 30,
+        "events": 60, "memory": 60, "pycuda": 60, "neighbour": 60, "energy": 120, "sanitizer": 90, "doctor": 90,
+        "example": 60, "trt": 50,
     },
 }  # fmt: skip
 """Longest time of each part in seconds, in the order of the run: with TensorRT, and where it is not installed."""
@@ -66,16 +66,12 @@ def parts_of(running: tuple[str, ...]) -> dict[str, tuple[str, Run]]:
         ),
         "raw": ("inspector, logs, ticks of events and NVML as they are", suites.raw),
         "trt": ("trt: conformance", _suite("test_trt.py")),
-        "ort-trt": ("ort-trt: other ways to INT8 and short floats", _suite("test_ort_trt.py")),
-        "ort": ("ort-cuda and ort-trt: what only they do", _suite("test_ort_gpu.py")),
-        "ort-conformance": ("ort-cuda and ort-trt: conformance", _suite("test_ort_conformance.py")),
-        "torch": ("torch-cuda: conformance", _suite("test_torch_cuda.py")),
-        "tf32": ("exact FP32 before and after TF32", _suite("test_tf32.py")),
+        "ort": ("ort-cuda and ort-trt: conformance, and what only they do", _suite("test_ort.py")),
+        "torch": ("torch-cuda: conformance; exact FP32 before and after TF32", _suite("test_torch_cuda.py")),
         "null": ("five launches of a null", _on(timed, _TIMED, suites.launches)),
         "workers": ("four workers on one card", _on(timed, _TIMED, suites.workers)),
         "example": ("the example on the device", _on(quantized, _QUANTIZED, suites.example)),
-        "graphs": ("CUDA graphs, events, memory that runs out", _suite("test_device_memory.py")),
-        "devices": ("which card is cuda:0", _suite("test_devices.py")),
+        "device": ("CUDA graphs, events, memory that runs out, which card is cuda:0", _suite("test_device.py")),
         "nvml": ("NVML, visible devices or none", _check("nvml")),
         "events": ("events around a kernel", _check("events")),
         "memory": ("device memory by cuda-bindings beside torch", _check("memory")),

@@ -1,4 +1,4 @@
-"""PyTorch on a real GPU: the shipped conformance suite, and TF32."""
+"""The backend torch-cuda on a real GPU, and exact FP32 on each backend before and after TF32."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import Backend
+from pytest_quant.backends import Backend, get_backend, with_tf32
+from pytest_quant.backends.offer import is_switched_off
+from pytest_quant.errors import UsageError
 from pytest_quant.testing import ModuleBackendConformance
 from pytest_quant.testing.conformance.examples import conv
-from pytest_quant.testing.conformance.workbench import float_spec, model_for, opened
+from pytest_quant.testing.conformance.workbench import float_spec, model_for, opened, sqnr_db
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu
@@ -41,3 +43,28 @@ def test_runs_are_timed_by_the_clock_of_the_device(torch_cuda: Backend, tmp_path
         assert small is not None
         assert large is not None
         assert min(small() for _ in range(5)) < min(large() for _ in range(5))
+
+
+EXACT_DB, ROUNDED_DB = 100.0, 50.0
+"""Inputs that are rounded to ten bits leave some 65 dB, and 24 bits some 130."""
+
+
+@pytest.mark.parametrize("name", ["ort-cuda", "torch-cuda", "trt", "ort-trt"])
+def test_the_exact_reference_is_exact(name: str, tmp_path: Path) -> None:
+    """Before and after an engine that may round its products; that of ``ort-trt`` ends TF32 in its process."""
+    backend = get_backend(name)
+    example = conv()
+    feeds = example.feeds(8, 1)
+    wanted = example.compute(feeds)
+    plain = with_tf32(float_spec(backend, model_for(backend, example, tmp_path)), allowed=False)
+    usable(name, plain)
+    with opened(backend, plain, example) as exact:
+        assert sqnr_db(wanted, exact.run(feeds)) > EXACT_DB
+        rounded = with_tf32(plain, allowed=True)
+        if name == "ort-trt":
+            with pytest.raises(UsageError, match="has no option for TF32"):
+                backend.check(rounded)
+        elif not is_switched_off():
+            with opened(backend, rounded, example) as rounding:
+                assert sqnr_db(wanted, rounding.run(feeds)) > ROUNDED_DB
+        assert sqnr_db(wanted, exact.run(feeds)) > EXACT_DB

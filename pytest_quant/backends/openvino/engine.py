@@ -11,13 +11,14 @@ import numpy as np
 import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
+from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.onnx_files import model_file
 from pytest_quant.backends.onnx_files.lineage import nodes_behind
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refused, signature_of
+from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.openvino.quantize import excluded_among
-from pytest_quant.backends.openvino.recipe import notes_of, parse_options
 from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.environment import has_vnni, onednn_tier
@@ -80,6 +81,14 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
     return compiled
 
 
+def seven_bits_notes(spec: EngineSpec) -> tuple[str, ...]:
+    """Say that weights got seven bits where the user did not ask for it."""
+    options = parse_options(spec.options)
+    if spec.scheme != "static" or options.overflow_fix is not None or options.seven_bits != "enable":
+        return ()
+    return (seven_bits_note("weights", onednn_tier(), "'overflow_fix': 'disable'"),)
+
+
 def _rounded_inputs(compiled: Any) -> Iterator[str]:
     """Say how many layers round their inputs as they run: the runtime model shows them as products in float."""
     group = int(compiled.get_property(_GROUP))
@@ -104,7 +113,7 @@ class OpenVinoEngine(Engine):
         self.threads = parse_options(spec.options).threads
         self._file = folder / ENGINE_FILE
         self._compiled: Any = compile_model(read_model(self._file), spec)
-        self.notes = (*notes_of(spec), *_rounded_inputs(self._compiled))
+        self.notes = (*seven_bits_notes(spec), *_rounded_inputs(self._compiled))
         self._request: Any = self._compiled.create_infer_request()
         self._inputs = [tensor.name for tensor in self.signature.inputs]
         self._outputs = [tensor.name for tensor in self.signature.outputs]

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_graph, read_signature
-from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
+from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.runtime import failed, failing_as
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version
@@ -198,7 +198,7 @@ def _quantizer(spec: EngineSpec) -> dict[str, str]:
     return {
         "nncf": version("nncf"),
         "preset": options.preset,
-        "overflow_fix": overflow_fix(options),
+        "overflow_fix": options.seven_bits,
         "model_type": str(options.model_type),
         "fast_bias_correction": str(options.fast_bias_correction),
         "exclude": json.dumps(sorted(spec.exclude)),

@@ -21,7 +21,7 @@ from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of, write_normalized
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
-from pytest_quant.backends.openvino.recipe import overflow_fix, parse_options
+from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
@@ -218,25 +218,11 @@ def _fix(spec: EngineSpec, error: Exception) -> str:
         return "a branch of an If is taken by no calibration sample: add samples that take it"
     if any("fast_bias_correction" in step.filename for step in traceback.extract_tb(error.__traceback__)):
         return "NNCF's fast bias correction fails on this model: options={'fast_bias_correction': False}"
-    named = _blamed(spec, str(error))
-    advice = f"leave in float what it stumbles over, exclude={named}, or " if named else ""
+    theirs = [] if is_own(spec.model) else all_nodes(read_graph(model_file(spec.model)))
+    names = {*(node.name for node in theirs), *(name for name, _ in _nodes(spec))}
+    blamed = names.intersection(re.findall(r"[^\s'\",()]+", str(error)))
+    advice = f"leave in float what it stumbles over, exclude={sorted({*blamed, *spec.exclude})}, or " if blamed else ""
     return f"{advice}use another backend: backend='ort'"
-
-
-def _blamed(spec: EngineSpec, text: str) -> list[str]:
-    """Return the nodes that `text` names, with those that are excluded; of a body all of that operator, each the next.
-
-    NNCF gives up at the first of them, in whichever branch it stands.
-    """
-    graphs = [_nodes(spec)]
-    if not is_own(spec.model):
-        bodies = list(all_graphs(read_graph(model_file(spec.model)).graph))[1:]
-        graphs += [[(node.name, node.op_type) for node in body.node] for body in bodies]
-    words = set(re.findall(r"[^\s'\",()]+", text))
-    inside = [node for graph in graphs[1:] for node in graph]
-    kinds = {kind for name, kind in inside if name in words}
-    named = {name for name, _ in graphs[0] if name in words} | {name for name, kind in inside if name and kind in kinds}
-    return sorted(named | set(spec.exclude)) if named else []
 
 
 def _source(model: Model, work: Path) -> Path:
@@ -262,7 +248,7 @@ def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored
         model_type=None if options.model_type is None else nncf.ModelType.TRANSFORMER,
         ignored_scope=nncf.IgnoredScope(names=ignored, validate=False),
         advanced_parameters=nncf.AdvancedQuantizationParameters(
-            overflow_fix=nncf.OverflowFix[overflow_fix(options).upper()],
+            overflow_fix=nncf.OverflowFix[options.seven_bits.upper()],
             activations_range_estimator_params=_range_estimator(spec.calibration),
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,8 @@ def _float(folder: Path) -> dict[str, Any]:
     return run_unoptimized(folder / "branches.onnx", _feeds(0))
 
 
-def test_an_error_in_a_branch_names_all_nodes_that_would_be_the_next(tmp_path: Path) -> None:
-    """Weights that a Gather selects in each branch: NNCF names one, and after it the other; advised are both."""
+def test_an_error_in_a_branch_names_the_node_and_those_excluded_before(tmp_path: Path) -> None:
+    """Weights that a Gather selects in each branch: NNCF names one at a time; who follows the advice gets there."""
     proto = parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]> g (float[n,8] x, bool[1] on)
         => (float[n,8] z) {
         s = MatMul(x, w)
@@ -98,9 +99,12 @@ def test_an_error_in_a_branch_names_all_nodes_that_would_be_the_next(tmp_path: P
         branch.g.node[0].name, branch.g.node[1].name = f"select_{branch.name}", f"product_{branch.name}"
     onnx.save_model(proto, tmp_path / "selects.onnx")
     spec = EngineSpec("openvino", "int8", "static", Model.from_onnx(tmp_path / "selects.onnx"))
-    with pytest.raises(BuildError, match="select_") as raised, quantized(spec, _feeds):
-        pass
-    advised = ("select_else_branch", "select_then_branch")
-    assert f"exclude={list(advised)}" in str(raised.value.fix)
-    with quantized(replace(spec, exclude=advised), _feeds) as engine:
+    for _ in range(2):
+        with pytest.raises(BuildError, match="select_") as raised, quantized(spec, _feeds):
+            pass
+        advised = re.search(r"exclude=\[([^]]*)\]", str(raised.value.fix))
+        assert advised is not None
+        spec = replace(spec, exclude=tuple(re.findall(r"'(\w+)'", advised[1])))
+    assert spec.exclude == ("select_else_branch", "select_then_branch")
+    with quantized(spec, _feeds) as engine:
         assert engine.run(_feeds(0))["z"].shape == (4, 8)

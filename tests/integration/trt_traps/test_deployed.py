@@ -1,18 +1,153 @@
-"""A detector and a text encoder through the real TensorRT-RTX, with the shapes of their data, as a user checks them."""
+"""Networks as they are deployed, built by TensorRT-RTX and simulated, which is no evidence of TensorRT itself."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import NodeProto, TensorProto, helper
 
+from pytest_quant.backends import Feeds
 from pytest_quant.backends.trt import build
 from pytest_quant.backends.trt.builder import LOG_FILE, BuildRequest, write_log
-from pytest_quant.spec import Dataset
+from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.plugin.collect import simulate_check
+from pytest_quant.record import Record
+from pytest_quant.result import Status
+from pytest_quant.spec import Dataset, Limits
 from tests.integration.projects import run_project
-from tests.integration.trt_traps.deployed import bert, sentences, yolo
-from tests.integration.trt_traps.networks import check_of, images, session_in
+from tests.integration.trt_traps.networks import check_of, images, recognizer, save_network, session_in
+
+_WIDE, _HEADS, _FEATURES = 32, 4, 5
+"""Width of the encoder, its heads, and numbers of a detected place: four of the box and one of the class."""
+
+
+def yolo(folder: Path) -> Path:
+    """Free height and width, three resolutions, a map scaled up to the sizes of another, all places in one output.
+
+    Sizes are read from the graph by Shape, so that they are shape tensors inside it, and one counts the anchors, whose
+    coordinates are floats.
+    """
+    nodes = [
+        *_convolution("stem", "images", 3, 2),
+        *_convolution("fine", "stem_out", 3, 2),
+        *_convolution("coarse", "fine_out", 3, 2),
+        helper.make_node("MaxPool", ["coarse_out"], ["pooled"], name="pool", kernel_shape=[5, 5], pads=[2] * 4),
+        helper.make_node("Concat", ["coarse_out", "pooled"], ["pyramid"], name="pyramid", axis=1),
+        *_convolution("narrow", "pyramid", 1, 1),
+        helper.make_node("Shape", ["fine_out"], ["fine_sizes"], name="fine_sizes"),
+        helper.make_node("Resize", ["narrow_out", "", "", "fine_sizes"], ["up"], name="up", mode="nearest"),
+        helper.make_node("Concat", ["up", "fine_out"], ["both"], name="both", axis=1),
+        *_convolution("mixed", "both", 3, 1),
+        helper.make_node("Conv", ["mixed_out", "fine_head_w"], ["fine_map"], name="fine_head", kernel_shape=[1, 1]),
+        helper.make_node("Gather", ["fine_sizes", "last"], ["columns"], name="columns"),
+        helper.make_node("Cast", ["columns"], ["count"], name="count", to=TensorProto.FLOAT),
+        helper.make_node("Range", ["zero", "count", "one"], ["anchors"], name="anchors"),
+        helper.make_node("Mul", ["anchors", "step"], ["spread"], name="spread"),
+        helper.make_node("Add", ["fine_map", "spread"], ["placed"], name="placed"),
+        helper.make_node("Reshape", ["placed", "flat"], ["fine_places"], name="fine_places"),
+        helper.make_node(
+            "Conv", ["narrow_out", "coarse_head_w"], ["coarse_map"], name="coarse_head", kernel_shape=[1, 1]
+        ),
+        helper.make_node("Reshape", ["coarse_map", "flat"], ["coarse_places"], name="coarse_places"),
+        helper.make_node("Concat", ["fine_places", "coarse_places"], ["raw"], name="places", axis=2),
+        helper.make_node("Sigmoid", ["raw"], ["boxes"], name="squash"),
+    ]
+    weights = {
+        "stem_w": (16, 3, 3, 3), "fine_w": (16, 16, 3, 3), "coarse_w": (16, 16, 3, 3), "narrow_w": (16, 32, 1, 1),
+        "mixed_w": (16, 32, 3, 3), "fine_head_w": (_FEATURES, 16, 1, 1), "coarse_head_w": (_FEATURES, 16, 1, 1),
+    }  # fmt: skip
+    constants = {
+        "flat": np.array([0, _FEATURES, -1]), "last": np.array(3), "zero": np.array(0, np.float32),
+        "one": np.array(1, np.float32), "step": np.array(0.01, np.float32),
+    }  # fmt: skip
+    ends = {"images": ["n", 3, "h", "w"]}, {"boxes": ["n", _FEATURES, "k"]}
+    return save_network(folder / "yolo.onnx", nodes, *ends, weights, constants)
+
+
+def bert(folder: Path) -> Path:
+    """Ids and mask of free length, positions cut to it, one block of attention and one of two products, a mean.
+
+    The positions are a Slice whose end is a size of the input: a shape tensor inside the graph.
+    """
+    nodes = [
+        helper.make_node("Gather", ["words", "ids"], ["a"], name="words"),
+        helper.make_node("Shape", ["ids"], ["length"], name="length", start=1),
+        helper.make_node("Slice", ["places", "zero", "length", "zero"], ["p"], name="places"),
+        helper.make_node("Add", ["a", "p"], ["x"], name="embedded"),
+        *(node for name in ("query", "key", "value") for node in _split(name)),
+        helper.make_node("Transpose", ["key_heads"], ["key_turned"], name="key_turned", perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["query_heads", "key_turned"], ["scores"], name="scores"),
+        helper.make_node("Cast", ["mask"], ["m"], name="mask", to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["m", "middle"], ["m4"], name="mask4"),
+        helper.make_node("Sub", ["m4", "one"], ["less"], name="less"),
+        helper.make_node("Mul", ["less", "far"], ["away"], name="away"),
+        helper.make_node("Add", ["scores", "away"], ["masked"], name="masked"),
+        helper.make_node("Softmax", ["masked"], ["attention"], name="attention", axis=-1),
+        helper.make_node("MatMul", ["attention", "value_heads"], ["context"], name="context"),
+        helper.make_node("Transpose", ["context"], ["context_turned"], name="context_turned", perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["context_turned", "joined"], ["c"], name="joined"),
+        helper.make_node("MatMul", ["c", "out_w"], ["o"], name="out"),
+        helper.make_node("Add", ["x", "o"], ["y"], name="rest1"),
+        helper.make_node("MatMul", ["y", "up_w"], ["u"], name="up"),
+        helper.make_node("Relu", ["u"], ["r"], name="relu"),
+        helper.make_node("MatMul", ["r", "down_w"], ["d"], name="down"),
+        helper.make_node("Add", ["y", "d"], ["z"], name="rest2"),
+        helper.make_node("ReduceMean", ["z"], ["mean"], name="mean", axes=[1], keepdims=0),
+        helper.make_node("MatMul", ["mean", "class_w"], ["logits"], name="class"),
+    ]
+    square = (_WIDE, _WIDE)
+    weights = {
+        "words": (100, _WIDE), "places": (64, _WIDE), "query_w": square, "key_w": square, "value_w": square,
+        "out_w": square, "up_w": (_WIDE, 4 * _WIDE), "down_w": (4 * _WIDE, _WIDE), "class_w": (_WIDE, 3),
+    }  # fmt: skip
+    constants = {
+        "zero": np.array([0]), "middle": np.array([1, 2]), "one": np.array(1, np.float32),
+        "far": np.array(1e4, np.float32),
+        "split": np.array([0, 0, _HEADS, _WIDE // _HEADS]), "joined": np.array([0, 0, _WIDE]),
+    }  # fmt: skip
+    return save_network(
+        folder / "bert.onnx",
+        nodes,
+        {"ids": ["n", "t"], "mask": ["n", "t"]},
+        {"logits": ["n", 3]},
+        weights,
+        constants,
+        {"ids": TensorProto.INT64, "mask": TensorProto.INT64},
+    )
+
+
+def sentences(lengths: tuple[int, ...], seed: int = 0) -> list[Feeds]:
+    """One sentence of each length, none of it masked."""
+    rng = np.random.default_rng(seed)
+    return [{"ids": rng.integers(0, 100, length), "mask": np.ones(length, np.int64)} for length in lengths]
+
+
+def _convolution(name: str, source: str, kernel: int, stride: int) -> list[NodeProto]:
+    return [
+        helper.make_node(
+            "Conv",
+            [source, f"{name}_w"],
+            [f"{name}_sum"],
+            name=name,
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[kernel // 2] * 4,
+        ),
+        helper.make_node("Relu", [f"{name}_sum"], [f"{name}_out"], name=f"{name}_relu"),
+    ]
+
+
+def _split(name: str) -> list[NodeProto]:
+    return [
+        helper.make_node("MatMul", ["x", f"{name}_w"], [f"{name}_all"], name=name),
+        helper.make_node("Reshape", [f"{name}_all", "split"], [f"{name}_parted"], name=f"{name}_parted"),
+        helper.make_node("Transpose", [f"{name}_parted"], [f"{name}_heads"], name=f"{name}_heads", perm=[0, 2, 1, 3]),
+    ]
+
 
 PICTURES = ((64, 64),) * 3 + ((96, 32), (160, 128))
 """Height and width: three alike, one narrow, one large."""
@@ -23,7 +158,6 @@ CONFTEST = """
 import pytest
 from pathlib import Path
 from pytest_quant import Dataset
-from tests.integration.trt_traps.deployed import bert, sentences, yolo
 from tests.integration.trt_traps.networks import images
 
 @pytest.fixture
@@ -125,3 +259,71 @@ def test_tensors_without_a_scale_are_told(tmp_path: Path, monkeypatch: pytest.Mo
         record = session.judge(measured).record
     measured.close()
     assert any("1 tensor has no scale" in note for note in record.notes)
+
+
+LIMITS = Limits(max_size_mb=1e6, max_build_s=1e6, min_coverage=50.0, min_sqnr_db=0.0)
+REASON = "plan of another product (TensorRT-RTX)"
+
+
+def record_of(backend: str, folder: Path, *, exclude: tuple[str, ...] = ()) -> Record:
+    """Check a small network in `backend` with limits that any plan would keep."""
+    if find_gpus():
+        pytest.skip("there is a GPU here, which runs what it builds")
+    lines = images(((32, 64), (32, 40)), channels=1)
+    dataset = Dataset.from_iterable(lines, calibration=images(((32, 64),), channels=1, seed=1))
+    check = replace(check_of(recognizer(folder), dataset, backend=backend), limits=LIMITS)
+    with session_in(folder) as session:
+        measured = session.measure(replace(check, candidate=replace(check.candidate, exclude=exclude)))
+        record = session.judge(measured).record
+    measured.close()
+    return record
+
+
+@pytest.mark.parametrize("backend", ["trt", "ort-trt"])
+def test_nothing_of_the_other_plan_is_measured(backend: str, tmp_path: Path) -> None:
+    """Size and build time are null and their limits INCONCLUSIVE, coverage is labelled and not judged; accuracy is."""
+    record = record_of(backend, tmp_path)
+    assert record.resources is not None
+    for name in ("size_mb", "reference_size_mb", "build_s", "build_memory_mb"):
+        assert getattr(record.resources, name) is None
+    assert record.resources.plan_of == "TensorRT-RTX"
+    verdicts = {verdict.limit: verdict for verdict in record.verdicts or ()}
+    for limit in ("max_size_mb", "max_build_s", "min_coverage"):
+        assert verdicts[limit].status is Status.INCONCLUSIVE
+        assert verdicts[limit].observed is None
+        assert REASON in verdicts[limit].reason
+    assert verdicts["min_sqnr_db"].status is Status.PASS
+    assert record.coverage is not None
+    assert (record.coverage.pct, record.coverage.plan_of) == (100.0, "TensorRT-RTX")
+    assert "in the place of" in record.coverage.provider
+
+
+def test_its_own_plan_is_judged(tmp_path: Path) -> None:
+    """For trt-rtx size, build time and coverage are those of the product that was asked for."""
+    record = record_of("trt-rtx", tmp_path)
+    assert record.resources is not None
+    assert record.resources.size_mb is not None
+    assert record.resources.build_s is not None
+    assert {verdict.status for verdict in record.verdicts or ()} == {Status.PASS}
+
+
+def test_a_graph_without_pairs_fails_in_every_product(tmp_path: Path) -> None:
+    """Explicit INT8 runs where there are Q/DQ pairs and nowhere else: known of the graph, whatever builds it."""
+    record = record_of("trt", tmp_path, exclude=("stem", "head"))
+    (coverage,) = [verdict for verdict in record.verdicts or () if verdict.limit == "min_coverage"]
+    assert coverage.status is Status.FAIL
+
+
+def test_the_target_of_the_run_serves_trt_rtx(tmp_path: Path) -> None:
+    """``--quant-simulate=SM89`` does what the option in the mark does."""
+    if find_gpus():
+        pytest.skip("there is a GPU here, which it builds for")
+    dataset = Dataset.from_iterable(images(((32, 64),), channels=1))
+    asked = check_of(recognizer(tmp_path), dataset, scheme=None)
+    engine = replace(asked.candidate, options=())
+    check = simulate_check(replace(asked, candidate=engine, reference=engine), "SM89")
+    with session_in(tmp_path) as session:
+        measured = session.measure(check)
+    assert "SM89" in measured.coverage.provider
+    assert np.isfinite(measured.engine.size_bytes)
+    measured.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,42 +74,8 @@ def test_the_fake_tensorrt_has_nothing_that_tensorrt_rtx_lacks() -> None:
     assert differences(module, read(pytest.importorskip("tensorrt_rtx")), instances) == []
 
 
-class Renamed:
-    """Another name of a parameter."""
-
-    def set_tensor_address(self, name: str, address: int) -> None:
-        """Take neither."""
-
-
-class Added:
-    """A method of its own."""
-
-    def get_tensor_place(self, name: str) -> None:
-        """Tell nothing."""
-
-
 def init_plugins(logger: object) -> None:
     """A function of its own."""
-
-
-@pytest.mark.parametrize(
-    ("name", "spoilt", "said"),
-    [
-        ("IExecutionContext", Renamed, "IExecutionContext.set_tensor_address(name, address) is "),
-        ("ICudaEngine", Added, "ICudaEngine.get_tensor_place does not exist"),
-        ("TensorIOMode", Enum("TensorIOMode", {"INPUT": 0}), "TensorIOMode.INPUT is 1, not 0"),
-        ("init_plugins", init_plugins, "init_plugins does not exist"),
-    ],
-)
-def test_another_fake_would_be_seen(tensorrt: tuple[int, dict[str, str]], name: str, spoilt: Any, said: str) -> None:
-    """Else the test above could not fail."""
-    major, environment = tensorrt
-    module, instances, _ = fake_of(major)
-    setattr(module, name, spoilt)
-    if name in instances:
-        instances[name] = spoilt()
-    (line,) = differences(module, read_real("tensorrt", environment), instances)
-    assert line.startswith(said)
 
 
 OURS = """

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.fake_tensorrt.cuda import ALIGNMENT, cudaError_t
-from tests.support.fake_tensorrt.device import HostMemory
+from tests.support.fake_tensorrt.device import HostMemory, PycudaHost
 from tests.support.fake_tensorrt.enums import DataType, ProfilingVerbosity, TensorIOMode, TensorLocation
 from tests.support.fake_tensorrt.inspection import inspection, without_shapes
-from tests.support.fake_tensorrt.pycuda_driver import PycudaHost
 
 COLUMNS = 4
 MAX_BATCH = 8

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.support.fake_tensorrt import enums
-from tests.support.fake_tensorrt.device import HostMemory
+from tests.support.fake_tensorrt.device import HostMemory, PycudaHost
 from tests.support.fake_tensorrt.engine import (
     EngineInspector,
     ICudaEngine,
@@ -17,7 +17,6 @@ from tests.support.fake_tensorrt.engine import (
     Plan,
     Runtime,
 )
-from tests.support.fake_tensorrt.pycuda_driver import PycudaHost
 
 METHODS = {"IInt8EntropyCalibrator2": "EntropyCalibration2", "IInt8MinMaxCalibrator": "MinMaxCalibration"}
 """The calibrators, and how each heads its ranges."""

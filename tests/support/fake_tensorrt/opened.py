@@ -18,10 +18,9 @@ from pytest_quant.backends.trt.builder import PLAN_FILE, write_log
 from pytest_quant.backends.trt.gpu_engine import GpuEngine
 from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.spec import EngineSpec, Model
-from tests.support.fake_tensorrt.device import HostMemory
+from tests.support.fake_tensorrt.device import HostMemory, PycudaHost
 from tests.support.fake_tensorrt.engine import COLUMNS
 from tests.support.fake_tensorrt.module import make
-from tests.support.fake_tensorrt.pycuda_driver import PycudaHost
 
 PLAN = b"plan of some bytes"
 

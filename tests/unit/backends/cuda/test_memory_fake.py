@@ -9,8 +9,8 @@ import pytest
 
 from pytest_quant.errors import BuildError
 from tests.support.fake_tensorrt import ACTIVATION_BYTES, MAX_BATCH, RUN_MS
+from tests.support.fake_tensorrt.device import PycudaHost
 from tests.support.fake_tensorrt.opened import feeds_of, opened
-from tests.support.fake_tensorrt.pycuda_driver import PycudaHost
 
 
 def test_fake_pycuda_runs_and_gives_everything_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

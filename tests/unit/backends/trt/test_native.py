@@ -152,13 +152,6 @@ def test_the_plugin_and_compatible_plans_exclude_each_other(spec: EngineSpec) ->
         TRT.check(with_options(spec, native_instancenorm=False, version_compatible=True))
 
 
-@pytest.mark.parametrize("name", ["quantization", "version_compatible", "hardware_compatible", "cuda_graph"])
-def test_options_of_native_tensorrt_are_unknown_to_the_other(spec: EngineSpec, name: str) -> None:
-    """TensorRT-RTX has no calibrator, and takes no level of compatibility: its log calls it unsupported."""
-    with pytest.raises(UsageError, match=f"'trt-rtx' has no option '{name}'"):
-        TrtRtxBackend().check(with_options(replace(spec, backend="trt-rtx"), **{name: "fp16"}))
-
-
 def test_only_native_builds_choose_kernels_by_time(spec: EngineSpec, native: Callable[..., None]) -> None:
     """They need the device alone; a simulated one is TensorRT-RTX's, which needs no device."""
     native(HERE)

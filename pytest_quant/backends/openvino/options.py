@@ -1,27 +1,13 @@
-"""How OpenVINO builds and quantizes: the options of this backend, and its choices where the user leaves them open."""
+"""The options of OpenVINO's backend, and its choices where the user leaves them open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pytest_quant.backends.offer import checked, seven_bits_note
+from pytest_quant.backends.offer import checked
 from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.readers import FLAG, count, keys_of, one_of, option
-from pytest_quant.spec import EngineSpec
-
-
-def overflow_fix(options: OpenVinoOptions) -> str:
-    """Return the weights that get seven bits: all where the kernels add in 16 bits, unless the user sets it."""
-    return options.overflow_fix or ("disable" if has_vnni(onednn_tier()) else "enable")
-
-
-def notes_of(spec: EngineSpec) -> tuple[str, ...]:
-    """Return the choices that the user did not make and should know of, one sentence each."""
-    options = parse_options(spec.options)
-    if spec.scheme != "static" or options.overflow_fix is not None or overflow_fix(options) != "enable":
-        return ()
-    return (seven_bits_note("weights", onednn_tier(), "'overflow_fix': 'disable'"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +26,11 @@ class OpenVinoOptions:
     dynamic_quantization: int | None = option(
         None, count(0), "group of inputs that share a scale in layers of int8 weights alone; default OpenVINO's, 0 none"
     )
+
+    @property
+    def seven_bits(self) -> str:
+        """NNCF's name of the weights that get seven bits: all where kernels add in 16 bits, unless the user sets it."""
+        return self.overflow_fix or ("disable" if has_vnni(onednn_tier()) else "enable")
 
 
 KEYS = keys_of(OpenVinoOptions)
