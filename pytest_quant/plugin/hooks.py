@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,23 +58,16 @@ def send_records(config: pytest.Config, run: Run, records: Sequence[Record]) -> 
         except _RAISED as error:
             failed.setdefault(_described(error, config.rootpath), []).append(record.nodeid)
     return [
-        f"pytest_quant_record failed for {tests[0]}{_others(len(tests) - 1)}: {why}; the records are kept"
+        f"pytest_quant_record failed for {tests[0]}{f' and {len(tests) - 1} more' if tests[1:] else ''}: {why}; the "
+        "records are kept"
         for why, tests in failed.items()
     ]
 
 
-def _others(number: int) -> str:
-    return f" and {number} more" if number else ""
-
-
 def _described(error: BaseException, root: Path) -> str:
-    """Return what was raised, and where in the code that implements the hook: from `root` on, if it is there."""
+    """Return what was raised, and where in the code that implements the hook."""
     callers = (Path(__file__).parent, Path(pluggy.__file__).parent)
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, callers))]
-    text = f"{type(error).__name__}: {error}"
-    if not outside:
-        return text
-    file = Path(outside[0].filename)
-    shown = file.relative_to(root) if file.is_relative_to(root) else file
-    return f"{text} ({shown}:{outside[0].lineno})"
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not any(map(Path(frame.filename).is_relative_to, callers)):
+            return f"{type(error).__name__}: {error} ({os.path.relpath(frame.filename, root)}:{frame.lineno})"
+    return f"{type(error).__name__}: {error}"

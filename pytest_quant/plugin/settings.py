@@ -65,11 +65,6 @@ def _names_in(text: str) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in text.replace("\n", ",").split(",") if name.strip()) or None
 
 
-def _percent(text: str) -> float | None:
-    percent = float(text.removesuffix("%"))
-    return percent if 0.0 < percent < math.inf else None
-
-
 def _launches(text: str) -> int | str | None:
     if text.lower() == "auto":
         return "auto"
@@ -81,7 +76,10 @@ NAMES = _kind(_names_in, "a list of names with commas between them; write ort,tr
 LEVEL = _number(lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
 SECONDS = _number(lambda seconds: 0.0 < seconds < math.inf, "a time above 0 in seconds; write 30")
 SECONDS_OR_NONE = _number(lambda seconds: 0.0 <= seconds < math.inf, "a time in seconds; write 30, or 0 for none")
-PERCENT = _kind(_percent, "a percentage above 0; write 5")
+PERCENT = _kind(
+    lambda text: percent if 0.0 < (percent := float(text.removesuffix("%"))) < math.inf else None,
+    "a percentage above 0; write 5",
+)
 LAUNCHES = _kind(_launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
 SIZE_OF_PAGES = _matching("huge|small", "a size of pages; write small or huge")
 TARGET = _matching(r"SM\d{2,3}", "a compute capability; write SM89")
@@ -89,7 +87,7 @@ DEVICE = _matching(
     r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*", "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736"
 )
 FILE = _kind(lambda text: text if text and not Path(text).is_dir() else None, "the name of a file")
-DIRECTORY = _kind(lambda text: text or None, "a folder")
+DIRECTORY = _matching(r".+", "a folder")
 LOCATION = _matching(r".+", "a file or a database URL")
 
 

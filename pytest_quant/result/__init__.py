@@ -14,16 +14,17 @@ from pytest_quant.result.latency import (
     NULL_OFF,
     Blocks,
     DeviceTimes,
+    KindNoise,
     LatencyFigures,
     LatencyResult,
     LaunchFigures,
     LaunchNoise,
     OverLaunches,
     PercentileBound,
+    SelfTest,
     WhichClock,
 )
 from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
-from pytest_quant.result.selftest import KindNoise, SelfTest
 from pytest_quant.result.verdict import Baseline, Hint, Measured, Verdict
 
 __all__ = [
