@@ -40,12 +40,6 @@ def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], left:
             output[_OF_WORKER] = True
 
 
-def note_worker(config: pytest.Config, node: object) -> None:
-    """Remember the tests that xdist's worker `node` left out; a crashed worker reports nothing."""
-    if getattr(node, "workeroutput", {}).get(_OF_WORKER):
-        config.stash[_LEFT_OUT] = True
-
-
 def takes_all(config: pytest.Config) -> bool:
     """Whether no path, option or plugin leaves tests of the suite out."""
     chosen = any(config.getoption(name, None) for name in _LEAVES_OUT)
@@ -116,8 +110,9 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Note whether a worker of xdist left out tests that it had collected."""
-        note_worker(self._config, node)
+        """Note whether a worker of xdist left out tests that it had collected; a crashed one reports nothing."""
+        if getattr(node, "workeroutput", {}).get(_OF_WORKER):
+            self._config.stash[_LEFT_OUT] = True
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:

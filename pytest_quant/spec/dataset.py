@@ -42,17 +42,15 @@ class Dataset:
 
     def __post_init__(self) -> None:
         """Reject a calibration count or share outside its range."""
-        count = self.calibration
-        if isinstance(count, bool) or (isinstance(count, int) and count < 1):
+        amount = self.calibration
+        is_count = isinstance(amount, int) and not isinstance(amount, bool) and amount >= 1
+        is_share = isinstance(amount, float) and 0.0 < amount < 1.0
+        if isinstance(amount, (int, float)) and not is_count and not is_share:
             raise UsageError(
-                "Dataset: a calibration count must be at least 1", value=repr(count), fix="write calibration=100"
-            )
-        if isinstance(count, float) and not 0.0 < count < 1.0:
-            raise UsageError(
-                "Dataset: a calibration share must lie strictly between 0 and 1",
-                value=repr(count),
-                allowed="a float such as 0.1, or an int such as 100 for a count",
-                fix="write calibration=0.1 for a tenth of the samples",
+                "Dataset: calibration is no count and no share of the samples",
+                value=repr(amount),
+                allowed="an int of at least 1, a count, or a float strictly between 0 and 1, a share",
+                fix="write calibration=100, or 0.1 for a tenth of the samples",
             )
 
     @classmethod

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import pytest_quant.plugin.run_end  # noqa: F401 - loads numpy, which cannot be loaded again in one process
 from pytest_quant.marks import RECORD_ATTRIBUTE
-from pytest_quant.plugin.controller import Controller, note_left_out, note_worker, takes_all
+from pytest_quant.plugin.controller import Controller, note_left_out, takes_all
 from pytest_quant.record import failed_record
 from pytest_quant.result import Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
@@ -167,7 +168,7 @@ def test_a_worker_tells_its_controller(pytester: pytest.Pytester) -> None:
     assert output == {}
     note_left_out(worker, items, items[1:])
     for node in (SimpleNamespace(), SimpleNamespace(workeroutput={})):
-        note_worker(controller, node)
+        Controller(controller).pytest_testnodedown(node)
         assert takes_all(controller)
-    note_worker(controller, SimpleNamespace(workeroutput=output))
+    Controller(controller).pytest_testnodedown(SimpleNamespace(workeroutput=output))
     assert not takes_all(controller)
