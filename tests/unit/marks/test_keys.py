@@ -76,8 +76,8 @@ OF_OUTPUTS = ("min_sqnr_db", "min_cosine", "max_abs_error")
 def test_a_limit_on_tensors_may_name_outputs(key: str) -> None:
     """A dict gives each output its own, whose number is checked as one number is; others have none."""
     assert getattr(_limits(**{key: {"scores": 1, "boxes": 0.5}}), key) == (("scores", 1.0), ("boxes", 0.5))
-    names, numbers = ({}, {1: 0.5}, {"": 0.5}), (-0.5, math.nan, math.inf, "1", [1])
-    for value in (*names, *({"y": number} for number in numbers)):
+    by_number: list[object] = [{"y": number} for number in (-0.5, math.nan, math.inf, "1", [1])]
+    for value in ({}, {1: 0.5}, {"": 0.5}, *by_number):
         with pytest.raises(UsageError, match=key):
             read({key: value})
 
