@@ -14,7 +14,7 @@ import secrets
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -77,13 +77,12 @@ def inflate(packed: bytes, most_bytes: int) -> bytes:
     return content
 
 
-def parse_json(text: bytes | str, parse_int: Callable[[str], int] = int) -> object:
+def parse_json(text: bytes | str) -> object:
     """Return the value of a JSON text; bytes are UTF-8, with or without a mark at their beginning.
 
     Parameters
     ----------
     text : of any content.
-    parse_int : reads a whole number; it raises `ValueError` for one that is not wanted.
 
     Raises
     ------
@@ -91,7 +90,7 @@ def parse_json(text: bytes | str, parse_int: Callable[[str], int] = int) -> obje
     """
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     try:
-        value: object = json.loads(content.decode("utf-8-sig"), parse_int=parse_int, parse_constant=_refuse)
+        value: object = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse)
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
     except RecursionError as error:

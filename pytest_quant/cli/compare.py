@@ -16,13 +16,13 @@ from pytest_quant.environment import Committed, Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.files import next_step, write_whole
 from pytest_quant.history import StoredCheck, open_store
+from pytest_quant.history.baselines.accept import accepted_since
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.baselines.launches import points_before
-from pytest_quant.history.baselines.since import accepted_since
 from pytest_quant.history.compare import Comparison, rule
 from pytest_quant.history.compare import compare as compare_records
 from pytest_quant.history.merge_base import elsewhere, records_of, resolve, select_base
-from pytest_quant.history.series_history import series_histories
+from pytest_quant.history.trends import series_histories
 from pytest_quant.printable import clean
 from pytest_quant.report.comparison import ComparedRuns, comparison_json
 from pytest_quant.report.comparison_text import comparison_text

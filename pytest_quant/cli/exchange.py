@@ -189,10 +189,10 @@ def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: 
         raise UsageError("prune thins old runs, and nothing says which are old", allowed="--keep-runs N, --before DATE")
     where = existing_history(place)
     # Here, because it loads the database, which help does without.
-    from pytest_quant.history.prune import prune as prune_runs
+    from pytest_quant.history.writing import prune as prune_runs
 
     limit = None if before is None else before.replace(tzinfo=UTC)
-    pruned = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
+    runs, records, freed_bytes = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
     would = "would be " if dry_run else ""
-    records = f"{count(pruned.records, 'record')} of {count(pruned.runs, 'run')}"
-    say(f"{records} {would}thinned, {pruned.freed_bytes} bytes {would}freed")
+    thinned = f"{count(records, 'record')} of {count(runs, 'run')}"
+    say(f"{thinned} {would}thinned, {freed_bytes} bytes {would}freed")

@@ -8,7 +8,6 @@ first line and a line for each check, and a file that is one document, of ``--qu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -23,12 +22,6 @@ FORMAT = "pytest-quant-history"
 
 MOST_LINE_BYTES = 256_000_000
 """The document of 60 000 checks; a longer line is no run, and would fill the memory."""
-
-_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-_AHEAD = timedelta(days=2)
-"""Clocks of machines go wrong by less, and a zone that was left out makes at most 14 hours."""
-
-_LEAVE = "remove the line, or correct the clock of the machine that wrote it and the time"
 
 RunWithRecords: TypeAlias = tuple[Run, tuple[Record, ...]]
 
@@ -106,18 +99,10 @@ def _parse(line: bytes, where: str, number: int) -> object:
     if len(line) >= MOST_LINE_BYTES:
         raise _refusal(where, number, "too long for a run", f"more than {MOST_LINE_BYTES} bytes")
     try:
-        return parse_json(line, _whole)
+        return parse_json(line)
     except ValueError as error:
         shown = line[:80].decode("utf-8", "backslashreplace").rstrip()
         raise _refusal(where, number, f"not JSON of a run: {error}", shown) from error
-
-
-def _whole(digits: str) -> int:
-    """Return a whole number that a column can store. Raises `ValueError` for larger ones."""
-    number = int(digits)
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"the number {digits[:20]}... has too many digits")
-    return number
 
 
 def _is_header(document: object, where: str, number: int) -> bool:
@@ -140,32 +125,13 @@ def _is_header(document: object, where: str, number: int) -> bool:
 
 def _understood(document: object, where: str, number: int) -> RunWithRecords:
     try:
-        run = run_from_json(document)
-        _refuse_time(run[0].started_at)
+        return run_from_json(document)
     except HistoryError as error:
         raise HistoryError(
             f"{where}, line {number}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix
         ) from error
     except (OverflowError, RecursionError, MemoryError) as error:
         raise _refusal(where, number, "not a run of checks", f"{type(error).__name__}: {error}"[:80]) from error
-    return run
-
-
-def _refuse_time(started_at: str) -> None:
-    """Raise `HistoryError` for the start of a run that cannot be: a series is in the order of time."""
-    latest = datetime.now(UTC) + _AHEAD
-    try:
-        read = datetime.fromisoformat(started_at)
-        started = read if read.tzinfo else read.replace(tzinfo=UTC)
-    except ValueError as error:
-        raise HistoryError("started_at is no time", value=started_at[:80], allowed="ISO 8601", fix=_LEAVE) from error
-    if not _EARLIEST <= started <= latest:
-        raise HistoryError(
-            "started_at is a time at which no run was",
-            value=started_at[:80],
-            allowed=f"from {_EARLIEST:%Y-%m-%d} to {latest:%Y-%m-%d}",
-            fix=_LEAVE,
-        )
 
 
 def _refusal(where: str, number: int, what: str, value: str) -> HistoryError:

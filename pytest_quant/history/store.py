@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Engine, Select, func, select
 from sqlalchemy import Row as Found
 
 from pytest_quant.errors import HistoryError, UsageError, nearest
-from pytest_quant.history.append import RunToAdd, add_runs, batches
 from pytest_quant.history.connect import reading, storage_errors, writing
 from pytest_quant.history.rows import (
     MOST_INDEXED,
@@ -26,6 +25,7 @@ from pytest_quant.history.rows import (
 )
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
+from pytest_quant.history.writing import RunToAdd, add_runs, batches
 from pytest_quant.record import Encoded, Record, Run
 
 T = TypeVar("T")

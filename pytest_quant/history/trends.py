@@ -1,15 +1,21 @@
-"""The commits of a branch at which the score or the speed of a series changed."""
+"""The commits of a branch at which the score or the speed of a series changed, and the history that a chart shows."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary
+from pytest_quant.history.baselines.file import BaselineEntry
+from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesSummary
 from pytest_quant.stats.changes import ChangePoint, change_points
+
+if TYPE_CHECKING:
+    from pytest_quant.history.store import Store
 
 MOST_COMMITS = 400
 """Number of newest commits of a series that are searched; so many looks share the probability of a false alarm."""
@@ -18,15 +24,6 @@ LEAST_SPEED_PCT = 2.0
 """Smaller changes of speed are left out: a machine varies that much from day to day."""
 
 _SAME = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class _Levels:
-    """Of each commit, in the order of their first runs: the mean over all its runs, on the scale that is searched."""
-
-    commits: Sequence[str]
-    started_at: Sequence[str]
-    values: Sequence[float]
 
 
 def find_changes(points: Iterable[CheckSummary], *, confidence: float = 0.95, family: int = 1) -> list[Change]:
@@ -65,6 +62,8 @@ class _Sequence:
 
     Attributes
     ----------
+    commits, started_at, values : of each commit, in the order of their first runs, the mean over all its runs, on the
+        scale that is searched.
     more_is_better : ``None`` when the direction of the metric is not known.
     exact : each value usually repeats exactly from commit to commit.
     """
@@ -73,7 +72,9 @@ class _Sequence:
     quantity: str
     unit: str
     machine: str
-    levels: _Levels
+    commits: Sequence[str]
+    started_at: Sequence[str]
+    values: Sequence[float]
     more_is_better: bool | None
     exact: bool = False
 
@@ -87,64 +88,59 @@ def _by_group(
     for point in points:
         groups.setdefault(group_of(point), []).append(point)
     sequences = (sequence_of(group, machine) for (_, machine), group in groups.items())
-    return (one for one in sequences if one.levels.values)
+    return (sequence for sequence in sequences if sequence.values)
 
 
 def _scores(points: Sequence[CheckSummary], machine: str) -> _Sequence:
-    levels = _levels(points, lambda point: point.candidate)
+    commits, started_at, values = _levels(points, lambda point: point.candidate)
     # A check without a score, as one that could not run, knows neither unit nor direction.
     last = next((point for point in reversed(points) if point.candidate is not None), points[-1])
     more_is_better = None if last.better is None else last.better == "higher"
-    return _Sequence(last.series, "score", last.unit or "", machine, levels, more_is_better, _repeats(levels.values))
+    exact = 2 * sum(itertools.starmap(_is_same, itertools.pairwise(values))) >= len(values) - 1
+    return _Sequence(last.series, "score", last.unit or "", machine, commits, started_at, values, more_is_better, exact)
 
 
 def _speeds(points: Sequence[CheckSummary], machine: str) -> _Sequence:
     series = points[-1].series
-    levels = _levels(points, lambda point: _log(point.speedup))
-    if levels.values:
-        return _Sequence(series, "speedup", "x", machine, levels, more_is_better=True)
-    levels = _levels(points, lambda point: _log(point.candidate_p50_ms))
-    return _Sequence(series, "latency", "ms", machine, levels, more_is_better=False)
+    commits, started_at, values = _levels(points, lambda point: _log(point.speedup))
+    if values:
+        return _Sequence(series, "speedup", "x", machine, commits, started_at, values, more_is_better=True)
+    commits, started_at, values = _levels(points, lambda point: _log(point.candidate_p50_ms))
+    return _Sequence(series, "latency", "ms", machine, commits, started_at, values, more_is_better=False)
 
 
 def _changes(sequence: _Sequence, significance: float, tests: int) -> Iterator[Change]:
     """Yield the changes of a sequence, each with the p of the whole family of `tests` sequences."""
-    values = sequence.levels.values
-    points = _steps(values) if sequence.exact else change_points(values, significance=significance)
-    for one in points:
-        point = replace(one, p_value=min(tests * one.p_value, 1.0))
-        size = point.after - point.before
+    values = sequence.values
+    for point in _steps(values) if sequence.exact else change_points(values, significance=significance):
+        before, after, size = point.before, point.after, point.after - point.before
         if sequence.quantity != "score":
-            size = 100.0 * math.expm1(size)
+            before, after, size = math.exp(before), math.exp(after), 100.0 * math.expm1(size)
             if abs(size) < LEAST_SPEED_PCT:
                 continue
-            point = replace(point, before=math.exp(point.before), after=math.exp(point.after))
-        yield _change(sequence, point, size)
+        commits_after = len(values) - point.index
+        yield Change(
+            series=sequence.series,
+            quantity=sequence.quantity,
+            unit=sequence.unit,
+            last_good=sequence.commits[point.index - 1],
+            first_bad=sequence.commits[point.index],
+            first_bad_at=sequence.started_at[point.index],
+            before=before,
+            after=after,
+            size=size,
+            improved=None if sequence.more_is_better is None else (size > 0.0) == sequence.more_is_better,
+            confidence=1.0 - min(tests * point.p_value, 1.0),
+            probable=commits_after < CONFIDENT_POINTS,
+            commits_after=commits_after,
+            machine=sequence.machine,
+        )
 
 
-def _change(sequence: _Sequence, point: ChangePoint, size: float) -> Change:
-    levels = sequence.levels
-    after = len(levels.values) - point.index
-    return Change(
-        series=sequence.series,
-        quantity=sequence.quantity,
-        unit=sequence.unit,
-        last_good=levels.commits[point.index - 1],
-        first_bad=levels.commits[point.index],
-        first_bad_at=levels.started_at[point.index],
-        before=point.before,
-        after=point.after,
-        size=size,
-        improved=None if sequence.more_is_better is None else (size > 0.0) == sequence.more_is_better,
-        confidence=1.0 - point.p_value,
-        probable=after < CONFIDENT_POINTS,
-        commits_after=after,
-        machine=sequence.machine,
-    )
-
-
-def _levels(points: Sequence[CheckSummary], value_of: Callable[[CheckSummary], float | None]) -> _Levels:
-    """Return the average over the runs of each commit, in the order of the first run of each."""
+def _levels(
+    points: Sequence[CheckSummary], value_of: Callable[[CheckSummary], float | None]
+) -> tuple[list[str], list[str], list[float]]:
+    """Return the newest commits, the start of the first run of each, and the average over its runs."""
     values: dict[str, list[float]] = {}
     started: dict[str, str] = {}
     for point in points:
@@ -153,18 +149,11 @@ def _levels(points: Sequence[CheckSummary], value_of: Callable[[CheckSummary], f
             values.setdefault(point.commit, []).append(value)
             started.setdefault(point.commit, point.started_at)
     latest = list(values)[-MOST_COMMITS:]
-    means = [statistics.fmean(values[commit]) for commit in latest]
-    return _Levels(latest, [started[commit] for commit in latest], means)
+    return latest, [started[commit] for commit in latest], [statistics.fmean(values[commit]) for commit in latest]
 
 
 def _log(value: float | None) -> float | None:
     return math.log(value) if value is not None and value > 0.0 else None
-
-
-def _repeats(values: Sequence[float]) -> bool:
-    """Whether most commits have exactly the value of the one before, as deterministic engines do."""
-    same = sum(_is_same(one, other) for one, other in itertools.pairwise(values))
-    return 2 * same >= len(values) - 1
 
 
 def _steps(values: Sequence[float]) -> tuple[ChangePoint, ...]:
@@ -175,3 +164,82 @@ def _steps(values: Sequence[float]) -> tuple[ChangePoint, ...]:
 
 def _is_same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=_SAME, abs_tol=_SAME)
+
+
+MOST_POINTS = 20_000
+"""Of all series of a page together."""
+
+_MOST_EACH = 5_000
+"""Of one series: as many as a chart of it stays fluid with."""
+
+_LEAST_EACH = 30
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesHistory:
+    """One series as a chart shows it.
+
+    Attributes
+    ----------
+    summary : name of the series, and how many points the history has of it.
+    points : the newest ones of every branch, oldest first.
+    branch : the branch that most of them are of; ``None`` where that is not known.
+    changes : of level among the points of that branch, the latest first.
+    accepted : its baseline, ``None`` when none was accepted.
+    """
+
+    summary: SeriesSummary
+    points: Sequence[CheckSummary] = field(repr=False)
+    branch: str | None = None
+    changes: tuple[Change, ...] = ()
+    accepted: BaselineEntry | None = None
+
+
+def series_histories(
+    store: Store, keys: Sequence[str], accepted: Mapping[str, BaselineEntry], *, most_points: int = MOST_POINTS
+) -> list[SeriesHistory]:
+    """Return the history of each series that the store has, in the order of `keys`.
+
+    Parameters
+    ----------
+    store : the history.
+    keys : of series.
+    accepted : baselines by series.
+    most_points : of all series together; of each the newest ones are read.
+
+    Raises
+    ------
+    HistoryError : the history cannot be read.
+    """
+    summaries = {summary.key: summary for summary in store.series()}
+    stored = [key for key in dict.fromkeys(keys) if key in summaries]
+    limit = min(_MOST_EACH, max(most_points // max(len(stored), 1), _LEAST_EACH))
+    return [
+        series_history(summaries[key], store.points(key, limit=limit), accepted.get(key), family=len(stored))
+        for key in stored
+    ]
+
+
+def series_history(
+    summary: SeriesSummary, points: Sequence[CheckSummary], accepted: BaselineEntry | None = None, family: int = 1
+) -> SeriesHistory:
+    """Return the history of one series, with the changes on the branch that most of its points are of.
+
+    Parameters
+    ----------
+    summary : of the series.
+    points : of the series, oldest first.
+    accepted : its baseline.
+    family : number of series that are looked at together, see `find_changes`.
+    """
+    branch = _main_branch(points)
+    changes = find_changes([point for point in points if point.branch == branch], family=family)
+    in_force = accepted if accepted is not None and not accepted.removed else None
+    return SeriesHistory(summary, points, branch, tuple(changes), in_force)
+
+
+def _main_branch(points: Sequence[CheckSummary]) -> str | None:
+    """Return the branch of most points; of several with as many, the one whose last point is the newest."""
+    counts = Counter(point.branch for point in points)
+    most = max(counts.values(), default=0)
+    return next((point.branch for point in reversed(points) if counts[point.branch] == most), None)

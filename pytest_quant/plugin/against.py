@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_quant.environment import Repository, git_state
-from pytest_quant.environment.worktree import check_out, top_level, workplace
+from pytest_quant.environment.worktree import changed_dependencies, check_out, own_python, top_level, workplace
 from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.history.compare import Outcome, rule
 from pytest_quant.history.merge_base import base_to_run
@@ -38,7 +38,6 @@ from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines
 from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
-from pytest_quant.sides.dependencies import changed_dependencies, own_python
 from pytest_quant.sides.run import (
     Asked,
     Collected,

@@ -11,8 +11,8 @@ import pytest
 from pytest_quant.environment import Committed, Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history import StoredCheck, open_store
+from pytest_quant.history.baselines.accept import accepted_since
 from pytest_quant.history.baselines.launches import points_before
-from pytest_quant.history.baselines.since import accepted_since
 from pytest_quant.history.compare import Outcome, compare, rule
 from pytest_quant.history.merge_base import elsewhere, records_of, select_base
 from pytest_quant.plugin.settings import settings_of

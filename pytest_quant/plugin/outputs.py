@@ -16,7 +16,7 @@ from pytest_quant.files import next_step, write_whole
 from pytest_quant.plugin.settings import settings_of
 
 if TYPE_CHECKING:
-    from pytest_quant.history.series_history import SeriesHistory
+    from pytest_quant.history.trends import SeriesHistory
     from pytest_quant.history.unfinished_runs import UnfinishedRun
     from pytest_quant.record import Encoded, Record, Run
     from pytest_quant.report.comparison import ComparedRuns
@@ -142,7 +142,7 @@ def _history(config: pytest.Config, keys: Sequence[str]) -> tuple[list[SeriesHis
     """Return the history of the series, or why there is none."""
     from pytest_quant.history import missing_libraries, open_store
     from pytest_quant.history.baselines.file import NAME, read_baselines
-    from pytest_quant.history.series_history import series_histories
+    from pytest_quant.history.trends import series_histories
 
     place = settings_of(config).history
     if place is None:

@@ -7,17 +7,18 @@ import statistics
 import sys
 import sysconfig
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import pytest_quant
 from pytest_quant.backends import get_backend
 from pytest_quant.errors import LaunchError, QuantError, UsageError
-from pytest_quant.history.compare import ALPHA, Comparison, Listed, Outcome, Row, Side
+from pytest_quant.history.compare import ALPHA, Comparison, Listed, Outcome, Row, Side, order
 from pytest_quant.history.compare.accuracy import compare_accuracy
+from pytest_quant.history.compare.latency import percent
 from pytest_quant.history.compare.pairing import Pair, judge, measured, pair, row_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.measure.lock import DeviceLocks
@@ -28,7 +29,6 @@ from pytest_quant.record import Record
 from pytest_quant.result import Interval
 from pytest_quant.sides.run import Left, launch_file
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.ratio import Estimate
 
 LIMIT_PCT = 5.0
 """Largest slow-down in percent of a test whose mark names none."""
@@ -39,14 +39,8 @@ _SHIFTS = ("max_slowdown", "max_p50_increase")
 """Limits of a mark on a slow-down in percent, whichever is smaller."""
 
 
-class Times(Protocol):
-    """Times one test of both sides, see `PairTimer`."""
-
-    def __call__(
-        self, base: tuple[Left, str], head: tuple[Left, str], limit_pct: float, *, same_reference: bool
-    ) -> PairedTimes:
-        """Return the candidate of the head against that of the base. Raises `QuantError`."""
-        ...
+Times: TypeAlias = Callable[..., PairedTimes]
+"""Times one test of both sides, see `PairTimer`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +78,14 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     """
     pairing = pair(_checks(base), _checks(head))
     drafts = [draft for each in pairing.pairs if _is_measured(each) for draft in compare_accuracy(each)]
-    records = {one.series: one.head[-1].record for one in pairing.pairs}
+    records = {each.series: each.head[-1].record for each in pairing.pairs}
     rows = [_within_limit(row, records[row.series]) for row in judge(drafts, ALPHA)]
-    rows += [row for one in pairing.pairs for row in _other_rows(one, base, head, times, terms)]
+    rows += [row for each in pairing.pairs for row in _other_rows(each, base, head, times, terms)]
     without, added = _without_base(pairing.added, base, head)
     return Comparison(
         base=_side(base),
         head=_side(head),
-        rows=tuple(sorted((*rows, *without), key=_order)),
+        rows=tuple(sorted((*rows, *without), key=order)),
         added=added,
         removed=pairing.removed if terms.whole else (),
         renamed=pairing.renamed,
@@ -99,10 +93,6 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
         notes=tuple(_notes(base, head)),
         family=sum(row.p is not None for row in rows),
     )
-
-
-def _order(row: Row) -> tuple[int, str, str, str]:
-    return list(Outcome).index(row.outcome), row.nodeid, row.series, row.quantity
 
 
 def _checks(left: Left) -> list[StoredCheck]:
@@ -137,7 +127,7 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
     """Yield the row of the latency, or of what keeps a test from being compared."""
     was, now = one.base[-1].record, one.head[-1].record
     if not _is_measured(one):
-        yield from _unmeasured(one, was, now)
+        yield _unmeasured(one, was, now)
         return
     # A run of a commit measures no latency by itself; where the user's own run did not, none is wanted.
     if now.latency is None and (head.environment is None or _is_simulated(now)):
@@ -164,18 +154,17 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
     yield _timed(row, paired, limit_pct, f" (no limit in the mark; {terms.option})" if is_default else "")
 
 
-def _unmeasured(one: Pair, was: Record, now: Record) -> Iterator[Row]:
+def _unmeasured(one: Pair, was: Record, now: Record) -> Row:
     row = replace(row_of(one, now, "status"), base=was.status.value, head=now.status.value)
-    if measured(was):
-        yield replace(row, outcome=Outcome.INCONCLUSIVE, notes=(_first_line(now.message),))
-    elif measured(now):
-        yield replace(row, outcome=Outcome.NO_BASELINE, notes=(f"the base: {_first_line(was.message)}",))
-    else:
-        yield replace(row, outcome=Outcome.INCONCLUSIVE, notes=(f"neither side: {_first_line(now.message)}",))
+    if measured(now):
+        return replace(row, outcome=Outcome.NO_BASELINE, notes=(f"the base: {_reason(was)}",))
+    whose = "" if measured(was) else "neither side: "
+    return replace(row, outcome=Outcome.INCONCLUSIVE, notes=(f"{whose}{_reason(now)}",))
 
 
-def _first_line(message: str) -> str:
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
+def _reason(record: Record) -> str:
+    """Return the first two lines of the message of a check that was not measured."""
+    lines = [line.strip() for line in record.message.splitlines() if line.strip()]
     return " / ".join(lines[:2]) or "it was not measured"
 
 
@@ -203,56 +192,45 @@ def is_of_the_project(backend: str) -> bool:
 def _timed(row: Row, paired: PairedTimes, limit_pct: float, whence: str) -> Row:
     voided = f", {len(paired.voided)} more do not count" if paired.voided else ""
     notes = [f"limit {limit_pct:g} %{whence}; {len(paired.pairs)} pairs of processes{voided}"]
-    if paired.shift is None or paired.reference_shift is None:
+    shift, reference = paired.shift, paired.reference_shift
+    if shift is None or reference is None:
         return replace(row, outcome=Outcome.INCONCLUSIVE, notes=(paired.reason, *notes))
-    pct, reference = _percent(paired.shift), _percent(paired.reference_shift)
     sd = 100.0 * statistics.stdev(pair.shift for pair in paired.pairs)
-    notes.append(f"pairs differ by {sd:.2g} % (sd); reference {reference[0]:+.2g} % on the head's side")
-    middle = len(paired.pairs) // 2
+    notes.append(f"pairs differ by {sd:.2g} % (sd); reference {percent(reference.value):+.2g} % on the head's side")
+    if paired.side == "open":
+        outcome = Outcome.INCONCLUSIVE
+    elif paired.side == "above":
+        outcome = Outcome.REGRESSION
+    elif shift.high < 0.0:
+        outcome = Outcome.IMPROVEMENT if shift.high < -paired.limit else Outcome.BETTER
+    else:
+        outcome = Outcome.WORSE if shift.low > 0.0 else Outcome.UNCHANGED
     return replace(
         row,
-        outcome=_outcome(paired),
-        base=sorted(each.base_ms for each in paired.pairs)[middle],
-        head=sorted(one.head_ms for one in paired.pairs)[middle],
-        change=pct[0],
-        interval=Interval(pct[1], pct[2]),
+        outcome=outcome,
+        base=statistics.median_high(pair.base_ms for pair in paired.pairs),
+        head=statistics.median_high(pair.head_ms for pair in paired.pairs),
+        change=percent(shift.value),
+        interval=Interval(percent(shift.low), percent(shift.high)),
         base_launches=len(paired.pairs),
         head_launches=len(paired.pairs),
         notes=(*([paired.reason] if paired.reason else []), *notes),
     )
 
 
-def _percent(shift: Estimate) -> tuple[float, float, float]:
-    value, low, high = (100.0 * math.expm1(end) for end in (shift.value, shift.low, shift.high))
-    return value, low, high
-
-
-def _outcome(paired: PairedTimes) -> Outcome:
-    shift = paired.shift
-    if paired.side == "open" or shift is None:
-        return Outcome.INCONCLUSIVE
-    if paired.side == "above":
-        return Outcome.REGRESSION
-    if shift.low > 0.0:
-        return Outcome.WORSE
-    if shift.high < 0.0:
-        return Outcome.IMPROVEMENT if shift.high < -paired.limit else Outcome.BETTER
-    return Outcome.UNCHANGED
-
-
 def _without_base(added: Sequence[Listed], base: Left, head: Left) -> tuple[list[Row], tuple[Listed, ...]]:
     """Return a row for each test that the base could not measure, and the tests that it does not have."""
     checks = {check.record.series: check for check in _checks(head)}
     rows, new = [], []
-    for one in added:
-        why = _why_not(base, one.nodeid)
-        check = checks.get(one.series)
-        if why and check is not None:
-            row = row_of(Pair(one.series, (), (check,)), check.record, "status")
+    for listed in added:
+        why = _why_not(base, listed.nodeid)
+        if why:
+            check = checks[listed.series]
+            row = row_of(Pair(listed.series, (), (check,)), check.record, "status")
             status = check.record.status.value
             rows.append(replace(row, head=status, outcome=Outcome.NO_BASELINE, notes=(f"the base: {why}",)))
         else:
-            new.append(one)
+            new.append(listed)
     return rows, tuple(new)
 
 
@@ -262,14 +240,10 @@ def _why_not(base: Left, nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     for where, why in base.collected.errors.items():
         if where in ("", ".") or file == where or file.startswith(f"{where}/"):
-            return f"{where} cannot be collected: {_cause(why)}"
+            lines = [line.strip() for line in why.splitlines() if line.strip()]
+            causes = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+            return f"{where} cannot be collected: {(causes or lines or ['it does not say why'])[-1]}"
     return "the test ended without a check there" if nodeid in base.collected.tests else ""
-
-
-def _cause(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    reasons = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
-    return (reasons or lines or ["it does not say why"])[-1]
 
 
 def _side(left: Left) -> Side:

@@ -12,7 +12,7 @@ from statistics import median
 
 from playwright.sync_api import expect
 
-from pytest_quant.history.series_history import MOST_POINTS
+from pytest_quant.history.trends import MOST_POINTS
 from pytest_quant.stats.ratio import Estimate
 from tests.benchmarks.conftest import Large
 from tests.benchmarks.history_records import CHECKS, RECORDS

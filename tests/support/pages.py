@@ -19,7 +19,7 @@ import numpy as np
 from pytest_quant.history import CheckSummary, SeriesSummary, StoredCheck
 from pytest_quant.history.baselines.file import AcceptedLatency, BaselineEntry, series_of
 from pytest_quant.history.compare import compare, rule
-from pytest_quant.history.series_history import SeriesHistory, series_history
+from pytest_quant.history.trends import SeriesHistory, series_history
 from pytest_quant.record import Record
 from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.result import ClassScore, Hint, OpCoverage, OutputError, Status

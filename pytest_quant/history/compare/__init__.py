@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_quant.history.baselines.file import BaselineEntry
-from pytest_quant.history.compare.accepted import with_accepted
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import (
     ALPHA,
@@ -26,8 +26,8 @@ from pytest_quant.history.compare.comparison import (
 from pytest_quant.history.compare.facts import compare_exact, compare_statuses, what_differs
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
-from pytest_quant.history.compare.pairing import Draft, Pair, judge, pair
-from pytest_quant.history.rows import StoredCheck, commit_of
+from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
+from pytest_quant.history.rows import StoredCheck, commit_of, way_of_timing
 from pytest_quant.history.summaries import CheckSummary
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "Side",
     "Word",
     "compare",
+    "order",
     "rule",
 ]
 
@@ -62,7 +63,7 @@ def compare(
     ----------
     base, head : every record of every run of the commit, oldest first; one run of pytest is one launch.
     accepted : entries of the file of baselines by series, of values accepted after the base and of removed tests, see
-        `pytest_quant.history.baselines.since`.
+        `accepted_since`.
     earlier : summaries of all series in the commits before the base, oldest first, which tell how launches and days
         differ; without any, a difference between two days is proven only where it is large.
     alpha : probability that a comparison without any true change has a regression or an improvement by a test.
@@ -76,12 +77,12 @@ def compare(
     accepted = accepted or {}
     machines = machines_of(pairing.pairs, earlier)
     judged = judge([draft for one in pairing.pairs for draft in _drafts(one, machines)], alpha)
-    rows = [with_accepted(row, pairs[row.series], accepted.get(row.series)) for row in judged]
+    rows = [_with_accepted(row, pairs[row.series], accepted.get(row.series)) for row in judged]
     traced = [replace(row, differs=what_differs(pairs[row.series])) if row.changed else row for row in rows]
     return Comparison(
         base=_side(base),
         head=_side(head),
-        rows=tuple(sorted(traced, key=_order)),
+        rows=tuple(sorted(traced, key=order)),
         added=pairing.added,
         removed=tuple(_removed(listed, accepted.get(listed.series)) for listed in pairing.removed),
         renamed=pairing.renamed,
@@ -104,7 +105,8 @@ def _drafts(one: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
     yield from compare_latency(one, machines)
 
 
-def _order(row: Row) -> tuple[int, str, str, str]:
+def order(row: Row) -> tuple[int, str, str, str]:
+    """Return the place of a row among others: by outcome, then by test."""
     return list(Outcome).index(row.outcome), row.nodeid, row.series, row.quantity
 
 
@@ -129,3 +131,70 @@ def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator
             yield f"the records of the {name} are of several commits{content}"
         if any(check.run.dirty for check in side):
             yield f"the {name} was run with uncommitted changes"
+
+
+_SAME = 1e-6
+"""Relative difference between a value and the accepted one that is rounding."""
+
+_LATENCY_PCT = 1.0
+"""A latency within this of the accepted one is that one, or within its own interval where that is wider."""
+
+
+def _with_accepted(row: Row, pair: Pair, entry: BaselineEntry | None) -> Row:
+    """Return the row of a regression as an accepted change, where the head is no worse than the value in `entry`.
+
+    A test that began to fail is never accepted: no failed record becomes a baseline.
+
+    Parameters
+    ----------
+    row : of the comparison.
+    pair : launches of its series.
+    entry : value accepted after the base; ``None`` without one.
+    """
+    if (
+        entry is None
+        or entry.removed
+        or row.outcome is not Outcome.REGRESSION
+        or not isinstance(row.head, (int, float))
+    ):
+        return row
+    allowed = _accepted_value(row, pair, entry)
+    if allowed is None or not _within(row, row.head, allowed):
+        return row
+    note = f"accepted with {entry.commit[:12]} on {entry.accepted_at:%Y-%m-%d}: {entry.reason}"
+    return replace(row, outcome=Outcome.ACCEPTED, notes=(*row.notes, note))
+
+
+def _accepted_value(row: Row, pair: Pair, entry: BaselineEntry) -> float | None:
+    """Return the accepted value of the row's quantity, ``None`` where the entry has none that is comparable."""
+    if row.quantity in ("speedup", "p50"):
+        return _accepted_latency(row, pair, entry)
+    if row.quantity in ("accuracy", "drop"):
+        last = next(check.record for check in reversed(pair.head) if measured(check.record))
+        if entry.data not in (None, last.digests.get("data")):
+            return None
+        return entry.candidate_score if row.quantity == "accuracy" else entry.drop
+    return {"size": entry.size_mb, "coverage": entry.coverage_pct}.get(row.quantity)
+
+
+def _accepted_latency(row: Row, pair: Pair, entry: BaselineEntry) -> float | None:
+    machines = [
+        (dict(check.run.environment.identity), way_of_timing(check.record.latency))
+        for check in pair.head
+        if check.record.latency is not None
+    ]
+    here = [figures for figures in entry.latency if (dict(figures.identity), figures.way) in machines]
+    if len(here) != 1:
+        return None
+    return here[0].speedup if row.quantity == "speedup" else here[0].candidate_p50_ms
+
+
+def _within(row: Row, head: float, allowed: float) -> bool:
+    """Whether the head's value is no worse than the accepted one, by more than rounding, or noise for a latency."""
+    share = _SAME
+    if row.quantity in ("speedup", "p50"):
+        half = 0.0 if row.interval is None else (row.interval.high - row.interval.low) / 2.0
+        share = max(_LATENCY_PCT, half) / 100.0
+    if math.isclose(head, allowed, rel_tol=share, abs_tol=_SAME):
+        return True
+    return head < allowed if row.better == "lower" else head > allowed

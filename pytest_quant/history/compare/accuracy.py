@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Quantity, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
-from pytest_quant.history.compare.samples import Bits, Scores, candidate_right, scores_of
 from pytest_quant.history.compare.scores import change_unit, paired_scores, reference_note, unpaired
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
 
-
-def score_of_one(result: AccuracyResult, right: Bits) -> float | None:
-    """Return the score of one right answer, 100 for percent; `right` (n,) are the candidate's right answers."""
-    share = float(np.mean(right)) if result.better != "lower" else 1.0 - float(np.mean(right))
-    return result.candidate / share if result.candidate is not None and share > 0.0 else None
+Bits = NDArray[Any]
+Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class _Answers:
     """The answers of one launch, or of several with equal answers."""
 
-    check: StoredCheck
-    found: AccuracyResult
+    record: Record
+    result: AccuracyResult
     right: Bits | None
     scores: Scores | None
-
-    @property
-    def record(self) -> Record:
-        """The launch's record."""
-        return self.check.record
 
 
 def compare_accuracy(pair: Pair) -> Iterator[Draft]:
@@ -56,18 +52,19 @@ def compare_accuracy(pair: Pair) -> Iterator[Draft]:
     yield chosen.having(notes=notes, base_launches=len(common.base), head_launches=len(common.head))
 
 
-def _samples(launches: tuple[StoredCheck, ...]) -> list[_Sample]:
+def _samples(launches: tuple[StoredCheck, ...]) -> list[_Answers]:
     """Return the distinct answers of the launches of base or head, the last launch first."""
-    samples: dict[tuple[object, ...], _Sample] = {}
-    for check in reversed(launches):
-        result = check.record.accuracy
+    samples: dict[tuple[object, ...], _Answers] = {}
+    for record in (check.record for check in reversed(launches)):
+        result = record.accuracy
         if result is not None:
             answers = (
                 *(result.candidate_correct, result.candidate_scores),
                 *(result.candidate, result.drop, result.agreement_pct, result.sqnr_db),
             )
             if answers not in samples:
-                samples[answers] = _Sample(check, result, candidate_right(check.record), scores_of(check.record))
+                _, right = answers_of(result, record.nodeid)
+                samples[answers] = _Answers(record, result, right, scores_of(result, record.nodeid))
     return list(samples.values())
 
 
@@ -86,23 +83,23 @@ def _evidence(draft: Draft) -> tuple[bool, float, float]:
     return row.outcome is not Outcome.UNCHANGED, -(1.0 if row.p is None else row.p), abs(row.change or 0.0)
 
 
-def _between(pair: Pair, base: _Sample, head: _Sample) -> Draft:
+def _between(pair: Pair, base: _Answers, head: _Answers) -> Draft:
     """Compare two launches on the same data."""
     if base.right is not None and head.right is not None and len(base.right) == len(head.right):
         return _paired(pair, base, head, base.right, head.right)
     if base.scores is not None and head.scores is not None and len(base.scores) == len(head.scores):
-        return paired_scores(pair, base.found, head.found, head.record, base.scores, head.scores)
-    if base.found.drop is not None and head.found.drop is not None:
-        return unpaired(pair, base.found, head.found, head.record)
-    return _without_metric(pair, base.found, head.found, head.record)
+        return paired_scores(pair, base.result, head.result, head.record, base.scores, head.scores)
+    if base.result.drop is not None and head.result.drop is not None:
+        return unpaired(pair, base.result, head.result, head.record)
+    return _without_metric(pair, base.result, head.result, head.record)
 
 
-def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> Draft:
+def _paired(pair: Pair, base: _Answers, head: _Answers, was: Bits, now: Bits) -> Draft:
     """Return a row with McNemar's exact test and Tango's interval; without a test where no answer changed."""
     lost, won = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
-    n, result = len(was), head.found
+    n, result = len(was), head.result
     higher = result.better != "lower"
-    rate = _rate(base) or _rate(head) or 1.0
+    rate = _rate(base.result, was) or _rate(result, now) or 1.0
     sign = 1.0 if higher else -1.0
     low, high = tango_interval(lost, won, n, confidence=CONFIDENCE)
     ends = sorted((-sign * rate * low, -sign * rate * high))
@@ -110,7 +107,7 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
         row_of(pair, head.record, "accuracy"),
         unit=result.unit or "",
         better=result.better,
-        base=base.found.candidate,
+        base=base.result.candidate,
         head=result.candidate,
         change=sign * rate * (won - lost) / n + 0.0,
         change_unit=change_unit(result.unit),
@@ -119,7 +116,7 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
         lost=lost,
         won=won,
         n=n,
-        notes=reference_note(base.found, result),
+        notes=reference_note(base.result, result),
     )
     if lost == won:
         return Draft(replace(row, outcome=Outcome.CHANGED if lost else Outcome.UNCHANGED))
@@ -127,9 +124,10 @@ def _paired(pair: Pair, base: _Sample, head: _Sample, was: Bits, now: Bits) -> D
     return Draft(as_it_is, rejected)
 
 
-def _rate(sample: _Sample) -> float | None:
+def _rate(result: AccuracyResult, right: Bits) -> float | None:
     """Return the score of one right answer in the metric's unit, 100 for percent."""
-    return None if sample.right is None else score_of_one(sample.found, sample.right)
+    share = float(np.mean(right)) if result.better != "lower" else 1.0 - float(np.mean(right))
+    return result.candidate / share if result.candidate is not None and share > 0.0 else None
 
 
 def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
@@ -164,7 +162,7 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or math.isinf(value) else value
 
 
-def _notes(pair: Pair, sides: list[list[_Sample]], same_machine: bool) -> Iterator[str]:
+def _notes(pair: Pair, sides: list[list[_Answers]], same_machine: bool) -> Iterator[str]:
     for name, side in zip(("base", "head"), sides, strict=True):
         if len(side) > 1:
             yield f"the answers vary between launches of the {name}"
@@ -173,3 +171,62 @@ def _notes(pair: Pair, sides: list[list[_Sample]], same_machine: bool) -> Iterat
     tiers = [sorted({check.record.isa for check in side if measured(check.record)}) for side in (pair.base, pair.head)]
     if tiers[0] != tiers[1]:
         yield f"other instruction set: {' '.join(tiers[0])} -> {' '.join(tiers[1])}; int8 may round otherwise there"
+
+
+def answers_of(result: AccuracyResult, nodeid: str) -> tuple[Bits | None, Bits | None]:
+    """Return masks (n,) of the samples that reference and candidate get right, ``None`` where the record has none.
+
+    Parameters
+    ----------
+    result : accuracy of a record.
+    nodeid : of its test, for messages.
+
+    Raises
+    ------
+    HistoryError : a stored mask is damaged, or has another number of samples.
+    """
+    return _bits(result.reference_correct, result.n, nodeid), _bits(result.candidate_correct, result.n, nodeid)
+
+
+def scores_of(result: AccuracyResult, nodeid: str) -> Scores | None:
+    """Return the candidate's score of each sample (n,) in the metric's unit, ``None`` where the record has none.
+
+    Raises
+    ------
+    HistoryError : the stored scores are damaged, or of another number of samples.
+    """
+    if result.candidate_scores is None:
+        return None
+    raw = _inflated(result.candidate_scores, nodeid)
+    scores = np.frombuffer(raw, "<f4").astype(np.float64) if len(raw) == _SCORE_BYTES * result.n else None
+    if scores is None or not np.isfinite(scores).all():
+        raise _damaged(nodeid, f"{len(raw)} bytes for {result.n} samples")
+    return scores
+
+
+_SCORE_BYTES = 4
+
+
+def _bits(text: str | None, n: int, nodeid: str) -> Bits | None:
+    if text is None:
+        return None
+    packed = np.frombuffer(_inflated(text, nodeid), np.uint8)
+    if len(packed) != (n + 7) // 8:
+        raise _damaged(nodeid, f"{len(packed)} bytes for {n} samples")
+    return np.unpackbits(packed, count=n).astype(bool)
+
+
+def _inflated(text: str, nodeid: str) -> bytes:
+    try:
+        return zlib.decompress(base64.b64decode(text, validate=True))
+    except (ValueError, zlib.error) as error:
+        raise _damaged(nodeid, str(error)) from error
+
+
+def _damaged(nodeid: str, value: str) -> HistoryError:
+    return HistoryError(
+        f"the answers kept of {nodeid} are damaged",
+        value=value,
+        allowed="one bit for each sample, or a score of four bytes, deflated, in base64",
+        fix="run the test again, or remove its run from the history",
+    )

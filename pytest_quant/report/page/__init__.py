@@ -25,7 +25,7 @@ from markupsafe import Markup
 from pytest_quant.history import StoredCheck
 from pytest_quant.history.compare import Outcome
 from pytest_quant.history.rows import in_utc
-from pytest_quant.history.series_history import SeriesHistory
+from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from pytest_quant.history import CheckSummary
-from pytest_quant.history.series_history import SeriesHistory
+from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.report.series import change_words

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.git_branch import BRANCH, GitBranch, file_of, pull, push
-from pytest_quant.history.json_lines import run_line
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from tests.unit.history.memory_store import MemoryStore
@@ -266,8 +265,6 @@ def _pushed(remote: Path, clone: Path, path: str, content: bytes) -> None:
 
 
 HOSTILE = {
-    "first year": run_line(replace(RUN, id="bad", started_at="0001-01-01T00:00:00+14:00"), []),
-    "no time": run_line(replace(RUN, id="bad", started_at="soon"), []),
     "half a line": b"half a li",
     "deep": b"[" * 100_000,
     "bytes": b"\xff\x00",

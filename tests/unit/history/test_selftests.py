@@ -12,8 +12,8 @@ from sqlalchemy import create_engine, text
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.json_lines import lines_of, read_runs
-from pytest_quant.history.prune import prune
 from pytest_quant.history.selftests import DEFAULT, keep_selftest, newest_selftest, session_noise
+from pytest_quant.history.writing import prune
 from pytest_quant.result import Environment
 from pytest_quant.spec import UNMEASURED
 from tests.unit.history.noisy import IDENTITY, a_kind, a_selftest, run_number, with_null

@@ -1,16 +1,24 @@
-"""Runs added to the tables of a history: each run whole or not at all, each series once."""
+"""Runs added to the tables of a history, each whole or not at all; and old ones made smaller.
+
+Pruning drops the times of single rounds: every figure that is shown stays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, Table, bindparam, insert, select, update
 
-from pytest_quant.history.rows import Row, digest_of, pack, run_row, series_row
+from pytest_quant.history.connect import open_engine, outside, reading, storage_errors, writing
+from pytest_quant.history.rows import Row, digest_of, pack, run_row, series_row, unpack
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Encoded, Record, Run
+from pytest_quant.result import LatencyFigures
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
@@ -111,3 +119,76 @@ def _insert_where_new(connection: Connection, table: Table) -> postgresql.Insert
     from sqlalchemy.dialects import sqlite
 
     return sqlite.insert(table).on_conflict_do_nothing()
+
+
+def thinned(record: Record) -> Record:
+    """Return `record` without the rounds of its latency; every other figure stays."""
+    return record if record.latency is None else replace(record, latency=_without_rounds(record.latency))
+
+
+def _without_rounds(latency: LatencyFigures) -> LatencyFigures:
+    repeat = None if latency.repeat is None else _without_rounds(latency.repeat)
+    return replace(latency, round_p50_ms={}, repeat=repeat)
+
+
+def prune(
+    place: str | Path, *, keep_runs: int | None = None, before: datetime | None = None, dry_run: bool = False
+) -> tuple[int, int, int]:
+    """Drop the raw times of every run that is neither among the newest `keep_runs` nor started at or after `before`.
+
+    Each run is one transaction, so that a killed process leaves whole records, and the next call continues.
+
+    Parameters
+    ----------
+    place : file or database URL of the history.
+    keep_runs : number of newest runs to leave as they are; ``None`` for no such rule.
+    before : prune only runs that started earlier, with a time zone; ``None`` for no such rule.
+    dry_run : change nothing, and return what would be freed.
+
+    Returns
+    -------
+    The numbers of runs and of records that were thinned, and the bytes that this freed.
+
+    Raises
+    ------
+    HistoryError : the history cannot be read or written, or a record of it is damaged.
+    """
+    engine, shown = open_engine(place)
+    oldest_first = select(RUNS.c.number, RUNS.c.id, RUNS.c.started_at).order_by(RUNS.c.started_at, RUNS.c.id)
+    with storage_errors(shown, "read"), reading(engine) as connection:
+        stored = connection.execute(oldest_first).all()
+    old = stored if keep_runs is None else stored[: max(0, len(stored) - keep_runs)]
+    latest = None if before is None else before.astimezone(UTC).isoformat()
+    runs = records = freed_bytes = 0
+    for run in old:
+        # Starts are kept in UTC, whose texts sort as times do.
+        if latest is not None and run.started_at >= latest:
+            continue
+        with storage_errors(shown, "written"), (reading if dry_run else writing)(engine) as connection:
+            smaller, freed = _smaller(connection, run.number, run.id)
+            if smaller and not dry_run:
+                row = (RECORDS.c.run == run.number) & (RECORDS.c.position == bindparam("at"))
+                changed = update(RECORDS).where(row).values(record=bindparam("packed"))
+                connection.execute(changed, [{"at": place, "packed": packed} for place, packed in smaller.items()])
+        runs += bool(smaller)
+        records += len(smaller)
+        freed_bytes += freed
+    if records and not dry_run and engine.dialect.name == "sqlite":
+        # Gives the space back to the disk, as servers do by themselves.
+        with storage_errors(shown, "made smaller"), outside(engine) as connection:
+            connection.exec_driver_sql("VACUUM")
+    return runs, records, freed_bytes
+
+
+def _smaller(connection: Connection, number: int, run_id: str) -> tuple[dict[int, bytes], int]:
+    """Return the thinned records of a run by position, packed, and the bytes that they free."""
+    of_run = select(RECORDS.c.position, RECORDS.c.record).where(RECORDS.c.run == number).order_by(RECORDS.c.position)
+    smaller: dict[int, bytes] = {}
+    freed_bytes = 0
+    for position, stored in connection.execute(of_run):
+        record = unpack(stored, f"record {position} of run {run_id}")
+        thin = thinned(record)
+        if thin != record:
+            smaller[position] = pack(thin)
+            freed_bytes += len(stored) - len(smaller[position])
+    return smaller, freed_bytes
