@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -153,26 +152,6 @@ def test_a_base_that_cannot_be_collected_says_why_and_the_rest_goes_on(repositor
     assert found.returncode == 0
 
 
-def test_a_base_that_does_not_start_says_why_for_every_test(repository: Repository, temporary: Path) -> None:
-    """Its conftest raises; the run is not failed for that, but for --quant-strict."""
-    repository.checkout("main", repository.main[2])
-    file = repository.root / "conftest.py"
-    whole = file.read_text()
-    file.write_text("raise RuntimeError('not today')\n")
-    repository.git("commit", "-qam", "broken")
-    file.write_text(whole)
-    try:
-        found = run(repository.root, temporary, *ACCURACY, "test_names.py", "--quant-against=HEAD")
-        strict = run(repository.root, temporary, *ACCURACY, "test_names.py", "--quant-against=HEAD", "--quant-strict")
-    finally:
-        repository.git("reset", "-q", "--hard", repository.main[2])
-    assert "not today" in found.stdout, found.stdout
-    assert "NO BASELINE" in found.stdout
-    assert found.stdout.count("status - -> PASS") == 3
-    assert (found.returncode, strict.returncode) == (0, 1)
-    assert "not everything could be compared" in strict.stdout
-
-
 def test_a_shallow_clone_needs_the_one_commit_only(repository: Repository, temporary: Path, tmp_path: Path) -> None:
     """Without it the message has the command that brings it."""
     repository.checkout("main", repository.main[MISCALIBRATES - 1])
@@ -187,26 +166,6 @@ def test_a_shallow_clone_needs_the_one_commit_only(repository: Repository, tempo
     found = run(clone.root, temporary, *ACCURACY, f"--quant-against={before}")
     assert regressed(found) == ["test_quality.py::test_ranges accuracy"], found.stdout
     assert trees(clone) == 0
-
-
-def test_a_fork_without_history_names_its_base(repository: Repository, temporary: Path) -> None:
-    """There is no merge base with the target branch; any commit will do that is named."""
-    repository.rest()
-    tree = repository.git("rev-parse", f"{repository.main[MISCALIBRATES - 1]}^{{tree}}")
-    orphan = repository.git("commit-tree", tree, "-m", "all of it")
-    repository.git("checkout", "-q", "--detach", orphan)
-    try:
-        alone = run(repository.root, temporary, *ACCURACY, "test_quality.py", "--quant-against=merge-base")
-        named = run(
-            repository.root, temporary, *ACCURACY, "test_quality.py",
-            f"--quant-against={repository.main[MISCALIBRATES - 2]}",
-        )  # fmt: skip
-    finally:
-        repository.git("checkout", "-q", "main")
-    assert alone.returncode == 4
-    assert "no common commit" in alone.stderr
-    assert "name the base, for example: --quant-against=HEAD~1" in alone.stderr
-    assert regressed(named) == ["test_quality.py::test_ranges accuracy"], named.stdout
 
 
 def test_an_interrupt_while_the_base_runs_leaves_nothing(
@@ -289,28 +248,6 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
     assert "- --quant-against: " in comment
     assert "its last line names no interpreter" in comment
     assert "its last line names no interpreter" in (tmp_path / "quant.html").read_text()
-
-
-def test_an_environment_that_is_asked_for_is_used_whatever_the_dependencies_say(
-    repository: Repository, temporary: Path, tmp_path: Path
-) -> None:
-    """An environment of the same declared libraries may hold other ones, so the base runs in the one that is named."""
-    repository.checkout("main", repository.main[2])
-    venv.create(tmp_path / "own", symlinks=True)
-    ran = tmp_path / "ran"
-    (site,) = (tmp_path / "own").glob("lib/python*/site-packages")
-    (site / "ours.pth").write_text(
-        "".join(f"{folder}\n" for folder in sys.path if folder.endswith("site-packages"))
-        + f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n"
-    )
-    arguments = (*ACCURACY, "test_names.py", "--quant-against=HEAD~1")
-    found = run(repository.root, temporary, *arguments, f"--quant-against-env={tmp_path / 'own' / 'bin' / 'python'}")
-    assert "the base ran in the environment of --quant-against-env" in found.stdout, found.stdout
-    assert "3 unchanged: 3 accuracy" in found.stdout
-    assert ran.exists()
-    missing = run(repository.root, temporary, *arguments, f"--quant-against-env={tmp_path / 'none' / 'python'}")
-    assert "gives no environment" in missing.stdout
-    assert missing.returncode == 1
 
 
 def test_a_selection_runs_only_those_tests_of_the_base(repository: Repository, temporary: Path) -> None:

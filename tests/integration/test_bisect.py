@@ -64,13 +64,6 @@ def test_a_slower_engine_is_traced(repository: Repository, monkeypatch: pytest.M
     assert "limit 20 %; 5 pairs of processes" in found.stdout
 
 
-def test_no_difference_is_said(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is nothing to search for."""
-    found = bisected(repository, "test_names.py", "HEAD~2", "HEAD~1", monkeypatch=monkeypatch)
-    assert found.returncode == 1
-    assert "is not worse at BAD than at GOOD" in found.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

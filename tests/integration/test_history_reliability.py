@@ -111,20 +111,6 @@ def test_a_server_that_goes_away_in_mid_run_costs_no_record(
     assert [(run, records)] == list(read_runs(Path(words[0])))
 
 
-def test_an_address_that_does_not_answer_is_told(tmp_path: Path) -> None:
-    """No server: the address without its password, wherever it stands, what happened, and what to do."""
-    for address in (
-        f"postgresql+psycopg://user:s3cret@/x?host={tmp_path}",
-        f"postgresql://user@/x?host={tmp_path}&password=s3cret",
-        "postgresql://user:s3cret@host:port/x",
-        "mysql://user:s3cret@host/x",
-    ):
-        with pytest.raises(HistoryError) as caught:
-            open_store(address)
-        assert "s3cret" not in str(caught.value)
-        assert caught.value.fix or caught.value.allowed
-
-
 def test_a_wrong_password_is_not_repeated(own_server: PostgresServer) -> None:
     """The server refuses it, and the message shows neither the right nor the wrong one."""
     place = own_server.new_database()

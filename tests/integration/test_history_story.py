@@ -21,12 +21,11 @@ from tests.support.history_project import (
     MODELS,
     NARROW_LOST,
     RENAMES,
-    SLOWER,
     SLOWS,
     SOME_LOST,
     N,
 )
-from tests.support.history_repository import LAUNCHES, Answer, Repository, Story, run_last, tell
+from tests.support.history_repository import Answer, Repository, Story, run_last, tell
 
 Planted = frozenset[tuple[str, str, str]]
 """Test, quantity and outcome of the rows that changed and count."""
@@ -136,15 +135,6 @@ def test_each_commit_changes_what_was_planted_in_it(place: Place, number: int) -
     assert said.returncode == (1 if worse else 0)
 
 
-def test_from_the_first_commit_to_the_last_is_the_sum(place: Place) -> None:
-    """All that was planted in twelve commits; the speed is advisory, because both ends were launched once."""
-    main = place.repository.main
-    document = read(place.compare(main[0], main[-1], "--json"))
-    assert changed(document) == EXCLUDED | LOST
-    (speed,) = rows(document, "test_speed", "speedup")
-    assert (speed["outcome"], speed["advisory"]) == ("worse", True)
-
-
 def test_samples_are_counted_one_by_one(place: Place) -> None:
     """Lost and won are the numbers of samples that the project was made to lose."""
     (better,) = rows(read(place.step(EXCLUDES, "--json")), "test_narrow", "accuracy")
@@ -154,13 +144,6 @@ def test_samples_are_counted_one_by_one(place: Place) -> None:
     assert (worse["lost"], worse["won"], worse["n"]) == (ALL_LOST, 0, N)
     assert worse["change"] == pytest.approx(-100 * ALL_LOST / N)
     assert worse["p"] == pytest.approx(2.0 ** (1 - ALL_LOST))
-
-
-def test_the_slower_side_and_its_factor_are_named(place: Place) -> None:
-    """The candidate moved, by the factor that it calls its runtime more often; five launches a side judge it."""
-    (speed,) = rows(read(place.step(SLOWS, "--json")), "test_speed", "speedup")
-    assert (speed["moved"], speed["base_launches"], speed["head_launches"]) == ("candidate", LAUNCHES, LAUNCHES)
-    assert speed["base"] / speed["head"] == pytest.approx(SLOWER, rel=0.3)
 
 
 def test_a_branch_is_compared_with_where_it_left_main(copy: Place) -> None:
@@ -191,29 +174,6 @@ def test_a_commit_that_never_ran_gives_way_to_its_nearest_parent(copy: Place) ->
         repository.git("commit", "-q", "-m", note)
     said = copy.compare("HEAD", main[-2])
     assert f"base {tip[:12]}: 2 first parents below" in said.stdout
-
-
-def test_strict_tells_what_could_not_be_told(place: Place, tmp_path: Path) -> None:
-    """Single launches are inconclusive, 3; a history without the base, 4; neither fails when it is not strict."""
-    assert place.step(2).returncode == 0
-    assert place.step(2, "--strict").returncode == 3
-    empty = replace(place, history=str(tmp_path / "empty.db"))
-    run_last(empty.repository, empty.history, "--quant-no-latency")
-    main = place.repository.main
-    assert empty.compare(main[0], main[-1]).returncode == 0
-    assert empty.compare(main[0], main[-1], "--strict").returncode == 4
-
-
-def test_markdown_begins_with_the_verdict(place: Place) -> None:
-    """The marker that a later comment is found by, the verdict, then changed rows only."""
-    said = place.step(MISCALIBRATES, "--markdown")
-    marker, verdict, *others = said.stdout.splitlines()
-    assert marker == "<!-- pytest-quant comment -->"
-    assert verdict.startswith("**REGRESSION: 1 regression")
-    table = [line for line in others if line.startswith("|") and "test" in line]
-    assert len([line for line in table if "ranges" in line]) == 1
-    assert not [line for line in table if "steady" in line]
-    assert place.step(2, "--markdown").stdout.splitlines()[1].startswith("**NO REGRESSION")
 
 
 def test_changes_finds_the_commits(place: Place) -> None:

@@ -13,7 +13,7 @@ from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.rates import Rate
 from tests.benchmarks.detection.table import Row
-from tests.unit.history.points import a_point
+from tests.unit.history.in_memory import a_point
 
 COMMITS, SD = 40, 0.01
 FALSE_AT_MOST_PCT = 6.0

@@ -1,12 +1,14 @@
-"""A history in memory, for what asks for the records of commits only."""
+"""Histories in memory, and points of a series that nobody measured."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_quant.history import StoredCheck
+from pytest_quant.history import StoredCheck, StoredRun
 from pytest_quant.history.store import Store
 from pytest_quant.history.summaries import CheckSummary
+from pytest_quant.record import Record, Run
+from pytest_quant.result import Status
 
 
 class InMemory(Store):
@@ -35,3 +37,54 @@ class InMemory(Store):
             for run, record in ((one.run, one.record) for one in self.kept)
             if run.commit in commits and not run.dirty
         ]
+
+
+class MemoryStore:
+    """The methods of `Store` that moving data needs."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[Run, tuple[Record, ...]]] = {}
+
+    def append(self, run: Run, records: Sequence[Record]) -> bool:
+        """Add a run once."""
+        new = run.id not in self.kept
+        self.kept.setdefault(run.id, (run, tuple(records)))
+        return new
+
+    def append_many(self, runs: Iterable[tuple[Run, Sequence[Record]]]) -> tuple[int, int]:
+        """Added, and already there."""
+        added = [self.append(run, records) for run, records in runs]
+        return sum(added), len(added) - sum(added)
+
+    def runs(self) -> list[StoredRun]:
+        """Newest first."""
+        newest = sorted(self.kept.values(), key=lambda kept: kept[0].started_at, reverse=True)
+        return [StoredRun(run, {}) for run, _ in newest]
+
+    def records(self, run_id: str) -> list[Record]:
+        """Of one run."""
+        return list(self.kept[run_id][1])
+
+    def each_run(self) -> Iterator[tuple[Run, tuple[Record, ...]]]:
+        """Oldest first."""
+        yield from sorted(self.kept.values(), key=lambda kept: kept[0].started_at)
+
+
+def a_point(number: int, **figures: object) -> CheckSummary:
+    """The point of one commit a day."""
+    told: dict[str, object] = {
+        "run_id": f"run-{number}",
+        "started_at": f"2026-{number // 28 + 1:02}-{number % 28 + 1:02}T00:00:00+00:00",
+        "commit": f"c{number}",
+        "branch": "main",
+        "dirty": False,
+        "series": "key",
+        "version": "v",
+        "identity": "machine",
+        "isa": "avx2",
+        "status": Status.PASS,
+        "metric": "top1",
+        "unit": "%",
+        "better": "higher",
+    }
+    return CheckSummary(**(told | figures))  # type: ignore[arg-type]

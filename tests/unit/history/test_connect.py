@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +16,7 @@ from sqlalchemy import URL, create_engine, inspect, text
 from pytest_quant import history
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import connect, open_store
-from pytest_quant.history.connect import PAGE_BYTES, shown_place
+from pytest_quant.history.connect import shown_place
 from pytest_quant.history.schema import METADATA, SCHEMA, VERSION
 from tests.unit.record.examples import RUN, a_record
 
@@ -64,37 +60,12 @@ def test_a_password_with_an_at_sign_goes_to_no_name_server(address: str) -> None
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_short_password_changes_no_other_word(tmp_path: Path) -> None:
-    """It is hidden where it stands in the address, not wherever its letters are."""
-    with pytest.raises(HistoryError) as caught:
-        open_store(f"postgresql://me:e@/x?host={tmp_path}")
-    message = str(caught.value)
-    assert "postgresql://me:***@/x" in message
-    assert message.count("***") == 1
-    assert "connection" in message
-
-
 def test_a_driver_that_is_not_installed_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line to type, in place of an ImportError."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(HistoryError) as caught:
         open_store(f"postgresql://me@/x?host={tmp_path}")
     assert caught.value.fix == 'pip install "pytest-quant[postgres]"'
-
-
-def test_two_records_need_no_page_each(tmp_path: Path) -> None:
-    """Records a little larger than half a page of 4 kB, the default of SQLite, would take twice their size."""
-    place = tmp_path / "history.db"
-    record = a_record()
-    open_store(place).append(RUN, [record])
-    noise = [replace(record, message=np.random.default_rng(number).bytes(700).hex()) for number in range(200)]
-    before = place.stat().st_size
-    open_store(place).append(replace(RUN, id="other"), noise)
-    with closing(sqlite3.connect(place)) as database:
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (stored,) = database.execute("SELECT sum(length(record)) FROM quant_records").fetchone()
-    assert stored / 201 > 2048
-    assert place.stat().st_size - before < 1.3 * stored
 
 
 def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,19 +176,6 @@ def test_a_corrupt_file_stays_as_it_is(tmp_path: Path, content: bytes) -> None:
     place.write_bytes(content)
     _is_refused(place, str(place), "not a database", "move the file away")
     assert place.read_bytes() == content
-
-
-def test_damage_inside_the_file_is_found_when_it_is_read(tmp_path: Path) -> None:
-    """A page that holds nothing sensible is no empty history."""
-    place = tmp_path / "history.db"
-    store = open_store(place)
-    store.append(RUN, [a_record()])
-    content = bytearray(place.read_bytes())
-    content[PAGE_BYTES:] = b"\xaa" * (len(content) - PAGE_BYTES)
-    place.write_bytes(content)
-    with pytest.raises(HistoryError, match="cannot be"):
-        open_store(place).checks()
-    assert place.read_bytes() == bytes(content)
 
 
 def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history.git_branch import BRANCH, GitBranch, file_of, pull, push
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
-from tests.unit.history.memory_store import MemoryStore
+from tests.unit.history.in_memory import MemoryStore
 from tests.unit.record.examples import RUN, a_pass, a_record
 
 
@@ -128,22 +128,6 @@ def test_a_branch_of_code_gets_no_records(remote: Path, tmp_path: Path, place: s
         push(_store(RUN), GitBranch(here, "origin", branch))
     assert caught.value.value == "code.py"
     assert (_git(remote, "for-each-ref"), _git(here, "for-each-ref", "refs/heads")) == before
-
-
-def test_one_file_of_another_beside_the_runs_is_enough(remote: Path, tmp_path: Path) -> None:
-    """So is a submodule, which is no file; a branch of runs alone takes more of them, one of any id included."""
-    here = _cloned(tmp_path, "here")
-    assert push(_store(_run("one"), _run("any id/../at all")), _branch(here)) == 2
-    assert push(_store(_run("two")), _branch(here)) == 1
-    _git(here, "fetch", "-q", "origin", BRANCH)
-    _git(here, "checkout", "-q", "FETCH_HEAD")
-    head = _git(here, "rev-parse", "HEAD").strip()
-    _git(here, "update-index", "--add", "--cacheinfo", f"160000,{head},runs/module")
-    _git(here, "commit", "-qm", "a module")
-    _git(here, "push", "-q", "origin", f"HEAD:{BRANCH}")
-    with pytest.raises(HistoryError, match="it holds other files") as caught:
-        push(_store(_run("three")), _branch(here))
-    assert caught.value.value == "runs/module"
 
 
 def test_jobs_that_push_at_once_lose_nothing(remote: Path, tmp_path: Path) -> None:

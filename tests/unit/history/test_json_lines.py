@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -143,11 +142,3 @@ def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> N
         return int(done.stdout.split()[1])
 
     assert peak_kb(1000) - peak_kb(4) < 4_000
-
-
-def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    """Nobody may ever write to it."""
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(HistoryError, match="cannot be read") as caught:
-        list(read_runs(tmp_path / "pipe"))
-    assert caught.value.value == "it is a device or a pipe, not a file"

@@ -111,13 +111,6 @@ def test_changes_on_the_target_branch_are_compared_with_its_commit(scratch: Scra
     )
 
 
-def test_a_detached_head_is_a_commit_like_any(scratch: ScratchRepository) -> None:
-    """As CI checks it out."""
-    fork = scratch.git("rev-parse", "main~1")
-    scratch.git("checkout", "--detach")
-    assert select_base(_having(fork), Repository(scratch.path)).commit == fork
-
-
 def test_a_shallow_clone_names_the_fix(
     scratch: ScratchRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,15 +197,6 @@ def test_without_a_target_branch_the_base_is_to_be_named(scratch: ScratchReposit
         select_base(_having(), Repository(scratch.path))
 
 
-def test_a_hostile_revision_is_a_clean_error(scratch: ScratchRepository) -> None:
-    """Neither an option of git nor an escape of the terminal."""
-    for hostile in ("--upload-pack=x", "\x1b[31mred"):
-        with pytest.raises(UsageError) as caught:
-            select_base(_having(), Repository(scratch.path), hostile)
-        assert "git knows no such commit" in str(caught.value)
-        assert "\x1b" not in str(caught.value)
-
-
 def test_records_further_than_the_reach_are_not_seen(scratch: ScratchRepository) -> None:
     """The list that is asked about is as long as the reach and the commit itself, and has the tree of each."""
     asked: list[int] = []
@@ -239,54 +223,26 @@ def test_without_a_revision_it_is_the_merge_base(scratch: ScratchRepository) -> 
     assert named == f"base {commit[:12]}: merge base with main"
 
 
-def test_on_the_target_branch_it_is_the_commit_before_or_with_changes_the_commit_itself(
-    scratch: ScratchRepository,
+FETCHED = [
+    (False, "a" * 40, f"git fetch origin {'a' * 40}"),
+    (False, "later", "git fetch origin later:refs/remotes/origin/later, and name origin/later"),
+    (False, "origin/it's", """git fetch origin 'it'"'"'s:refs/remotes/origin/it'"'"'s', and name origin/it's"""),
+    (False, "HEAD~9", "git fetch origin; 'git log' shows what is here"),
+    (True, "b" * 40, f"git fetch --depth=1 origin {'b' * 40}"),
+    (True, "HEAD~2", "git fetch --deepen=2 origin"),
+    (True, "HEAD^^", "git fetch --deepen=2 origin"),
+    (True, "v1^{}", "git fetch --unshallow origin"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shallow", "revision", "fix"), FETCHED)
+def test_what_git_does_not_have_is_fetched(
+    scratch: ScratchRepository, tmp_path: Path, shallow: bool, revision: str, fix: str
 ) -> None:
-    """Otherwise a commit would be compared with itself."""
-    scratch.git("checkout", "-q", "main")
-    for dirty, revision in ((False, "HEAD~1"), (True, "HEAD")):
-        assert base_to_run(Repository(scratch.path), None, dirty=dirty)[0] == scratch.git("rev-parse", revision)
-
-
-def test_any_name_of_a_commit_will_do(scratch: ScratchRepository) -> None:
-    """With a detached head too, and the head itself among them."""
-    scratch.git("checkout", "-q", "--detach")
-    for name in ("main", "HEAD", "main~1", scratch.git("rev-parse", "main")):
-        assert base_to_run(Repository(scratch.path), name, dirty=False)[0] == scratch.git("rev-parse", name)
-
-
-@pytest.mark.parametrize(
-    ("revision", "fix"),
-    [
-        ("a" * 40, f"git fetch origin {'a' * 40}"),
-        ("later", "git fetch origin later:refs/remotes/origin/later, and name origin/later"),
-        ("origin/it's", """git fetch origin 'it'"'"'s:refs/remotes/origin/it'"'"'s', and name origin/it's"""),
-        ("HEAD~9", "git fetch origin; 'git log' shows what is here"),
-    ],
-)
-def test_what_git_does_not_have_is_fetched(scratch: ScratchRepository, revision: str, fix: str) -> None:
-    """The message has the command."""
+    """The message has the command; a shallow clone fetches one commit, or as many as lie between."""
+    git = _shallow(scratch, tmp_path / "clone") if shallow else Repository(scratch.path)
     with pytest.raises(UsageError, match="no such commit") as error:
-        base_to_run(Repository(scratch.path), revision, dirty=False)
-    assert error.value.fix == fix
-
-
-@pytest.mark.parametrize(
-    ("revision", "fix"),
-    [
-        ("b" * 40, f"git fetch --depth=1 origin {'b' * 40}"),
-        ("HEAD~2", "git fetch --deepen=2 origin"),
-        ("HEAD^^", "git fetch --deepen=2 origin"),
-        ("v1^{}", "git fetch --unshallow origin"),
-    ],
-)
-def test_a_shallow_clone_fetches_no_more_than_it_needs(
-    scratch: ScratchRepository, tmp_path: Path, revision: str, fix: str
-) -> None:
-    """One commit, or as many as lie between."""
-    scratch.git("clone", "-q", "--depth=1", f"file://{scratch.path}", str(tmp_path / "clone"))
-    with pytest.raises(UsageError) as error:
-        base_to_run(Repository(tmp_path / "clone"), revision, dirty=False)
+        base_to_run(git, revision, dirty=False)
     assert error.value.fix == fix
 
 

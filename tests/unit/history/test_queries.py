@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -200,14 +199,6 @@ def test_points_are_chosen_by_branch_time_and_number(store: Store) -> None:
     assert store.points("another") == []
 
 
-def test_every_run_comes_back_oldest_first(store: Store) -> None:
-    """With its records; one without any has none."""
-    empty = _run(5)
-    store.append(empty, [])
-    expected = [*sorted(_RUNS, key=lambda pair: pair[0].id), (empty, [])]
-    assert [(run, list(records)) for run, records in store.each_run()] == expected
-
-
 def test_many_runs_are_added_once_each(store: Store) -> None:
     """Those that are there are counted, and those that come twice in one call."""
     new = (_run(6), [a_pass()])
@@ -249,16 +240,6 @@ def test_hostile_names_are_kept_and_found(history_url: str) -> None:
     assert all(len(store.points(summary.key)) == 1 for summary in store.series())
 
 
-def test_a_long_node_id_is_a_series_like_others(history_url: str) -> None:
-    """Longer than an index of PostgreSQL takes, and not to be compressed."""
-    nodeid = "t.py::t[" + ",".join(str(number * 7919 % 10007) for number in range(5000)) + "]"
-    record = a_record(replace(a_check(), nodeid=nodeid, series_nodeid=nodeid))
-    store = open_store(history_url)
-    store.append(RUN, [record])
-    assert store.records(RUN.id) == [record]
-    assert len(store.points(record.series)) == 1
-
-
 def test_runs_of_the_future_and_of_other_zones_sort_by_time(history_url: str) -> None:
     """A runner whose clock is off by years breaks nothing, and a time is what it means, not how it is written."""
     store = open_store(history_url)
@@ -295,25 +276,3 @@ def test_the_number_of_queries_does_not_grow(history_url: str) -> None:
         counts.append(sum(not statement.startswith("BEGIN") for statement in asked))
     # More than 200 runs are there in the end, which `each_run` reads in two parts.
     assert counts[1] <= counts[0] + 1 <= 10
-
-
-_WITH_PANDAS = """
-SELECT s.nodeid, s.engine_id, r."commit", r.branch, c.started_at, c.status, c.figures
-FROM quant_checks c JOIN quant_series s ON s.number = c.series JOIN quant_runs r ON r.number = c.run
-WHERE NOT r.dirty ORDER BY c.started_at
-"""
-"""Every check with what its numbers stand for."""
-
-
-def test_pandas_reads_the_tables_with_one_query(store: Store, history_url: str) -> None:
-    """All checks of clean runs, oldest first, each figure with its interval; the same query for both databases."""
-    pandas = pytest.importorskip("pandas")
-    url = history_url.replace("postgresql://", "postgresql+psycopg://")
-    checks = pandas.read_sql(_WITH_PANDAS, url, parse_dates=["started_at"])
-    of_series = checks[checks["engine_id"] == "ort-int8-static"]
-    points = [point for point in store.points(_SERIES) if not point.dirty]
-    figures = pandas.json_normalize(of_series["figures"].map(json.loads))
-    assert of_series["commit"].tolist() == [point.commit for point in points]
-    for name in ("speedup", "speedup_low", "p50_high_ms", "drop", "drop_low"):
-        assert figures[name].tolist() == [getattr(point, name) for point in points]
-    assert checks["started_at"].is_monotonic_increasing

@@ -11,13 +11,11 @@ from sqlalchemy import create_engine, text
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
-from pytest_quant.history.json_lines import lines_of, read_runs
 from pytest_quant.history.selftests import DEFAULT, keep_selftest, newest_selftest, session_noise
 from pytest_quant.history.writing import prune
 from pytest_quant.result import Environment
 from pytest_quant.spec import UNMEASURED
 from tests.unit.history.noisy import IDENTITY, a_kind, a_selftest, run_number, with_null
-from tests.unit.record.examples import RUN, a_record
 
 
 def test_what_was_kept_is_found(history_url: str) -> None:
@@ -44,12 +42,6 @@ def test_another_machine_or_device_has_none(history_url: str) -> None:
     assert newest_selftest(history_url, IDENTITY, "cuda:0") is not None
 
 
-def test_no_history_is_created_to_look_into_it(tmp_path: Path) -> None:
-    """A question leaves no file."""
-    assert newest_selftest(tmp_path / "history.db", IDENTITY, "cpu") is None
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_damaged_one_is_named(history_url: str) -> None:
     """With what to do."""
     keep_selftest(history_url, a_selftest())
@@ -58,27 +50,6 @@ def test_a_damaged_one_is_named(history_url: str) -> None:
     with pytest.raises(HistoryError, match="self-test in the history") as caught:
         newest_selftest(history_url, IDENTITY, "cpu")
     assert "measure this runner again" in str(caught.value)
-
-
-def test_pruning_leaves_it(history_url: str) -> None:
-    """It is small, and no record."""
-    open_store(history_url).append(RUN, [a_record()])
-    keep_selftest(history_url, a_selftest())
-    prune(history_url, keep_runs=0)
-    assert newest_selftest(history_url, IDENTITY, "cpu") == a_selftest()
-
-
-def test_moving_a_history_leaves_it_where_it_was_measured(history_url: str, tmp_path: Path) -> None:
-    """The runs go, and what one machine can hold stays: the other side has machines of its own."""
-    store = open_store(history_url)
-    store.append(RUN, [a_record()])
-    keep_selftest(history_url, a_selftest())
-    with (tmp_path / "moved.jsonl").open("wb") as stream:
-        stream.writelines(lines_of(store.each_run()))
-    there = tmp_path / "there.db"
-    open_store(there).append_many(read_runs(tmp_path / "moved.jsonl"))
-    assert [run.run.id for run in open_store(there).runs()] == [RUN.id]
-    assert newest_selftest(there, IDENTITY, "cpu") is None
 
 
 SD = 0.015
@@ -109,13 +80,6 @@ def test_nulls_of_ordinary_runs_measure_it(history_url: str) -> None:
     assert found.nulls == 150
     assert found.sessions.freedom == 20.0
     assert found.source == "the nulls of 150 earlier checks"
-
-
-def test_a_few_nulls_move_it_a_little(history_url: str) -> None:
-    """The default is worth four of them: Smyth's mean of the variances."""
-    open_store(history_url).append(run_number(0), [with_null(0.02, round_sd=1e-9)])
-    found = session_noise(history_url, IDENTITY, "cpu")
-    assert found.sessions.sd**2 == pytest.approx((4 * UNMEASURED.sd**2 + 0.02**2) / 5, rel=0.01)
 
 
 def test_a_selftest_counts_and_later_nulls_refresh_it(history_url: str) -> None:

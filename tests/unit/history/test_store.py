@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Executable, create_engine, delete, update
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import open_store, rows
+from pytest_quant.history import open_store
 from pytest_quant.history.schema import RECORDS, RUNS
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
@@ -52,13 +52,6 @@ def test_a_folder_of_the_user_is_left_alone(tmp_path: Path) -> None:
     """Whoever names a place of his own may want it under version control."""
     open_store(tmp_path / "records" / "mine.db")
     assert not (tmp_path / "records" / ".gitignore").exists()
-
-
-def test_a_database_url_is_a_place(tmp_path: Path) -> None:
-    """Four slashes: an absolute path."""
-    store = open_store(f"sqlite:///{tmp_path}/new/history.db")
-    store.append(RUN, [a_record()])
-    assert open_store(tmp_path / "new" / "history.db").records(RUN.id) == [a_record()]
 
 
 def test_readers_do_not_wait_for_writers(place: Path, store: Store) -> None:
@@ -157,14 +150,6 @@ def test_a_check_without_its_record_is_named(two_runs: str) -> None:
     assert sentences == [f"record 2 of run {RUN.id} of the history is damaged: its details are missing"]
 
 
-def test_a_damaged_run_is_named_and_left_out(two_runs: str) -> None:
-    """With its records, which belong to no run then."""
-    _spoil(two_runs, update(RUNS).where(RUNS.c.number == 2).values(run="{"))
-    runs, (sentence,) = _read(two_runs)
-    assert [run.id for run, _ in runs] == [RUN.id]
-    assert sentence.startswith("run other of the history is damaged: ")
-
-
 DEEP = b"[" * 100_000
 
 
@@ -180,14 +165,6 @@ def test_a_record_of_any_content_is_damage(two_runs: str, content: bytes) -> Non
     for reading in (open_store(two_runs).checks, lambda: open_store(two_runs).records(RUN.id)):
         with pytest.raises(HistoryError, match=f"record 1 of run {RUN.id}"):
             reading()
-
-
-def test_a_record_that_inflates_without_end_is_damage(two_runs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it fills the memory: zlib packs a thousandfold."""
-    monkeypatch.setattr(rows, "MOST_RECORD_BYTES", 50_000)
-    _spoil_record(two_runs, zlib.compress(b'{"x": "' + b" " * 100_000 + b'"}'))
-    _, (sentence,) = _read(two_runs)
-    assert "inflates to more than 50000 bytes" in sentence
 
 
 @pytest.mark.parametrize("text", [DEEP.decode(), "{}", '{"id": 1}'], ids=["deep", "keys", "types"])

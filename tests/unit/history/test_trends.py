@@ -15,7 +15,7 @@ from pytest_quant.history.store import Store
 from pytest_quant.history.summaries import Change
 from pytest_quant.history.trends import LEAST_SPEED_PCT, find_changes, series_histories
 from tests.support.pages import history_of, points
-from tests.unit.history.points import a_point
+from tests.unit.history.in_memory import a_point
 
 
 def _scored(scores: Sequence[float | None]) -> list[CheckSummary]:
@@ -225,12 +225,6 @@ def test_changes_are_those_of_the_branch_with_most_points() -> None:
     assert history.changes[0].first_bad == points(80)[40].commit
 
 
-def test_of_two_branches_with_as_many_points_the_newest_counts() -> None:
-    """A history that has just begun a branch shows it."""
-    (history,) = series_histories(_InMemory({"a": [*points(5), *points(5, branch="topic")]}), ["a"], {})
-    assert history.branch == "topic"
-
-
 def test_an_accepted_baseline_goes_with_its_series() -> None:
     """One whose removal was accepted has no figures."""
     entry = history_of(points(1), accepted=True).accepted
@@ -238,9 +232,3 @@ def test_an_accepted_baseline_goes_with_its_series() -> None:
     store = _InMemory({key: points(5) for key in ("a", "b", "c")})
     histories = series_histories(store, ["a", "b", "c"], {"a": entry, "b": replace_entry(entry, removed=True)})
     assert [history.accepted for history in histories] == [entry, None, None]
-
-
-def test_a_series_without_points_has_no_branch() -> None:
-    """As one that was pruned between two queries."""
-    (history,) = series_histories(_InMemory({"a": []}), ["a"], {})
-    assert (history.branch, history.changes, history.points) == (None, (), [])

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from pytest_quant.history import open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
@@ -87,15 +86,6 @@ def test_a_run_that_was_stored_before_it_died_is_not_added_again(place: Path, tm
     assert recover(place, tmp_path) == NOTHING
     assert _stored(place) == [(RUN, (a_record(), _OTHER, unavailable()))]
     assert _left(place) == []
-
-
-def test_a_lock_without_a_file_is_cleared_away(place: Path, tmp_path: Path) -> None:
-    """Its run was killed after it had deleted the file; that of a live process stays."""
-    place.parent.mkdir()
-    (place.parent / "history.db.dead.unfinished.lock").touch()
-    with FileLock(place.parent / "history.db.live.unfinished.lock"):
-        assert recover(place, tmp_path) == NOTHING
-        assert _left(place) == ["history.db.live.unfinished.lock"]
 
 
 def test_a_run_that_ends_leaves_no_file(place: Path, tmp_path: Path) -> None:

@@ -63,12 +63,6 @@ def test_the_newest_runs_are_kept_whole(place: Path) -> None:
     assert open_store(place).records("run-1") == [thinned(_with_rounds()), unavailable()]
 
 
-def test_runs_before_a_day_are_thinned(place: Path) -> None:
-    """That day's own are not."""
-    prune(place, before=datetime(2026, 1, 3, tzinfo=UTC))
-    assert _days_with_rounds(place) == [3, 4]
-
-
 def test_both_limits_together_thin_what_both_allow(place: Path) -> None:
     """The stricter one wins for each run."""
     prune(place, keep_runs=1, before=datetime(2026, 1, 3, tzinfo=UTC))
@@ -86,20 +80,6 @@ def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:
     assert prune(place, keep_runs=0) == told
     assert told[:2] == (4, 4)
     assert prune(place, keep_runs=0) == (0, 0, 0)
-
-
-def test_the_file_gets_smaller(tmp_path: Path) -> None:
-    """By about what was told: whole pages round it, as rows of all sizes fill them."""
-    place = tmp_path / "history.db"
-    counts = [1 + index % 40 for index in range(400)]
-    open_store(place).append(RUN, [_with_rounds(count) for count in counts])
-    prune(place, keep_runs=1)
-    open_store(place)
-    before = place.stat().st_size
-    freed = prune(place, keep_runs=0)[2]
-    # Three engines' different rounds of four digits in each record, 13 bits each, however well they deflate.
-    assert freed > sum(counts) * 3 * 13 / 8
-    assert before - place.stat().st_size > 0.8 * freed
 
 
 def test_summaries_do_not_change(place: Path) -> None:
