@@ -128,15 +128,6 @@ def _count_of(value: object) -> int | None:
 
 LabelKind = Literal["none", "int", "float", "object"]
 
-LABEL_DTYPES: dict[LabelKind, type[np.int64 | np.float64 | np.object_]] = {
-    "none": np.int64,
-    "int": np.int64,
-    "float": np.float64,
-    "object": np.object_,
-}
-"""The dtype of each kind of labels in a batch."""
-
-
 _ALLOWED = "text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts of these"
 _MAX_SHOWN = 80
 _PLAIN = (bool, int, float, str, bytes, type(None))

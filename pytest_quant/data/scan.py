@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.data.batch import Batch, Feeds, Sample, assemble, dtype_name
-from pytest_quant.data.labels import LABEL_DTYPES, LabelKind, canonical_bytes, is_object
+from pytest_quant.data.labels import LabelKind, canonical_bytes, is_object
 from pytest_quant.data.layout import Layout, SampleKind
 from pytest_quant.data.source import DataContract, Pass, SampleBlock, check_fit, open_source
 from pytest_quant.errors import DataError
@@ -198,8 +198,10 @@ def scan_samples(
         scan.see(block)
     if not scan.hashes:
         raise DataError(f"{what} holds no sample", allowed="at least one", fix="look at how it is loaded")
-    dtype = LABEL_DTYPES[scan.labels]
-    return SampleSet(what, blocks, arrays, all_labels, layout, scan.hashes, label_dtype=dtype), scan
+    samples = SampleSet(what, blocks, arrays, all_labels, layout, scan.hashes)
+    if scan.labels in ("float", "object"):
+        samples = replace(samples, label_dtype=np.float64 if scan.labels == "float" else np.object_)
+    return samples, scan
 
 
 def _check_finite(block: SampleBlock, what: str, first: int) -> None:

@@ -175,7 +175,7 @@ def gpus_under(visible: str | None) -> tuple[tuple[Gpu, ...], str]:
     if not here:
         return (), "there is no NVIDIA GPU here, or its driver does not answer"
     uuids, error = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
-    by_digits = {_digits(gpu.uuid): gpu for gpu in here}
+    by_digits = {gpu.uuid.partition("-")[2].replace("-", ""): gpu for gpu in here}
     listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in here)
     if error or not set(uuids) <= by_digits.keys():
         why = error or "CUDA names a device that NVML does not"
@@ -191,10 +191,6 @@ def alike_gpus() -> tuple[Gpu, ...]:
     """Return the devices of CUDA that measure the same as ``cuda:0``, which is one of them: of its name and `sm`."""
     gpus = cuda_gpus()[0]
     return tuple(gpu for gpu in gpus if (gpu.name, gpu.sm) == (gpus[0].name, gpus[0].sm))
-
-
-def _digits(uuid: str) -> str:
-    return uuid.partition("-")[2].replace("-", "")
 
 
 def _devices() -> tuple[Gpu, ...]:

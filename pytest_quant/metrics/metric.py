@@ -57,7 +57,8 @@ class Metric:
             raise UsageError("Metric: fn is a class", value=repr(self.fn), fix=f"give an object, {self.fn.__name__}()")
         if not isinstance(self.unit, str):
             raise UsageError("Metric: unit must be text", value=repr(self.unit), fix="unit='' for a plain number")
-        if not _is_positive(self.scale):
+        is_number = isinstance(self.scale, Real) and not isinstance(self.scale, bool)
+        if not is_number or not 0.0 < float(self.scale) < math.inf:
             raise UsageError(
                 "Metric: scale must be a positive number", value=repr(self.scale), fix="scale=1, unit='' keeps scores"
             )
@@ -65,10 +66,6 @@ class Metric:
         if not self.name:
             inner = innermost(self.fn)
             object.__setattr__(self, "name", getattr(inner, "__name__", type(inner).__name__))
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) < math.inf
 
 
 def innermost(fn: Callable[..., object]) -> Callable[..., object]:

@@ -65,11 +65,6 @@ class Port:
         return np.dtype({"bfloat16": "float32", "str": "object"}.get(self.dtype, self.dtype))
 
 
-def read_layout(source: Source) -> Layout:
-    """Return the batch axes of a model's inputs; see `read_ports`."""
-    return read_ports(source)[2]
-
-
 def read_ports(source: Source) -> tuple[Signature, tuple[Port, ...], Layout, Model | None]:
     """Return the inputs of a model and their batch axes; sizes of embedding tables are read from an ONNX file only.
 
@@ -175,11 +170,13 @@ def inputs(
                 axis: _range(f"size of axis '{axis}'", (named_sizes | batch).get(axis, (1, max_size)))
                 for axis in dict.fromkeys(axes)
             }
-            elements = {port.name: _elements(port, None, named_bounds, scale) for port in ports}
+            elements = {port.name: [_elements(port, None, named_bounds, scale)] for port in ports}
             return _without_samples(ports, elements, ranges)
         rows, layout = _read_samples(data, signature, read_model)
-        values = {port.name: np.concatenate([row[port.name].ravel() for row in rows]) for port in ports}
-        elements = {port.name: _elements(port, values[port.name], named_bounds, scale) for port in ports}
+        elements = {
+            port.name: [_elements(port, values, named_bounds, scale) for values in _columns(rows, port)]
+            for port in ports
+        }
         counts = _range("batch_size", layout.fixed_batch_size or batch_size or (1, max_size))
         return _around_samples(elements, rows, layout, counts)
 
@@ -197,6 +194,14 @@ def _range(what: str, size: int | tuple[int, int]) -> tuple[int, int]:
     if not 1 <= low <= high:
         raise UsageError(f"{what} is no range", value=repr(size), allowed="at least 1, the smaller first")
     return low, high
+
+
+def _columns(rows: Sequence[Feeds], port: Port) -> list[NDArray[Any]]:
+    """Return the values of each element of vectors of floats, which have units of their own; of others all together."""
+    arrays = [row[port.name] for row in rows]
+    if port.drawn_dtype.kind == "f" and arrays[0].ndim == 1 and len({array.shape for array in arrays}) == 1:
+        return list(np.stack(arrays).T)
+    return [np.concatenate([array.ravel() for array in arrays])]
 
 
 def _elements(port: Port, samples: NDArray[Any] | None, bounds: Bounds, scale: float) -> st.SearchStrategy[Any]:
@@ -246,7 +251,7 @@ def _elements(port: Port, samples: NDArray[Any] | None, bounds: Bounds, scale: f
 
 
 @st.composite
-def _replaced(draw: st.DrawFn, elements: st.SearchStrategy[Any], array: NDArray[Any]) -> NDArray[Any]:
+def _replaced(draw: st.DrawFn, elements: Sequence[st.SearchStrategy[Any]], array: NDArray[Any]) -> NDArray[Any]:
     """Draw a copy of `array` with up to four elements replaced; none when shrunk.
 
     An image has too many elements to draw each.
@@ -254,7 +259,7 @@ def _replaced(draw: st.DrawFn, elements: st.SearchStrategy[Any], array: NDArray[
     array = np.array(array)
     positions = st.lists(st.integers(0, array.size - 1), max_size=_MAX_REPLACED, unique=True)
     for position in draw(positions) if array.size else ():
-        array.reshape(-1)[position] = draw(elements)
+        array.reshape(-1)[position] = draw(elements[position % len(elements)])
     return array
 
 
@@ -262,7 +267,7 @@ def _replaced(draw: st.DrawFn, elements: st.SearchStrategy[Any], array: NDArray[
 def _without_samples(
     draw: st.DrawFn,
     ports: Sequence[Port],
-    elements: Mapping[str, st.SearchStrategy[Any]],
+    elements: Mapping[str, Sequence[st.SearchStrategy[Any]]],
     ranges: Mapping[str, tuple[int, int]],
 ) -> Feeds:
     """Draw arrays whose elements are equal but for a few; they shrink to the value that is nearest to zero."""
@@ -276,7 +281,7 @@ def _without_samples(
                 fix="give data=...",
             )
         shape = tuple(sizes[axis] if isinstance(axis, str) else axis for axis in port.axes)
-        base = np.full(shape, draw(elements[port.name]), port.drawn_dtype)
+        base = np.full(shape, draw(elements[port.name][0]), port.drawn_dtype)
         array = draw(_replaced(elements[port.name], base))
         feeds[port.name] = array if array.dtype.kind == "O" else array.astype(port.dtype)
     return feeds
@@ -311,7 +316,7 @@ def _read_samples(data: object, signature: Signature, model: Model | None) -> tu
 @st.composite
 def _around_samples(
     draw: st.DrawFn,
-    elements: Mapping[str, st.SearchStrategy[Any]],
+    elements: Mapping[str, Sequence[st.SearchStrategy[Any]]],
     rows: Sequence[Feeds],
     layout: Layout,
     counts: tuple[int, int],

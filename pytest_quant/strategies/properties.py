@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Engine, Feeds
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.engines import match_names
-from pytest_quant.strategies.inputs import inputs, read_layout
+from pytest_quant.strategies.inputs import inputs, read_ports
 
 _SHOWN = 8
 
@@ -101,7 +101,7 @@ def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_rang
     UsageError : no input of the model has a batch axis.
     """
     del reference
-    layout = read_layout(engine)
+    layout = read_ports(engine)[2]
     sizes = [feeds[name].shape[axis] for name, axis in layout.axes.items() if axis is not None]
     if not sizes:
         shapes = ", ".join(f"'{name}' {array.shape}" for name, array in feeds.items())

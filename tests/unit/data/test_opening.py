@@ -194,13 +194,6 @@ def test_a_cap_takes_evenly_spaced_samples(n: int, samples: int) -> None:
     np.testing.assert_array_equal(capped, own[evenly_spaced(n, min(samples, n))])
 
 
-def test_ragged_samples_are_passed_on_as_they_are() -> None:
-    """Batches of different shapes keep their shapes."""
-    own = [np.ones(length, np.float32) for length in (2, 2, 3, 2)]
-    data = streamed([np.zeros(1, np.float32)], own, RAGGED)
-    assert [feeds["x"].shape for feeds in data.calibration(8)] == [(3, 2), (1, 3)]
-
-
 def test_a_fixed_batch_size_is_kept_in_calibration() -> None:
     """A model of batch 4 gets full batches of 4 whatever is asked, the last filled up with its last sample."""
     signature = Signature((TensorInfo("x", "float32", (4, 3)),), ())
@@ -223,15 +216,6 @@ def test_many_common_samples_are_an_error() -> None:
     own = np.concatenate([numbers(8, seed=1), numbers(5)[:2]])
     with pytest.raises(DataError, match="2 of 10 calibration samples"):
         opened(numbers(5), None, own)
-
-
-def test_the_same_set_twice_is_an_error() -> None:
-    """Calibrating with the evaluation set is caught, labels or none, arrays or not."""
-    for labels in (None, np.arange(5)):
-        with pytest.raises(DataError, match="5 of 5 calibration samples"):
-            opened(numbers(5), labels, numbers(5))
-    with pytest.raises(DataError, match="5 of 5 calibration samples"):
-        streamed(Samples(5), Samples(5))
 
 
 def test_duplicates_within_the_data_are_found_across_a_split() -> None:

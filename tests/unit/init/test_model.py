@@ -182,35 +182,26 @@ def made(tensor: TensorInfo, rows: dict[str, int] | None = None) -> NDArray[np.g
 
 
 @pytest.mark.parametrize(
-    "kind", ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint16", "bool", "object"]
-)
-@pytest.mark.parametrize(
-    ("shape", "wanted"),
+    ("kind", "shape", "wanted"),
     [
-        ((None, 1, 8, 8), (SAMPLES, 1, 8, 8)),
-        ((8, 3), (SAMPLES, 3)),
-        ((None, None), (SAMPLES, 16)),
-        ((None, 3, None, None), (SAMPLES, 3, 224, 224)),
-        ((None,), (SAMPLES,)),
-        (None, (SAMPLES, 16)),
+        ("float16", (None, 1, 8, 8), (SAMPLES, 1, 8, 8)),
+        ("float32", (None, 3, None, None), (SAMPLES, 3, 224, 224)),
+        ("float64", (8, 3), (SAMPLES, 3)),
+        ("int8", (None, None), (SAMPLES, 16)),
+        ("uint16", (None,), (SAMPLES,)),
+        ("bool", None, (SAMPLES, 16)),
+        ("object", (None, 2), (SAMPLES, 2)),
+        ("int64", (), ()),
+        ("float32", (), ()),
     ],
-    ids=str,
 )
 def test_they_have_the_type_and_the_shape(
     kind: str, shape: tuple[int | None, ...] | None, wanted: tuple[int, ...]
 ) -> None:
-    """The first axis counts the samples; a free one gets a usual size."""
-    if np.prod(wanted) > 10**6 and kind != "float32":
-        pytest.skip("one type of large pictures is enough")
+    """The first axis counts the samples, a free one gets a usual size; a number for all samples has no axis."""
     samples = made(TensorInfo("x", kind, shape))
     assert samples.shape == wanted
-    assert samples.dtype == np.dtype(kind)
-
-
-def test_a_number_for_all_samples_has_no_axis() -> None:
-    """A sampling rate, for one."""
-    assert made(TensorInfo("rate", "int64", ())).shape == ()
-    assert made(TensorInfo("rate", "float32", ())).shape == ()
+    assert np.asarray(samples).dtype == np.dtype(kind)
 
 
 def test_token_ids_lie_within_the_table() -> None:

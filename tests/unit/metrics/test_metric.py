@@ -227,35 +227,6 @@ def test_a_word_error_rate_of_right_and_wrong_is_tested_exactly() -> None:
     assert found.p_value == pytest.approx(0.25)  # two-sided: 2 / 2^3
 
 
-def overlaps(outputs: np.ndarray, labels: np.ndarray) -> list[float]:
-    """The best intersection over union of each sample's one predicted box with any that is annotated."""
-    annotated = (label["boxes"] for label in labels)
-    return [
-        max((overlap(box, one) for one in boxes), default=0.0) for box, boxes in zip(outputs, annotated, strict=True)
-    ]
-
-
-def overlap(one: np.ndarray, other: np.ndarray) -> float:
-    """Intersection over union of two boxes (left, top, right, bottom)."""
-    sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
-    common = float(np.prod(np.maximum(sides, 0)))
-    return common / (float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2])) - common)
-
-
-def test_a_detection_metric_reads_annotations_of_any_length() -> None:
-    """Boxes moved by half their width overlap by a third; a sample with nothing annotated scores 0."""
-    boxes = np.array([[0, 0, 2, 2], [4, 4, 6, 6], [0, 0, 2, 2], [8, 0, 10, 2]], np.float32)
-    annotated: list[Any] = [
-        {"boxes": boxes[[0, 1]], "names": ["cat", "dog"]},
-        {"boxes": boxes[[3, 1, 0]], "names": ["cat", "dog", "cat"]},
-        {"boxes": boxes[:0], "names": []},
-        {"boxes": boxes[[3]], "names": ["dog"]},
-    ]
-    found = judged(Metric(overlaps, name="iou"), boxes, boxes + np.array([1, 0, 1, 0], np.float32), annotated)
-    assert found.reference == pytest.approx(75.0)
-    assert found.candidate == pytest.approx(100 * (3 / 3) / 4)
-
-
 def test_agreement_needs_no_labels_of_classes() -> None:
     """Outputs (n, classes) are compared by class whatever the labels are; no class is the worst."""
     scores = np.eye(4, dtype=np.float32)
