@@ -21,8 +21,7 @@ from pytest_quant.marks.check import check_backends, checks_of, combine
 from pytest_quant.marks.keys import KEYS
 from pytest_quant.spec import Calibration, Dataset, Limits, Model
 from tests.fuzz import odd
-from tests.fuzz.apart import meet_apart
-from tests.fuzz.hunt import Target, check_message
+from tests.fuzz.hunt import Target, check_message, meet_apart
 
 _WORDS = (
     *("ort", "openvino", "torch", "trt", "fp32", "fp16", "int8", "int4", "fp8", "static", "dynamic", "weight-only"),

@@ -29,8 +29,7 @@ from pytest_quant.data.layout import find_layout
 from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Signature, TensorInfo
-from tests.fuzz.apart import meet_apart
-from tests.fuzz.hunt import Target
+from tests.fuzz.hunt import Target, meet_apart
 from tests.fuzz.models import WEIGHTS_FILE, Mutant, mutants
 from tests.support.models import CLASSES, FEATURES
 

@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 
 from pytest_quant.history.git_branch import BRANCH
-from tests.support import ci_events
-from tests.support.ci_events import Served
+from tests.support import workflows
 from tests.support.example import EXAMPLE
 from tests.support.forge_server import FakeForge, serving
 from tests.support.history_repository import run_command
 from tests.support.repository import make_repository
-from tests.support.workflows import Machine, Ran, parse
+from tests.support.workflows import Machine, Ran, Served, parse
 
 WORKFLOW, PIPELINE = ".github/workflows/quant.yml", ".gitlab-ci.yml"
 OPTIONS = ("--github", "--gitlab", "--backend=ort", "--gpu-backend=ort")
@@ -79,14 +78,14 @@ def on_github(served: Served) -> Iterator[Story]:
         def runs(event: str, commit: str, ref: str, depth: int | None, jobs: tuple[str, ...]) -> Iterator[Ran]:
             for job in jobs:
                 machine = served.machine(f"github-{event}-{job}", ref, commit, depth=depth, artifacts=f"github-{event}")
-                machine.environ |= ci_events.github(event, commit, forge.address)
-                machine.values = ci_events.github_values(event) | _matrix(file)
+                machine.environ |= workflows.github(event, commit, forge.address)
+                machine.values = workflows.github_values(event) | _matrix(file)
                 yield from machine.run_github(file, job)
 
         pushed = list(runs("push", main, "refs/heads/main", None, ("cpu", "gpu", "history")))
         topic(served, "topic")
         merged = served.request("topic")
-        ref = f"refs/pull/{ci_events.REQUEST}/merge"
+        ref = f"refs/pull/{workflows.REQUEST}/merge"
         asked = list(runs("pull_request", merged, ref, 1, ("cpu", "gpu", "verdict")))
         shards = loaded(served.place / "github-pull_request")
         yield Story(served, forge, pushed, asked, shards, served.place / "github-pull_request" / "quant-report")
@@ -109,7 +108,7 @@ def on_gitlab(served: Served, on_github: Story) -> Iterator[Story]:
             shared: dict[str, Machine] = {}
             for job in jobs:
                 machine = served.machine(f"gitlab-{event}-{job}", ref, commit, depth=depth, artifacts=f"gitlab-{event}")
-                machine.environ |= ci_events.gitlab(event, commit, f"{forge.address}/api/v4") | _redirected(served)
+                machine.environ |= workflows.gitlab(event, commit, f"{forge.address}/api/v4") | _redirected(served)
                 _hand_over(shared.values(), machine)
                 yield from machine.run_gitlab(file, job, "merge_request_event" if "merge" in event else "BRANCH")
                 shared[job] = machine
@@ -124,7 +123,7 @@ def on_gitlab(served: Served, on_github: Story) -> Iterator[Story]:
 
 def _redirected(served: Served) -> dict[str, str]:
     """Return variables with which git takes the server of the test for the one of the forge."""
-    server = f"https://pytest-quant:{ci_events.TOKEN}@gitlab.invalid/group/models.git"
+    server = f"https://pytest-quant:{workflows.TOKEN}@gitlab.invalid/group/models.git"
     name = f"url.{served.address}.insteadOf"
     return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": name, "GIT_CONFIG_VALUE_0": server}
 
@@ -182,7 +181,7 @@ def test_one_comment_is_posted_and_then_updated(story: Story) -> None:
     (body,) = [comment["body"] for comment in story.forge.comments]
     assert body.startswith("<!-- pytest-quant")
     assert "test_digits_int8" in body or "NO REGRESSION" in body.upper()
-    assert ci_events.TOKEN not in body
+    assert workflows.TOKEN not in body
 
 
 def test_the_verdict_is_in_the_summary_too(on_github: Story) -> None:
@@ -216,7 +215,7 @@ def test_random_samples_do_not_pass(story: Story) -> None:
 def test_no_secret_is_printed(story: Story) -> None:
     """The token is in no output of a command."""
     told = "".join(one.output for one in (*story.pushed, *story.asked))
-    assert ci_events.TOKEN not in told
+    assert workflows.TOKEN not in told
 
 
 def test_engines_of_another_job_are_taken(served: Served, on_github: Story) -> None:
@@ -226,8 +225,8 @@ def test_engines_of_another_job_are_taken(served: Served, on_github: Story) -> N
     cache = served.place / "github-push-cpu" / "clone" / ".quant" / "cache"
     assert list(cache.glob("*/*/manifest.json"))
     machine = served.machine("again", "refs/heads/main", main, depth=None, artifacts="of-again")
-    machine.environ |= ci_events.github("push", main, "http://127.0.0.1:1")
-    machine.values = ci_events.github_values("push") | _matrix(file)
+    machine.environ |= workflows.github("push", main, "http://127.0.0.1:1")
+    machine.values = workflows.github_values("push") | _matrix(file)
     shutil.copytree(cache, machine.clone / ".quant" / "cache")
     assert [ran for ran in machine.run_github(file, "cpu") if ran.returncode] == []
     (shard,) = loaded(machine.artifacts)
@@ -241,8 +240,8 @@ def test_a_runner_without_its_backend_is_red_at_the_doctor(served: Served, on_gi
     file.write_text(text.replace("doctor --require=ort", "doctor --require=trt"), "utf-8")
     main = served.work.git("rev-parse", "main")
     machine = served.machine("no-gpu", "refs/heads/main", main, depth=1, artifacts="no-gpu")
-    machine.environ |= ci_events.github("push", main, "http://127.0.0.1:1")
-    machine.values = ci_events.github_values("push")
+    machine.environ |= workflows.github("push", main, "http://127.0.0.1:1")
+    machine.values = workflows.github_values("push")
     *_, last = machine.run_github(file, "gpu")
     assert (last.step, last.returncode) == ("Doctor", 1)
     assert "required, but trt cannot run here" in last.output

@@ -1,19 +1,32 @@
-"""The project that a guide describes: its blocks as files, the files that they name, and its commands as one script."""
+"""The project that a guide describes: its blocks as files, the models and samples that they name, and its commands.
+
+Models are small, and their answers are known by construction.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import helper
+from sklearn.datasets import load_digits
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from tests.support.documents import GUIDES, Document
-from tests.support.example import environment
-from tests.support.guide_files import write_files
+from tests.support.example import EXAMPLE, environment
+from tests.support.layouts import FLOAT, INT64, Constants, Ends, accumulator, to_time_major, write
 from tests.support.repository import make_repository
 
 FIRST = Document(GUIDES / "first-check.md")
@@ -156,3 +169,192 @@ def _form(line: str) -> str:
     line = re.sub(r"\S*\.\.\.\S*", "...", line)
     line = re.sub(r"[-+]?\d+(?:[.,:]\d+)*", "#", line)
     return " ".join(re.sub(r"([-=])\1{3,}", r"\1", line).split())
+
+
+VOCABULARY = 64
+GOOD, BAD = ("fresh", "warm", "clever", "lovely"), ("stale", "cold", "dull", "tired")
+UNKNOWN = "[UNK]"
+NEUTRAL = ("the", "a", "film", "story", "cast", "and", "is", "very")
+
+
+def _random(*shape: int, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def _digits(path: Path) -> None:
+    path.write_bytes((EXAMPLE / "digits.onnx").read_bytes())
+
+
+def _digit_images(path: Path) -> None:
+    digits = load_digits()
+    np.savez(path, images=(digits.images[:, None] / 16).astype(np.float32), labels=digits.target)
+
+
+def _two_inputs(path: Path) -> None:
+    """The page and the user vote for one of four classes; the user's vote is half."""
+    nodes = [
+        helper.make_node("MatMul", ["page", "w"], ["by_page"], name="page_head"),
+        helper.make_node("MatMul", ["user", "half"], ["by_user"], name="user_head"),
+        helper.make_node("Add", ["by_page", "by_user"], ["scores"], name="vote"),
+    ]
+    weight = np.eye(8, 4, dtype=np.float32)
+    ends: Ends = {"page": (FLOAT, ["n", 8]), "user": (FLOAT, ["n", 8])}
+    write(path, nodes, ends, {"scores": (FLOAT, ["n", 4])}, {"w": weight, "half": weight / 2})
+
+
+def _visits(path: Path) -> None:
+    page, user = _random(240, 8), _random(240, 8, seed=1)
+    np.savez(path, page=page, user=user, labels=(page[:, :4] + user[:, :4] / 2).argmax(axis=1))
+
+
+def _detector(path: Path) -> None:
+    """Pictures (n, 3, 16, 16) -> (n, 7, 64): four channels in hundreds of pixels, three scores of about one."""
+    scale = np.array([100.0] * 4 + [0.1] * 3, np.float32)[:, None, None, None]
+    constants = {
+        "kernels": _random(16, 3, 3, 3) / 5,
+        "heads": _random(7, 16, 1, 1, seed=1) * scale,
+        "shape": np.array([0, 7, 64], np.int64),
+    }
+    nodes = [
+        helper.make_node(
+            "Conv", ["images", "kernels"], ["f"], name="backbone", kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2]
+        ),
+        helper.make_node("Relu", ["f"], ["active"], name="relu"),
+        helper.make_node("Conv", ["active", "heads"], ["map"], name="head", kernel_shape=[1, 1]),
+        helper.make_node("Reshape", ["map", "shape"], ["output0"], name="flat"),
+    ]
+    write(path, nodes, {"images": (FLOAT, ["n", 3, 16, 16])}, {"output0": (FLOAT, ["n", 7, 64])}, constants)
+
+
+def _pictures(path: Path) -> None:
+    np.savez(path, images=np.random.default_rng(2).uniform(size=(80, 3, 16, 16)).astype(np.float32))
+
+
+def _lines(path: Path) -> None:
+    """Lines of 12 steps over a blank and three letters; the right one of each step leads by one."""
+    letters = np.random.default_rng(3).integers(0, 4, size=(120, 12))
+    features = np.random.default_rng(4).uniform(0.0, 0.4, size=(120, 12, 8)).astype(np.float32)
+    np.put_along_axis(features, letters[..., None], 1.4, axis=2)
+    np.savez(path, features=features, texts=np.array([_read(line) for line in letters]))
+
+
+def _read(line: NDArray[Any]) -> str:
+    return "".join("-abc"[s] for i, s in enumerate(line) if s and (i == 0 or s != line[i - 1]))
+
+
+def _calls(path: Path) -> None:
+    frames = _random(48, 6, 8, seed=5)
+    state = np.zeros((48, 4))
+    for step in range(frames.shape[1]):
+        state = state / 2 + frames[:, step, :4]
+    np.savez(path, frames=frames, labels=state.argmax(axis=1))
+
+
+def _embedding() -> NDArray[np.float32]:
+    return _random(VOCABULARY, VOCABULARY, seed=6)
+
+
+def _decoder(path: Path) -> None:
+    """Token ids (n, t) -> scores (n, t, vocabulary): an embedding and one product."""
+    nodes = [
+        helper.make_node("Gather", ["embedding", "input_ids"], ["vectors"], name="embed"),
+        helper.make_node("MatMul", ["vectors", "head"], ["logits"], name="lm_head"),
+    ]
+    constants = {"embedding": _embedding(), "head": _random(VOCABULARY, VOCABULARY, seed=7)}
+    ends: Ends = {"input_ids": (INT64, ["n", "t"])}
+    write(path, nodes, ends, {"logits": (FLOAT, ["n", "t", VOCABULARY])}, constants)
+
+
+def _texts(path: Path) -> None:
+    """Ids in lines of 12, and the token that the float model expects after each."""
+    ids = np.random.default_rng(8).integers(0, VOCABULARY, size=(60, 12))
+    following = (_embedding()[ids] @ _random(VOCABULARY, VOCABULARY, seed=7)).argmax(axis=-1)
+    np.savez(path, ids=ids, next=following)
+
+
+def _exported(path: Path) -> None:
+    """As an exporter writes a text classifier: the mean of the vectors under the mask, and a head of two classes.
+
+    Good words lead to class 1 and bad ones to class 0.
+    """
+    words = _words()
+    embedding = _random(len(words), 32, seed=9) / 10
+    for word, id_ in words.items():
+        embedding[id_, 0] += (word in GOOD) - (word in BAD)
+    head = np.zeros((32, 2), np.float32)
+    head[0] = (-4.0, 4.0)
+    nodes = [
+        helper.make_node("Gather", ["embedding", "input_ids"], ["vectors"], name="embed"),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], name="as_float", to=FLOAT),
+        helper.make_node("Unsqueeze", ["mask", "last"], ["wide"], name="widen"),
+        helper.make_node("Mul", ["vectors", "wide"], ["kept"], name="keep"),
+        helper.make_node("ReduceSum", ["kept", "time"], ["sum"], name="sum", keepdims=0),
+        helper.make_node("MatMul", ["sum", "dense"], ["hidden"], name="dense"),
+        helper.make_node("MatMul", ["hidden", "head"], ["logits"], name="classifier"),
+    ]
+    dense = np.eye(32, dtype=np.float32) + _random(32, 32, seed=10) / 100
+    constants: Constants = {"embedding": embedding, "dense": dense, "head": head}
+    axes: Constants = {"last": np.array([-1], np.int64), "time": np.array([1], np.int64)}
+    ends: Ends = {"input_ids": (INT64, ["n", "t"]), "attention_mask": (INT64, ["n", "t"])}
+    write(path, nodes, ends, {"logits": (FLOAT, ["n", 2])}, constants | axes)
+
+
+def _quantized(path: Path) -> None:
+    """The export, as ONNX Runtime's own tool quantizes it."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(str(path.with_name("model.onnx")), str(path), weight_type=QuantType.QInt8, per_channel=True)
+
+
+def _words() -> dict[str, int]:
+    return {word: id_ for id_, word in enumerate(("[PAD]", UNKNOWN, *NEUTRAL, *GOOD, *BAD))}
+
+
+def _tokenizer(path: Path) -> None:
+    words = {"unk_token": UNKNOWN}
+    tokenizer = Tokenizer(WordLevel(_words(), **words))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(path))
+
+
+def _reviews(path: Path) -> None:
+    """Three words with an opinion, all of one kind, among neutral ones."""
+    random = np.random.default_rng(11)
+    reviews = []
+    for number in range(200):
+        label = number % 2
+        words = [*random.choice(NEUTRAL, 6), *random.choice(GOOD if label else BAD, 3)]
+        reviews.append({"text": " ".join(random.permutation(words)), "label": label})
+    path.write_text(json.dumps(reviews), "utf-8")
+
+
+FILES: Mapping[str, Callable[[Path], object]] = {
+    "digits.onnx": _digits,
+    "digits.npz": _digit_images,
+    "two_inputs.onnx": _two_inputs,
+    "visits.npz": _visits,
+    "detector.onnx": _detector,
+    "pictures.npz": _pictures,
+    "ocr.onnx": to_time_major,
+    "lines.npz": _lines,
+    "step.onnx": accumulator,
+    "calls.npz": _calls,
+    "decoder.onnx": _decoder,
+    "texts.npz": _texts,
+    "exported/model.onnx": _exported,
+    "exported/model_quantized.onnx": _quantized,
+    "exported/tokenizer.json": _tokenizer,
+    "reviews.json": _reviews,
+}
+"""Who writes each file; what is made from another one comes after it."""
+
+_ALWAYS = ("digits.onnx", "digits.npz")
+
+
+def write_files(folder: Path, text: str) -> None:
+    """Write the digits, and every other file whose name occurs in a text, as a user of it would have them."""
+    for name, made in FILES.items():
+        if name in _ALWAYS or Path(name).name in text:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            made(path)

@@ -16,7 +16,7 @@ from pytest_quant.backends.ort.recipe import excluded_nodes, notes_of, recipe_of
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
-from tests.integration.advised import dead_channel, one_large_channel, recurrent
+from tests.integration.test_advice import dead_channel, one_large_channel, recurrent
 
 pytest.importorskip("onnxruntime")
 
