@@ -10,8 +10,18 @@ import onnx
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.generated_graphs.builder import SAMPLES, Builder, Input, Value
-from tests.generated_graphs.operators import IMAGE, SEQUENCE, SIDE, STEPS, VECTOR, Operator
+from tests.generated_graphs.operators import (
+    IMAGE,
+    SAMPLES,
+    SEQUENCE,
+    SIDE,
+    STEPS,
+    VECTOR,
+    Builder,
+    Input,
+    Operator,
+    Value,
+)
 
 N, N_CALIBRATION, TABLE, CLASSES = 11, 24, 9, 5
 OPERATORS: dict[str, dict[str, Operator]] = {

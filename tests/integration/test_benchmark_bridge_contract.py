@@ -1,8 +1,7 @@
-"""What pytest-benchmark, as it is installed here, makes of our benchmarks. No engine runs: the samples are made up."""
+"""What pytest-benchmark, as it is installed here, makes of our benchmarks; most samples are made up."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import statistics
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.projects import output, read_checks, write_project
+from tests.support import models
 from tests.support.in_process import run_here
 
 CONFTEST = """
@@ -79,11 +80,10 @@ def test_the_json_holds_candidate_and_reference_once(pytester: pytest.Pytester, 
         assert one["extra_info"] == {"quant.speedup": 1.5}
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
-def test_a_saved_run_is_compared_with_the_next(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+def test_a_saved_run_is_compared_with_the_next(pytester: pytest.Pytester) -> None:
     """``--benchmark-compare`` sets the new run beside the saved one, and ``pytest-benchmark compare`` shows both."""
-    run(pytester, "--benchmark-autosave", *workers)
-    result = run(pytester, "--benchmark-autosave", "--benchmark-compare=0001", *workers)
+    run(pytester, "--benchmark-autosave")
+    result = run(pytester, "--benchmark-autosave", "--benchmark-compare=0001")
     for name in NAMES:
         result.stdout.fnmatch_lines_random([f"{glob(name)} (NOW) *", f"{glob(name)} (0001*) *"])
     shown = pytester.run("pytest-benchmark", "compare", "0001", "0002")
@@ -101,19 +101,9 @@ def test_a_slower_run_breaks_their_own_limit(pytester: pytest.Pytester) -> None:
     assert "Performance has regressed" in result.stdout.str() + result.stderr.str()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pygal") is None, reason="pygal, which draws the histogram, is missing")
-def test_the_histogram_shows_both(pytester: pytest.Pytester) -> None:
-    """``--benchmark-histogram`` draws one chart for each test."""
-    run(pytester, "--benchmark-histogram=chart")
-    drawn = [file.read_text("utf-8") for file in pytester.path.glob("chart*.svg")]
-    assert len(drawn) == 2
-    assert all("candidate" in chart and "reference" in chart for chart in drawn)
-
-
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
-def test_unasked_it_shows_and_leaves_nothing(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+def test_unasked_it_shows_and_leaves_nothing(pytester: pytest.Pytester) -> None:
     """Its tables say what ours says, and its folder would stay empty."""
-    result = run(pytester, *workers)
+    result = run(pytester)
     assert "Name (time in" not in result.stdout.str()
     assert "candidate" not in result.stdout.str()
     assert not (pytester.path / ".benchmarks").exists()
@@ -125,19 +115,6 @@ def test_its_own_benchmarks_are_shown_as_ever(pytester: pytest.Pytester) -> None
     result = run(pytester)
     result.stdout.fnmatch_lines(["Name (time in *", "test_own *"])
     assert "candidate" not in result.stdout.str()
-
-
-def test_a_folder_that_was_there_stays(pytester: pytest.Pytester) -> None:
-    """Only what pytest-benchmark made in this run is taken away."""
-    (pytester.path / ".benchmarks").mkdir()
-    run(pytester)
-    assert (pytester.path / ".benchmarks").is_dir()
-
-
-def test_what_was_saved_stays(pytester: pytest.Pytester) -> None:
-    """A storage of one's own too."""
-    run(pytester, "--benchmark-autosave", "--benchmark-storage=kept/here")
-    assert list((pytester.path / "kept" / "here").rglob("0001_*.json"))
 
 
 def test_without_pytest_benchmark_nothing_is_missed(pytester: pytest.Pytester) -> None:
@@ -154,3 +131,24 @@ def test_without_pytest_benchmark_nothing_is_missed(pytester: pytest.Pytester) -
 def glob(name: str) -> str:
     """Return `name` for fnmatch, its brackets taken as they are."""
     return name.replace("[", "[[]")
+
+
+def test_candidate_and_reference_of_a_real_check_are_benchmarks(pytester: pytest.Pytester) -> None:
+    """Timed by us, and kept by pytest-benchmark."""
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester)
+    run_here(pytester, "--quant-max-time=0.5", "--benchmark-json=one.json", "test_model.py")
+    assert len(benchmarks(pytester.path / "one.json")) == 2
+
+
+@pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-skip"])
+def test_benchmark_options_switch_our_timing_off(pytester: pytest.Pytester, option: str) -> None:
+    """A limit on what is timed is then reported as not measured, never passed."""
+    models.select_first(pytester.path / "model.onnx")
+    write_project(pytester, mark="min_speedup=0.001, max_energy_mj=1.0")
+    result = run_here(pytester, option, "--quant-json=run.json", "test_model.py")
+    (check,) = read_checks(pytester.path / "run.json")
+    assert check["status"] == "INCONCLUSIVE", output(result)
+    assert check["latency"] is None
+    reasons = {verdict["limit"]: verdict["reason"] for verdict in check["verdicts"]}
+    assert reasons["min_speedup"] == reasons["max_energy_mj"] == f"not measured: {option} is set"

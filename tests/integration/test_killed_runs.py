@@ -75,14 +75,13 @@ def _stored(folder: Path) -> list[list[str]]:
     return [[record.nodeid for record in records] for _, records in open_store(folder / ".quant/history.db").each_run()]
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_what_a_killed_run_had_finished_is_added_by_the_next(pytester: pytest.Pytester, workers: str) -> None:
+def test_what_a_killed_run_had_finished_is_added_by_the_next(pytester: pytest.Pytester) -> None:
     """Once, as a run of its own, and the next run says so; a third one finds nothing."""
-    with _under_way(pytester, "-n", workers) as process:
+    with _under_way(pytester, "-n", "2") as process:
         os.killpg(process.pid, signal.SIGKILL)
     assert not (pytester.path / ".quant/history.db").exists()
     one = "@mark.quant(output='PASS')\ndef test_next(): pass\n"
-    result = run_fake_apart(pytester, one, "-n", workers)
+    result = run_fake_apart(pytester, one, "-n", "2")
     result.stdout.fnmatch_lines(["2 checks of 1 run that did not end well added to the history"])
     assert "did not end well" not in run_fake_apart(pytester, one).stdout.str()
     # Two workers finish in any order, and runs that began within one second have none.

@@ -1,7 +1,9 @@
-"""A reference proves itself: float kernels, scores above guessing, and the same answer to the same question."""
+"""A reference proves itself: float kernels, scores above guessing, the same answer twice, and its precision."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,14 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantiz
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
+from pytest_quant.backends import get_backend
 from pytest_quant.errors import ModelError
 from pytest_quant.result import Status, Verdict
 from pytest_quant.spec import Dataset, Limits, Model
 from tests.support import layouts
+from tests.support.in_process import run_here
 from tests.support.measuring import checked, numbers
+from tests.support.third_party import register_backend
 
 N = 40
 
@@ -245,3 +250,104 @@ def test_a_limit_far_from_the_noise_is_judged(tmp_path: Path) -> None:
     dataset = Dataset.from_arrays(numbers(N, 8), calibration=8)
     record = checked(tmp_path, Model.from_onnx(path), dataset, limits=Limits(max_abs_error=1e6))
     assert status_of(record.verdicts, "max_abs_error") is Status.PASS
+
+
+BACKEND = """
+import os
+from dataclasses import replace
+
+from pytest_quant.readers import FLAG, Key
+from pytest_quant.testing import NumpyBackend
+
+
+class Rounding(NumpyBackend):
+    offer = replace(
+        NumpyBackend.offer,
+        precisions={**NumpyBackend.offer.precisions, "fp16": (None,)},
+        options={"tf32": Key("tf32", FLAG, "products may round their inputs")},
+    )
+
+    def before_loading(self, spec):
+        os.environ["LOADED_FOR"] = spec.id
+"""
+
+SUITE = """
+import os
+import pytest
+from pytest_quant import Dataset
+from tests.support import models
+
+
+@pytest.fixture
+def quant_model(tmp_path):
+    return models.select_first(tmp_path / "model.onnx")
+
+
+@pytest.fixture
+def quant_data():
+    return Dataset.from_arrays(*models.samples(12))
+
+
+def test_plain():
+    assert "LOADED_FOR" not in os.environ
+
+
+@pytest.mark.quant(backend="rounding", precision="fp32", reference_precision="fp16")
+def test_half(quant):
+    assert os.environ["LOADED_FOR"] == "rounding-fp32"
+    assert quant.latency.reference_precision == "fp16"
+    assert quant.reference.spec.precision == "fp32"
+
+
+@pytest.mark.quant(backend="rounding", precision="fp32")
+def test_exact(quant):
+    assert quant.latency.tf32 is False
+"""
+
+
+@pytest.fixture
+def rounding(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A third party's backend for a device that has TF32 and FP16, and a suite for it."""
+    pytester.mkdir("site")
+    pytester.makepyfile(**{"site/rounding": BACKEND})
+    register_backend(pytester.path / "site", "rounding", "rounding:Rounding")
+    monkeypatch.syspath_prepend(pytester.path / "site")
+    monkeypatch.setenv("LOADED_FOR", "nobody")
+    monkeypatch.delenv("LOADED_FOR")
+    pytester.makepyfile(test_it=SUITE)
+    get_backend.cache_clear()
+    yield
+    get_backend.cache_clear()
+
+
+@pytest.mark.usefixtures("rounding")
+def test_the_state_is_told_and_recorded(pytester: pytest.Pytester) -> None:
+    """In the lines below the table, and in the record of each check."""
+    result = run_here(pytester, "--quant-json=run.json", "--quant-max-time=0.5", "-k", "half or exact")
+    result.assert_outcomes(passed=2, deselected=1)
+    result.stdout.fnmatch_lines_random(["latency reference fp16: 1 check", "latency reference fp32, TF32 off: 1 check"])
+    half, exact = json.loads((pytester.path / "run.json").read_text("utf-8"))["checks"]
+    assert (half["reference"], exact["reference"]) == ("rounding-fp32", "rounding-fp32")
+    found = [(one["latency"]["reference_precision"], one["latency"]["tf32"]) for one in (half, exact)]
+    assert found == [("fp16", None), ("fp32", False)]
+
+
+@pytest.mark.usefixtures("rounding")
+def test_the_process_is_prepared_for_what_will_run_only(pytester: pytest.Pytester) -> None:
+    """Once the tests are chosen, and before the first of them."""
+    run_here(pytester, "-k", "plain").assert_outcomes(passed=1, deselected=2)
+
+
+@pytest.mark.usefixtures("rounding")
+def test_a_precision_that_is_unknown_or_not_offered_ends_the_collection(pytester: pytest.Pytester) -> None:
+    """With what was meant, or what there is."""
+    for precision, words in (
+        ("fp61", "unknown reference_precision 'fp61'*did you mean 'fp16'"),
+        ("bf16", "backend 'rounding' has no bf16 to compare latency with*allowed: fp32, tf32, fp16"),
+    ):
+        pytester.makepyfile(test_it=SUITE.replace('reference_precision="fp16"', f'reference_precision="{precision}"'))
+        result = run_here(pytester)
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        told = " ".join(result.stdout.str().split())
+        for part in words.split("*"):
+            assert part in told, told

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree  # the file is our own run's
 
 import pytest
 
@@ -142,11 +143,10 @@ def pytest_collection_modifyitems(items):
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_shard_without_checks_is_no_suite_without_checks(pytester: pytest.Pytester, workers: str) -> None:
+def test_a_shard_without_checks_is_no_suite_without_checks(pytester: pytest.Pytester) -> None:
     """A plugin that takes tests out may say so to nobody; what it leaves need not use a required backend."""
     source = PLAIN + TWO
-    result = run_fake_apart(pytester, source, "--quant-require=ort", "-n", workers, conftest=CONFTEST + SHARD)
+    result = run_fake_apart(pytester, source, "--quant-require=ort", "-n", "2", conftest=CONFTEST + SHARD)
     result.assert_outcomes(passed=1)
     assert result.ret == 0
 
@@ -197,15 +197,19 @@ def test_the_history_is_on_the_page_and_its_absence_is_told(pytester: pytest.Pyt
 
 
 def test_the_figures_of_a_real_run_are_those_of_its_document(pytester: pytest.Pytester) -> None:
-    """Measured by an engine, written to both files, read back from both."""
+    """Measured by an engine, and read back from the page and from JUnit, which has no whole record."""
     models.select_first(pytester.path / "model.onnx")
     write_project(pytester)
-    _, checks = run_project(pytester, "--quant-html=page.html")
+    _, checks = run_project(pytester, "--quant-html=page.html", "--junitxml=junit.xml")
     figures = figures_of((pytester.path / "page.html").read_text("utf-8"))
     accuracy = checks[0]["accuracy"]
     assert {figure.value for figure in figures} >= {accuracy["candidate"], accuracy["drop"]}
     for figure in figures:
         assert figure.value in numbers_of(checks[figure.check]), figure
+    root = ElementTree.parse(pytester.path / "junit.xml").getroot()  # noqa: S314 - our own file
+    properties = {item.attrib["name"]: item.attrib["value"] for item in root.iter("property")}
+    assert all(name.startswith("quant.") and len(value) < 200 for name, value in properties.items())
+    assert float(properties["quant.coverage_pct"]) == pytest.approx(checks[0]["coverage"]["pct"])
 
 
 def test_a_compared_run_shows_its_comparison(pytester: pytest.Pytester) -> None:

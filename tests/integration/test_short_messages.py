@@ -127,10 +127,7 @@ FAILURES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     ),
     "ort": (_unknown("ort", "fp32", None), "the model m.onnx", "Frobnicate"),
     "ort-static": (_unknown("ort", "int8", "static"), "to prepare m.onnx", "Frobnicate"),
-    "ort-dynamic": (_unknown("ort", "int8", "dynamic"), "to prepare m.onnx", "Frobnicate"),
-    "ort-int4": (_unknown("ort", "int4", "weight-only"), "to prepare m.onnx", "Frobnicate"),
     "openvino": (_unknown("openvino", "fp32", None), "the model m.onnx", "Frobnicate"),
-    "openvino-static": (_unknown("openvino", "int8", "static"), "the model m.onnx", "Frobnicate"),
     "someone-elses": (
         lambda folder: build_engine(
             EngineSpec("numpy", "fp32", None, Model.from_onnx(select_first(folder / "m.onnx"))),

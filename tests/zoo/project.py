@@ -60,7 +60,7 @@ def {name}_data():
 TESTS = """
 import pytest
 
-from tests.zoo.scores import metric_of
+from tests.zoo.entry import metric_of
 """
 
 TEST = """

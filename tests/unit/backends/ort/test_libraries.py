@@ -17,7 +17,7 @@ from pytest_quant.backends.ort import find_runtime, libraries
 from pytest_quant.backends.ort.libraries import TENSORRT, find_provider
 from pytest_quant.backends.runtime import wanted_versions
 from pytest_quant.backends.trt import TrtRtxBackend
-from tests.support.stub_libraries import compile_library, require_compiler, write_tensorrt
+from tests.support.tensorrt_bindings import compile_library, require_compiler, write_tensorrt
 
 ROOT = Path(__file__).parents[4]
 
