@@ -32,7 +32,7 @@ TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
         *(on_marks.READ, on_marks.COLLECT, on_data.DATA, on_models.READ, on_models.MEASURE),
-        *(on_files.RUNS, on_files.BASELINES, on_files.MANIFESTS, on_commands.NAMES, on_commands.COMMANDS),
+        *(on_files.RUNS, on_files.BASELINES, on_files.MANIFESTS, on_commands.COMMANDS),
     )
 }
 """All targets by name."""

@@ -1,31 +1,19 @@
-"""Words of the command line, and names of branches and revisions that git may or may not know."""
+"""Words of the command line, names of branches and revisions that git may or may not know among them."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import click
 from hypothesis import strategies as st
 
-from pytest_quant.environment.revision import (
-    Repository,
-    ci_branch,
-    ci_commit,
-    ci_pull_request,
-    ci_target,
-    git_state,
-    parse_status,
-)
 from pytest_quant.history.baselines.file import NAME
-from pytest_quant.history.git_branch import GitBranch
 from tests.fuzz import odd
 from tests.fuzz.hunt import Target
 from tests.fuzz.models import CORPUS
@@ -209,81 +197,4 @@ def _git(folder: Path, *words: str) -> None:
     subprocess.run(command, cwd=folder, env=os.environ | VARIABLES, check=True, capture_output=True)
 
 
-_STATUS = ("# branch.oid ", "# branch.head ", "# branch.oid (initial)", "1 M. N... ", "? ", "#", "\x1b")
-_CI = ("GITHUB_HEAD_REF", "GITHUB_BASE_REF", "GITHUB_SHA", "GITHUB_REF", "CI_COMMIT_SHA", "BUILDKITE_PULL_REQUEST")
-_names = st.one_of(odd.texts, st.sampled_from(_BRANCHES))
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of a repository or of CI, with names that others chose."""
-
-    what: str
-    name: str
-    other: str
-    lines: list[tuple[str, str]]
-    environ: dict[str, str]
-
-
-def _first_parents(root: Path, asked: Asked) -> None:
-    repository = Repository(root)
-    repository.parents(asked.name)
-    repository.first_parents(asked.name)
-
-
-def _fetch(root: Path, asked: Asked) -> None:
-    branch = GitBranch(root, asked.other, asked.name)
-    branch.check()
-    branch.fetch()
-
-
-def _read_ci(root: Path, asked: Asked) -> None:
-    for read in (ci_branch, ci_target, ci_commit, ci_pull_request):
-        read(asked.environ)
-    parse_status("\n".join(head + text for head, text in asked.lines), asked.environ)
-    variables = {key: value for key, value in asked.environ.items() if _is_argument(value) and "\0" not in value}
-    with patch.dict(os.environ, variables):
-        git_state(root)
-        Repository(root).target()
-
-
-_ASKED: dict[str, Callable[[Path, Asked], object]] = {
-    "resolve": lambda root, asked: Repository(root).resolve(asked.name),
-    "merge base": lambda root, asked: Repository(root).merge_base(asked.name, asked.other),
-    "first parents": _first_parents,
-    "fetch": _fetch,
-    "CI": _read_ci,
-}
-
-
-def _ask(asked: Asked) -> None:
-    with patch.dict(os.environ, VARIABLES):
-        _ASKED[asked.what](_repository(), asked)
-
-
-@cache
-def _repository() -> Path:
-    """Return a repository that every question may be asked of, for none changes it."""
-    folder = TemporaryDirectory(prefix="pytest-quant-fuzz-")
-    _KEPT.append(folder)
-    _furnish(Path(folder.name))
-    return Path(folder.name)
-
-
-_KEPT: list[TemporaryDirectory[str]] = []
-"""Folders that are removed when the process ends."""
-
 COMMANDS = Target("commands", _words(), _command, examples=600)
-NAMES = Target(
-    "names",
-    st.builds(
-        Asked,
-        st.sampled_from(sorted(_ASKED)),
-        _names,
-        st.one_of(st.just("origin"), _names),
-        st.lists(st.tuples(st.sampled_from(_STATUS), _names), max_size=4),
-        st.dictionaries(st.sampled_from(_CI), _names, max_size=3),
-    ),
-    _ask,
-    examples=600,
-)

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -20,12 +19,10 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import run_fake, run_fake_apart
-from tests.support.kill_history import Killer
 from tests.support.postgres import PostgresServer, find_programs
 from tests.unit.record.examples import RUN, a_pass, a_record
 
 _ROOT = Path(__file__).parents[2]
-_KILLS = 5
 _WRITERS = 6
 _RUNS_EACH = 4
 
@@ -74,14 +71,6 @@ def test_eight_workers_of_one_run_write_every_record_once(pytester: pytest.Pytes
     result.assert_outcomes(passed=24)
     ((_, records),) = open_store(history_url).each_run()
     assert [record.nodeid for record in records] == [f"test_it.py::test_it[{n}]" for n in range(24)]
-
-
-def test_kills_at_random_moments_leave_a_whole_history(tmp_path: Path, own_server: PostgresServer) -> None:
-    """Of writers to both databases, of those who create their tables, and of PostgreSQL; the next run is right."""
-    seed = time.time_ns() % 2**32
-    kills = list(Killer(tmp_path, own_server, seed).kill(_KILLS))
-    assert len({kill.victim for kill in kills}) == 5
-    assert not all(kill.ended for kill in kills), f"nothing was killed, seed {seed}"
 
 
 def test_a_server_that_goes_away_in_mid_run_costs_no_record(

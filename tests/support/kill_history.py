@@ -1,52 +1,29 @@
 """Kill whoever writes a history at random moments, and see that it is whole and takes the next run.
 
-``python -m tests.support.kill_history --times 100`` does it a hundred times and prints a line for each: by turns a
-process that appends to SQLite and to PostgreSQL, one that creates the tables in either, and the server.
+By turns a process that appends to SQLite and to PostgreSQL, the server, and one that creates the tables in either.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
-from tests.support.postgres import PostgresServer, find_programs
+from tests.support.postgres import PostgresServer
 from tests.unit.record.examples import RUN, a_pass, a_record
 
 _ROOT = Path(__file__).parents[2]
 _LONGEST_S = 0.4
 _RECORDS = (a_record(), a_pass(), a_record())
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """One kill and what was there after it.
-
-    Attributes
-    ----------
-    victim : who was killed.
-    after_s : seconds after it had begun to work.
-    reported : runs that were said to be stored.
-    stored : runs in the history, each of them whole.
-    ended : the work was done before the kill.
-    """
-
-    victim: str
-    after_s: float
-    reported: int
-    stored: int
-    ended: bool
 
 
 class Killer:
@@ -64,20 +41,25 @@ class Killer:
         self._creators = {"creator in SQLite": self._new_file, "creator in PostgreSQL": server.new_database}
         self._creation_s = {victim: _time_creation(place()) for victim, place in self._creators.items()}
 
-    def kill(self, times: int) -> Iterator[Kill]:
-        """Kill so often, each victim in its turn; raise `AssertionError` when a history is not as it must be."""
+    def kill(self, times: int) -> Iterator[tuple[str, bool]]:
+        """Kill so often, each victim in its turn; yield the victim, and whether its work was done before the kill.
+
+        Raises
+        ------
+        AssertionError : a history is not as it must be.
+        """
         turns = [*self._places, *self._creators]
         for number in range(times):
             victim = turns[number % len(turns)]
             if victim in self._creators:
-                yield self._kill_creator(victim)
+                yield victim, self._kill_creator(victim)
             else:
-                yield self._kill_writing(victim, self._places[victim], f"{number}")
+                self._kill_writing(victim, self._places[victim], f"{number}")
+                yield victim, False
 
-    def _kill_writing(self, victim: str, place: str, name: str) -> Kill:
+    def _kill_writing(self, victim: str, place: str, name: str) -> None:
         process = _start("append", place, name)
-        after_s = self._random.uniform(0.0, _LONGEST_S)
-        time.sleep(after_s)
+        time.sleep(self._random.uniform(0.0, _LONGEST_S))
         if victim == "PostgreSQL":
             self._server.kill()
             told = _finish(process)
@@ -96,19 +78,17 @@ class Killer:
         assert len(stored) - len(self._known[place]) in (0, 1), f"{victim}: runs that nobody wrote"
         _takes_the_next_run(store, f"{name}-next")
         self._known[place] = {*stored, f"{name}-next"}
-        return Kill(victim, after_s, len(reported), len(stored), ended=False)
 
-    def _kill_creator(self, victim: str) -> Kill:
+    def _kill_creator(self, victim: str) -> bool:
         place = self._creators[victim]()
         process = _start("open", place, "")
-        after_s = self._random.uniform(0.0, self._creation_s[victim])
-        time.sleep(after_s)
+        time.sleep(self._random.uniform(0.0, self._creation_s[victim]))
         process.send_signal(signal.SIGKILL)
         ended = bool(_finish(process))
         store = open_store(place)
         assert store.runs() == [], f"{victim}: runs that nobody wrote"
         _takes_the_next_run(store, "next")
-        return Kill(victim, after_s, 0, 0, ended)
+        return ended
 
     def _new_file(self) -> str:
         return str(self._folder / f"{self._random.getrandbits(32):x}" / "history.db")
@@ -148,17 +128,17 @@ def _takes_the_next_run(store: Store, name: str) -> None:
     assert len(store.runs()) == before + 1
 
 
-def _work(work: str, place: str, name: str, tell: Callable[[str], object]) -> int:
+def _work(work: str, place: str, name: str) -> int:
     """What a victim does: append runs until it dies, or open a history once. 3 says that the history failed."""
-    tell("begins\n")
+    _tell("begins\n")
     try:
         store = open_store(place)
         for index in range(1_000_000 if work == "append" else 0):
             store.append(_named(f"{name}-{index}"), _RECORDS)
-            tell(f"{index}\n")
+            _tell(f"{index}\n")
     except HistoryError:
         return 3
-    tell("done\n")
+    _tell("done\n")
     return 0
 
 
@@ -167,28 +147,5 @@ def _tell(text: str) -> None:
     sys.stdout.flush()
 
 
-def main(tell: Callable[[str], object] = _tell) -> None:
-    """Read the command line and do it."""
-    if sys.argv[1:2] in (["append"], ["open"]):
-        sys.exit(_work(sys.argv[1], sys.argv[2], sys.argv[3], tell))
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
-    arguments = parser.parse_args()
-    programs = find_programs()
-    if programs is None:
-        parser.error("PostgreSQL's server is not installed; apt-get install postgresql")
-    tell(f"seed {arguments.seed}\n")
-    server = PostgresServer(programs)
-    try:
-        server.start()
-        with tempfile.TemporaryDirectory() as folder:
-            for number, kill in enumerate(Killer(Path(folder), server, arguments.seed).kill(arguments.times), 1):
-                moment = "had ended before" if kill.ended else f"killed after {kill.after_s * 1e3:.0f} ms"
-                tell(f"{number}: {kill.victim} {moment}; {kill.reported} reported, {kill.stored} stored, all whole\n")
-    finally:
-        server.remove()
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(_work(*sys.argv[1:]))
