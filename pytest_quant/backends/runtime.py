@@ -179,7 +179,7 @@ def wanted_versions(distribution: str) -> SpecifierSet:
     return next(specifiers, SpecifierSet())
 
 
-def told(error: BaseException) -> str:
+def root_cause(error: BaseException) -> str:
     """Return the type and the first line of the text of `error`; of a chain, those of the error that began it."""
     first = error
     while first.__cause__ is not None:
@@ -205,13 +205,13 @@ def failed(
     error : the exception of the library; or everything that it wrote, where it left no exception, as one in another
         process does. The file that the message names gets the traceback or that text.
     value : the library's own words, of which the first lines are shown, up to a traceback; ``None`` for those of
-        `error`, see `told`.
+        `error`, see `root_cause`.
     allowed : what would have worked; ``None`` where that is not known.
     fix : what the user can do; ``None`` where nothing is known to help.
     kind : class of the error that is returned.
     """
     text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
-    words = value or (error if isinstance(error, str) else told(error))
+    words = value or (error if isinstance(error, str) else root_cause(error))
     log = keep_text(f"{what}\n\n{text}")
     return kind(what, value=_shortened(words), allowed=allowed, fix=fix, log=None if log is None else str(log))
 

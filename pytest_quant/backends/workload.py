@@ -41,30 +41,24 @@ WORKLOADS = (
 def write_workload(file: Path, work: Workload) -> None:
     """Write a chain of 20 layers as an ONNX file."""
     # Here, because who asks for the workloads need not have any runtime, and onnx comes with those.
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
+    import onnx.parser
 
-    rng = np.random.default_rng(0)
-    shape = [1, work.rows, work.width]
+    rng, ends = np.random.default_rng(0), f"float[1, {work.rows}, {work.width}]"
     count = 1 if work.shares else _LAYERS
-    weights = [numpy_helper.from_array(_weight(rng, work.width), f"weight{index}") for index in range(count)]
-    nodes = []
-    for index in range(_LAYERS):
-        weight = weights[0 if work.shares else index].name
-        nodes.append(helper.make_node("MatMul", [f"x{index}", weight], [f"product{index}"], name=f"MatMul{index}"))
-        nodes.append(helper.make_node("Relu", [f"product{index}"], [f"x{index + 1}"], name=f"Relu{index}"))
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x0", f"x{_LAYERS}")]
-    graph = helper.make_graph(nodes, work.name, ends[:1], ends[1:], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    layers = " ".join(
+        f"[MatMul{index}] product{index} = MatMul(x{index}, weight{index % count}) "
+        f"[Relu{index}] x{index + 1} = Relu(product{index})"
+        for index in range(_LAYERS)
+    )
+    head = f'<ir_version: {_IR_VERSION}, opset_import: ["" : {_OPSET}]>'
+    model = onnx.parser.parse_model(f"{head} chain ({ends} x0) => ({ends} x{_LAYERS}) {{ {layers} }}")
+    for index in range(count):
+        # They keep the size of what goes through them and a ReLU (He et al. 2015, section 2.2).
+        weight = (rng.standard_normal((work.width, work.width)) * np.sqrt(2.0 / work.width)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, f"weight{index}"))
     onnx.save(model, file)
 
 
 def inputs_of(work: Workload, samples: int) -> NDArray[np.float32]:
     """Return so many samples, the first axis counting them."""
     return np.random.default_rng(1).normal(size=(samples, work.rows, work.width)).astype(np.float32)
-
-
-def _weight(rng: np.random.Generator, width: int) -> NDArray[np.float32]:
-    """Return weights that keep the size of what goes through them and a ReLU (He et al. 2015, section 2.2)."""
-    weights: NDArray[np.float32] = (rng.standard_normal((width, width)) * np.sqrt(2.0 / width)).astype(np.float32)
-    return weights

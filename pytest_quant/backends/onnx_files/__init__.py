@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path, PureWindowsPath
 from typing import TypeVar
 
@@ -50,6 +50,7 @@ def _once(read: Callable[[Path], Answer]) -> Callable[[Path], Answer]:
     def read_state(path: Path, *_: int) -> Answer:
         return read(path)
 
+    @wraps(read)
     def answer(path: Path) -> Answer:
         if not path.is_file():
             return read(path)
@@ -138,10 +139,7 @@ def external_files(model: onnx.ModelProto, path: Path) -> dict[str, Path]:
     for tensor in filter(uses_external_data, _tensors(model)):
         location, end = _place_of(tensor, path)
         ends[location] = max(ends.get(location, 0), end)
-    files = {location: _inside(location, path) for location in sorted(ends)}
-    for location, file in files.items():
-        _check_whole(file, ends[location], path)
-    return files
+    return {location: _whole_file(location, ends[location], path) for location in sorted(ends)}
 
 
 def _place_of(tensor: onnx.TensorProto, path: Path) -> tuple[str, int]:
@@ -159,7 +157,8 @@ def _place_of(tensor: onnx.TensorProto, path: Path) -> tuple[str, int]:
     )
 
 
-def _inside(location: str, path: Path) -> Path:
+def _whole_file(location: str, end: int, path: Path) -> Path:
+    """Return the file at `location`, which has `end` bytes or more and lies with the model in `path`."""
     normal = os.path.normpath(location.replace("\\", "/"))
     if normal.startswith("..") or Path(normal).is_absolute() or PureWindowsPath(location).drive:
         raise ModelFileError(
@@ -168,11 +167,7 @@ def _inside(location: str, path: Path) -> Path:
             allowed=f"a file in {path.parent}",
             fix="save the model again with onnx.save_model(model, path, save_as_external_data=True)",
         )
-    return path.parent / normal
-
-
-def _check_whole(file: Path, end: int, path: Path) -> None:
-    """Raise when `file` is absent or has fewer than `end` bytes."""
+    file = path.parent / normal
     try:
         is_there = file.is_file()
     except OSError:
@@ -190,6 +185,7 @@ def _check_whole(file: Path, end: int, path: Path) -> None:
             allowed=f"at least {end} bytes, by the model's own table",
             fix="write or download the file again",
         )
+    return file
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -337,7 +333,7 @@ def quantizing_nodes(path: Path) -> tuple[str, ...]:
     """
     model = read_graph(path)
     given = {value.name for value in model.graph.input} - constant_names(model.graph)
-    decodes = [one for one in model.graph.node if one.op_type == "DequantizeLinear" and given & set(one.input[:1])]
+    decodes = [node for node in model.graph.node if node.op_type == "DequantizeLinear" and given & set(node.input[:1])]
     return tuple(
         f"{node.op_type} '{node.name or next(iter(node.output), '')}'"
         for node in all_nodes(model)

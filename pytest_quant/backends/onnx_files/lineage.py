@@ -133,7 +133,7 @@ def excluded_among(engine: Engine, names: Collection[str]) -> list[str]:
     built_on = {source.names[place] for name in names if (place := source.anchor(name)) is not None}
     theirs = read_graph(path)
     added = built_on.difference(node.name for node in all_nodes(theirs))
-    return [one for one in engine.spec.exclude if one in built_on or names_made_of(one, theirs, added)]
+    return [name for name in engine.spec.exclude if name in built_on or names_made_of(name, theirs, added)]
 
 
 def trace(

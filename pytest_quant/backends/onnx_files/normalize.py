@@ -40,7 +40,7 @@ from pytest_quant.backends.onnx_files.graphs import (
     rename_reads,
     replace_nodes,
 )
-from pytest_quant.backends.runtime import failed, told
+from pytest_quant.backends.runtime import failed, root_cause
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import EngineSpec
 
@@ -82,10 +82,10 @@ def names_made_of(name: str, model: onnx.ModelProto, candidates: Collection[str]
     -------
     A subset of `candidates`; empty where nothing was made from the node.
     """
-    names = {one for one in candidates if one.startswith(f"{name}/")}
+    names = {candidate for candidate in candidates if candidate.startswith(f"{name}/")}
     if any(node.name == name for function in model.functions for node in function.node):
         inlined = re.compile(rf"(^|/){re.escape(name)}(__\d+)?(/|$)")
-        names |= {one for one in candidates if inlined.search(one)}
+        names |= {candidate for candidate in candidates if inlined.search(candidate)}
     return names
 
 
@@ -167,11 +167,10 @@ def _name_calls(model: onnx.ModelProto) -> None:
 
 
 def _drop_inputs_with_values(graph: onnx.GraphProto) -> None:
-    valued = constant_names(graph) | {one.values.name for one in graph.sparse_initializer}
+    valued = constant_names(graph)
     inputs = [value for value in graph.input if value.name not in valued]
-    if len(inputs) < len(graph.input):
-        del graph.input[:]
-        graph.input.extend(inputs)
+    del graph.input[:]
+    graph.input.extend(inputs)
 
 
 def _take_out_constants(graph: onnx.GraphProto) -> None:
@@ -242,7 +241,7 @@ def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str
         raise failed(
             f"{name} has opset {before}, and {need}",
             error,
-            value=f"onnx could not convert it: {told(error)}",
+            value=f"onnx could not convert it: {root_cause(error)}",
             fix=f"export the model with opset_version={opset}, {fix}",
         ) from error
 

@@ -28,7 +28,7 @@ from pytest_quant.backends.ort.recipe import (
     recipe_of,
     static_op_types,
 )
-from pytest_quant.backends.ort.session import refused
+from pytest_quant.backends.ort.session import ort_error
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment import isa_tier
 from pytest_quant.environment.packages import version
@@ -199,7 +199,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
             raise
         except Exception as error:
             # The quantizers raise whatever their Python meets.
-            raise refused(f"to quantize {spec.model.name} to {spec.id}", error, _FIX) from error
+            raise ort_error(f"to quantize {spec.model.name} to {spec.id}", error, _FIX) from error
 
 
 def _refuse_broken_weights(

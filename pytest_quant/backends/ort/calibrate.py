@@ -16,7 +16,7 @@ from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_signature
 from pytest_quant.backends.ort.prepare import NORMALIZED_FILE, check_same, prepare, raised_opset
 from pytest_quant.backends.ort.recipe import recipe_of, static_op_types
-from pytest_quant.backends.ort.session import refused
+from pytest_quant.backends.ort.session import ort_error
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import DataError, QuantError
 from pytest_quant.spec import EngineSpec
@@ -73,7 +73,7 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
         except QuantError:
             raise
         except Exception as error:
-            raise refused(f"to calibrate {spec.model.name}", error) from error
+            raise ort_error(f"to calibrate {spec.model.name}", error) from error
 
 
 def _ranges(spec: EngineSpec, prepared: Path, feeds: Iterator[Feeds]) -> object:

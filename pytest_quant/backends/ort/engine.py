@@ -37,8 +37,8 @@ from pytest_quant.backends.ort.session import (
     Provider,
     new_run_options,
     open_session,
+    ort_error,
     profiled,
-    refused,
 )
 from pytest_quant.backends.readback import LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
 from pytest_quant.result import Coverage
@@ -151,7 +151,7 @@ class OrtEngine(Engine):
         try:
             outputs = self._session.run(self._names, feeds, self._run_options)
         except Exception as error:
-            raise refused(f"a run of {self.spec.id}", error) from error
+            raise ort_error(f"a run of {self.spec.id}", error) from error
         return dict(zip(self._names, outputs, strict=True))
 
     def _new_run_options(self) -> Any:
@@ -266,7 +266,7 @@ def time_layers(
         try:
             count = len(warm_runs(partial(session.run, None, feeds)))
         except Exception as error:
-            raise refused(f"a profiled run of {engine.name}", error) from error
+            raise ort_error(f"a profiled run of {engine.name}", error) from error
         runs = read_runs(Path(session.end_profiling()).read_text(encoding="utf-8"))[-count:]
         optimized = Path(folder) / OPTIMIZED_FILE
         graph = onnx.load(optimized, load_external_data=False).graph if optimized.is_file() else None

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 from pytest_quant.backends.onnx_files import write_model
 from pytest_quant.backends.onnx_files.graphs import all_graphs, opset_of, replace_nodes
 from pytest_quant.backends.onnx_files.normalize import normalized, raised
-from pytest_quant.backends.ort.session import refused
+from pytest_quant.backends.ort.session import ort_error
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import BuildError
 
@@ -63,7 +63,7 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
         with quiet():
             half = convert_float_to_float16(model, keep_io_types=True, node_block_list=whole)
     except Exception as error:
-        raise refused(f"to convert {source.name} to {kind}", error) from error
+        raise ort_error(f"to convert {source.name} to {kind}", error) from error
     if not any(tensor.data_type == TensorProto.FLOAT16 for tensor in _tensors(half)):
         raise BuildError(f"{source.name} has no float32 weights, so {kind} changes nothing", fix="test it in fp32 only")
     _keep_whole(half, ours)

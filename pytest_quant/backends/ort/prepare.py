@@ -31,7 +31,7 @@ from pytest_quant.backends.onnx_files.graphs import (
     replace_nodes,
 )
 from pytest_quant.backends.onnx_files.normalize import write_normalized
-from pytest_quant.backends.ort.session import refused
+from pytest_quant.backends.ort.session import ort_error
 from pytest_quant.backends.runtime import quiet, tools_without_torch
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
@@ -52,7 +52,7 @@ def run_unoptimized(path: Path, feeds: Feeds) -> Outputs:
         names = [output.name for output in session.get_outputs()]
         return dict(zip(names, session.run(names, feeds), strict=True))
     except Exception as error:
-        raise refused(f"the model {path.name}", error) from error
+        raise ort_error(f"the model {path.name}", error) from error
 
 
 def check_same(original: Path, changed: Path, feeds: Feeds) -> None:
@@ -69,8 +69,8 @@ def check_same(original: Path, changed: Path, feeds: Feeds) -> None:
     BuildError : names the output.
     """
     wanted, outputs = run_unoptimized(original, feeds), run_unoptimized(changed, feeds)
-    for (name, one), other in zip(wanted.items(), outputs.values(), strict=True):
-        if not _same(one, other) and _same(one, run_unoptimized(original, feeds)[name]):
+    for (name, before), after in zip(wanted.items(), outputs.values(), strict=True):
+        if not _same(before, after) and _same(before, run_unoptimized(original, feeds)[name]):
             raise BuildError(
                 f"onnx raised the opset of {original.name}, and it computes something else now",
                 value=f"output '{name}' of a calibration batch",
@@ -203,7 +203,7 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     prepared = work / "prepared.onnx"
     # Shape inference over symbols gives up on some models that quantize well without it.
     if _attempt(normal, prepared, symbolic=True) and (error := _attempt(normal, prepared, symbolic=False)):
-        raise refused(f"to prepare {path.name} for quantization", error) from error
+        raise ort_error(f"to prepare {path.name} for quantization", error) from error
     _tidy(prepared)
     return prepared
 

@@ -39,8 +39,8 @@ def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
     theirs = {node.name for node in all_nodes(model) if node.name}
     check_excluded(spec, theirs)
     added = {node.name for node in all_nodes(read_graph(prepared))} - theirs
-    names = {one for name in spec.exclude for one in (name, *names_made_of(name, model, added))}
-    return sorted(names | {f"{one}_MatMul" for one in names})
+    names = {*spec.exclude, *(node for name in spec.exclude for node in names_made_of(name, model, added))}
+    return sorted(names | {f"{name}_MatMul" for name in names})
 
 
 RECIPE_VERSION = "4"

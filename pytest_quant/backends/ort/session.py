@@ -35,7 +35,7 @@ _NEXT = {
 _ELSE = "run the float model alone first: python -c \"import onnxruntime as o; o.InferenceSession('model.onnx')\""
 
 
-def refused(doing: str, error: Exception, fix: str | None = None) -> QuantError:
+def ort_error(doing: str, error: Exception, fix: str | None = None) -> QuantError:
     """Return the error to raise in place of one that ONNX Runtime raised.
 
     Parameters
@@ -130,7 +130,7 @@ def open_session(
     import onnxruntime
 
     settings = _settings(threads, profile or trace, simulates=simulates)
-    if trace is not None and COMPILING.isdisjoint(one.name for one in providers):
+    if trace is not None and COMPILING.isdisjoint(provider.name for provider in providers):
         settings.optimized_model_filepath = str(trace / OPTIMIZED_FILE)
         # Weights go beside the graph: together they may be more than one file can hold.
         settings.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights.bin")
@@ -143,7 +143,7 @@ def open_session(
         layouts = ["NchwcTransformer"]
     named: list[tuple[str, dict[str, str]]] | None = [(provider.name, dict(provider.options)) for provider in providers]
     try:
-        for plugin in (one for one in providers if one.devices):
+        for plugin in (provider for provider in providers if provider.devices):
             settings.add_provider_for_devices(list(plugin.devices), dict(plugin.options))
             named = None
         session = onnxruntime.InferenceSession(
@@ -152,7 +152,7 @@ def open_session(
         parts = session.get_provider_graph_assignment_info()
     except Exception as error:
         fix = next((fix for said, fix in _OF_PROVIDERS.items() if said in str(error)), None)
-        raise refused(f"the model {path.name}", error, fix) from error
+        raise ort_error(f"the model {path.name}", error, fix) from error
     names, registered = [each.name for each in providers], session.get_providers()
     if registered[0] != names[0]:
         raise BuildError(
@@ -276,5 +276,5 @@ def profiled(
         try:
             session.run(None, feeds)
         except Exception as error:
-            raise refused(doing, error) from error
+            raise ort_error(doing, error) from error
         yield Path(session.end_profiling())

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
-from pytest_quant.backends.ort.session import open_session, refused
+from pytest_quant.backends.ort.session import open_session, ort_error
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.build import build_notes
 from pytest_quant.backends.trt.builder import LAYERS_FILE, PLAN_FILE
@@ -68,7 +68,7 @@ class SimulatedEngine(Engine):
         try:
             return dict(zip(self._names, self._session.run(self._names, feeds), strict=True))
         except Exception as error:
-            raise refused(f"a simulated run of {self.spec.id}", error) from error
+            raise ort_error(f"a simulated run of {self.spec.id}", error) from error
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one simulated run, whose time says nothing about the device."""

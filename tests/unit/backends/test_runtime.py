@@ -22,7 +22,7 @@ from pytest_quant.backends.runtime import (
     keep_text,
     memory_libraries,
     quiet,
-    told,
+    root_cause,
     wanted_versions,
 )
 from pytest_quant.errors import BuildError, ModelError, UsageError
@@ -136,8 +136,8 @@ def test_the_message_is_short_and_the_file_is_whole() -> None:
 
 def test_an_error_without_words_is_told_by_its_type() -> None:
     """``KeyError()`` says nothing; its name does."""
-    assert told(KeyError()) == "KeyError"
-    assert told(ValueError("\n\n  second line first \n")) == "ValueError: second line first"
+    assert root_cause(KeyError()) == "KeyError"
+    assert root_cause(ValueError("\n\n  second line first \n")) == "ValueError: second line first"
 
 
 def test_our_own_errors_pass() -> None:

@@ -154,50 +154,34 @@ def test_what_a_kernel_means(layer: str, ran_in: str, precision: str, kind: Kind
     assert kernel_kind(("k", layer, ran_in), precision) is kind
 
 
-def test_weighted_by_macs() -> None:
-    """A convolution of 900 in int8 and a dense layer of 100 in float are 90 %, and the dense layer is named."""
-    kernels = [("conv/WithoutBiases", "Convolution", "i8"), ("y", "FullyConnected", "f32")]
-    found = count_kernels(kernels, [], [CONV, DENSE], "int8")
-    assert (found.pct, found.unit) == (90.0, "MACs")
-    assert found.float_nodes == ("dense",)
-    assert (found.provider, found.opaque_nodes) == (OPENVINO, 0)
+LEVELS = Product("dense", ("y",), 100, reads_levels=True)
+INT8, FLOAT_DENSE = ("conv", "Convolution", "i8"), ("y", "FullyConnected", "f32")
 
 
-def test_names_do_not_run_together() -> None:
-    """``conv`` does not answer for ``conv2``; without its MACs all are counted by nodes."""
-    kernels = [("conv2", "Convolution", "i8"), ("y", "FullyConnected", "f32")]
-    found = count_kernels(kernels, [], [CONV, DENSE], "int8")
-    assert (found.pct, found.unit) == (50.0, "nodes")
-
-
-def test_a_swallowed_product_is_opaque() -> None:
-    """A product that no kernel answers for is never counted as int8."""
-    kernels = [("conv", "Convolution", "i8"), ("fused", "Subgraph", "i8")]
-    found = count_kernels(kernels, [], [CONV, DENSE], "int8")
-    assert found.opaque_nodes == 1
-
-
-def test_a_float_kernel_swallows_in_float() -> None:
-    """Of 1000 MACs in int8 and 100 inside a fused float kernel, as attention is, 1000 of 1100 are int8."""
-    kernels = [("conv", "GroupConvolution", "i8"), ("fused", "Subgraph", "f32")]
-    products = [Product("conv", ("c",), 1000), DENSE]
+@pytest.mark.parametrize(
+    ("kernels", "products", "pct", "unit", "opaque", "floats"),
+    [
+        pytest.param([("conv/X", *INT8[1:]), FLOAT_DENSE], [CONV, DENSE], 90.0, "MACs", 0, ("dense",), id="by MACs"),
+        pytest.param([("conv2", *INT8[1:]), FLOAT_DENSE], [CONV, DENSE], 50.0, "nodes", 0, ("dense",), id="conv2"),
+        pytest.param([INT8, ("f", "Subgraph", "i8")], [CONV, DENSE], 90.0, "MACs", 1, (), id="inside int8"),
+        pytest.param([INT8, ("f", "Subgraph", "f32")], [CONV, DENSE], 90.0, "MACs", 0, ("dense",), id="inside float"),
+        pytest.param([INT8, ("f", "Subgraph", "f32")], [CONV, LEVELS], 90.0, "MACs", 1, (), id="float around integers"),
+        pytest.param([("strange", "Convolution", "f32"), ("f", "Subgraph", "f32")], [CONV, DENSE], 0.0, "nodes", 1,
+                     ("strange",), id="no known name"),
+    ],
+)  # fmt: skip
+def test_what_kernels_cover(
+    kernels: list[tuple[str, str, str]],
+    products: list[Product],
+    pct: float,
+    unit: str,
+    opaque: int,
+    floats: tuple[str, ...],
+) -> None:
+    """Of 900 MACs and 100, the 100 in a float kernel or in a fused one; what a fused kernel swallowed is never int8."""
     found = count_kernels(kernels, [], products, "int8")
-    assert found.pct == pytest.approx(100 * 1000 / 1100)
-    assert (found.opaque_nodes, found.float_nodes) == (0, ("dense",))
-
-
-def test_a_float_kernel_may_hold_integers() -> None:
-    """A product that reads what comes from levels, inside a kernel that is float outside, is neither int8 nor float."""
-    kernels = [("conv", "GroupConvolution", "i8"), ("fused", "Subgraph", "f32")]
-    products = [CONV, Product("dense", ("y",), 100, reads_levels=True)]
-    found = count_kernels(kernels, [], products, "int8")
-    assert (found.pct, found.high_pct, found.opaque_nodes, found.float_nodes) == (90.0, 100.0, 1, ())
-
-
-def test_names_that_do_not_fit_are_opaque() -> None:
-    """With a kernel of an unknown name it is not clear which product was swallowed, so its share is not invented."""
-    kernels = [("strange", "Convolution", "i8"), ("fused", "Subgraph", "f32")]
-    assert count_kernels(kernels, [], [CONV, DENSE], "int8").opaque_nodes == 1
+    assert (found.pct, found.unit, found.opaque_nodes, found.float_nodes) == (pct, unit, opaque, floats)
+    assert found.high_pct == (None if not opaque else pytest.approx(pct + 100.0 / (2 if unit == "nodes" else 10)))
 
 
 def test_no_counters_is_no_coverage() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
-from pytest_quant.backends.ort.session import Provider, open_session, prove_placement, refused
+from pytest_quant.backends.ort.session import Provider, open_session, ort_error, prove_placement
 from pytest_quant.errors import BuildError
 
 
@@ -50,7 +50,7 @@ from pytest_quant.errors import BuildError
 )
 def test_node_cause_and_next_step(text: str, node: str, fix: str) -> None:
     """The first line names the node, the value holds the cause without the prefix, the fix fits the kind."""
-    error = refused("the model", RuntimeError(text))
+    error = ort_error("the model", RuntimeError(text))
     assert error.what == "ONNX Runtime refused the model" + (f" at {node}" if node else "")
     assert "[ONNXRuntimeError]" not in str(error)
     assert error.value is not None
