@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -19,7 +18,7 @@ from pytest_quant.history.merge_base import resolve
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
 from pytest_quant.report.comparison_text import comparison_text
-from pytest_quant.sides.compare import LIMIT_PCT, PairTimer, Terms, compare_sides, is_of_the_project
+from pytest_quant.sides.compare import LIMIT_PCT, PairTimer, Terms, compare_sides
 from pytest_quant.sides.run import Asked, Left, Selection, run_side
 
 _NO_REGRESSION, _NO_ANSWER, _ONLY_SKIPPED = 1, 2, 3
@@ -63,7 +62,7 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
         asked = Asked(checkout, None, Path.cwd(), (test,), pytest_options, nearest_folder() / "cache")
         say(f"good {_named(checkout, first)}")
         base = _run(asked, first, place)
-        compared: dict[object, Comparison] = {}
+        compared: dict[str, Comparison] = {}
         word = _judge(asked, base, last, terms, compared)
         if word != "bad":
             say(f"error: {test} is not worse at BAD than at GOOD, or that cannot be told", color="red", err=True)
@@ -97,20 +96,13 @@ def _run(asked: Asked, commit: str, place: Path) -> Left:
     return run_side(tree, asked, selection, place / f"left-{commit}")
 
 
-def _judge(asked: Asked, base: Left, commit: str, terms: Terms, compared: dict[object, Comparison]) -> str:
-    """Return git's word for a commit, print it with the reason, and keep its comparison by commit and content.
-
-    Of commits with the same engines and answers, as most are, only the first is timed.
-    """
+def _judge(asked: Asked, base: Left, commit: str, terms: Terms, compared: dict[str, Comparison]) -> str:
+    """Return git's word for a commit, print it with the reason, and keep its comparison in `compared`."""
     timer = PairTimer(Steps(lambda _: None), DeviceLocks(lambda text: say(text, err=True)), STEP_TIMEOUT_S)
     try:
         head = _run(asked, commit, base.folder.parent)
-        content = _content(head)
-        comparison = compared.get(content) or compare_sides(base, head, timer, terms)
-        word, why = word_of(comparison, head)
-        compared[commit] = replace(comparison, head=replace(comparison.head, commit=commit))
-        if content is not None and word != "skip":
-            compared[content] = comparison
+        compared[commit] = compare_sides(base, head, timer, terms)
+        word, why = word_of(compared[commit], head)
     except QuantError as error:
         word, why = "skip", error.what
     say(f"{word:4} {_named(asked.checkout, commit)}: {why}")
@@ -127,17 +119,6 @@ def word_of(comparison: Comparison, head: Left) -> tuple[str, str]:
         return "skip", _why_nothing(head)
     figures = [f"{row.quantity} {row.change or 0.0:+.3g} {row.change_unit}" for row in worse or comparison.rows]
     return "bad" if worse else "good", "; ".join(figures)
-
-
-def _content(left: Left) -> frozenset[tuple[object, ...]] | None:
-    """Return all that decides about a commit; ``None`` where more does, as code of the project, or nothing was run."""
-    whole = all(record.accuracy is not None and not is_of_the_project(record.backend) for record in left.records)
-    if not left.records or not whole:
-        return None
-    return frozenset(
-        (record.series, record.digests.get("engine"), record.digests.get("data"), repr(record.accuracy))
-        for record in left.records
-    )
 
 
 def _why_nothing(left: Left) -> str:
