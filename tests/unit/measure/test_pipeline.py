@@ -15,7 +15,7 @@ from pytest_quant.backends import Availability
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
-from pytest_quant.measure import engines, pipeline
+from pytest_quant.measure import engines, pipeline, timing
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
@@ -91,7 +91,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
         breaks(check, LATENCY)
         return replace(LATENCY, notes=("busy",))
 
-    monkeypatch.setattr(pipeline, "time_check", time_check)
+    monkeypatch.setattr(timing, "time_check", time_check)
     monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(float))
     monkeypatch.setattr(
         pipeline, "measure_energy", lambda call, _, limit_mj: (float(len(call()["y"])), Interval(0.0, limit_mj or 0.5))
