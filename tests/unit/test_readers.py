@@ -128,7 +128,7 @@ def test_what_one_sentence_says() -> None:
 class Table:
     """Two rows and a field that is none."""
 
-    threads: int = field(default=1, metadata=option(count(), "threads of one operator"))
+    threads: int = option(1, count(), "threads of one operator")
     other: int = 0
     speed: float | None = field(default=None, metadata=row(Key("", NUMBER, "how fast", "m/s")))
 
