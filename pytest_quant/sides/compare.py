@@ -315,8 +315,8 @@ class PairTimer:
             with ExitStack() as held:
                 held.enter_context(self.locks.exclusive(*devices))
                 held.enter_context(self.steps.show(f"timing {headers[1][0]} of both commits, pair {number + 1}"))
-                timers = [held.enter_context(launch(place)).block for place in range(2)]
-                return time_pair(*timers, plan, seed=plan.seed + number)
+                base_timer, head_timer = (held.enter_context(launch(place)).block for place in range(2))
+                return time_pair(base_timer, head_timer, plan, seed=plan.seed + number)
 
         return time_pairs(one_pair, math.log1p(limit_pct / 100.0), same_reference=same_reference)
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_quant.history.compare.comparison import Difference, Outcome, Row, worse_or_better
+from pytest_quant.history.compare.comparison import Difference, Outcome, Quantity, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Pair, row_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.result import Coverage, Status
+from pytest_quant.result import Better, Status
 
 
 def what_differs(pair: Pair) -> tuple[Difference, ...]:
@@ -119,49 +119,24 @@ def compare_exact(pair: Pair) -> Iterator[Row]:
 
 
 def _size(pair: Pair) -> Row | None:
-    base, head = (
-        _values(side, lambda record: record.resources.size_mb if record.resources else None)
-        for side in (pair.base, pair.head)
-    )
+    base, head = _both(pair, lambda record: record.resources.size_mb if record.resources else None)
     if not base or not head:
         return None
-    row = replace(
-        row_of(pair, pair.head[-1].record, "size"),
-        unit="MB",
-        better="lower",
-        base=base[-1],
-        head=head[-1],
-        change_unit="%",
-        notes=_varying(base, head),
-    )
-    if base[-1] > 0.0:
-        row = replace(row, change=100.0 * (head[-1] / base[-1] - 1.0))
+    was, now = base[-1], head[-1]
+    change = 100.0 * (now / was - 1.0) if was > 0.0 else None
+    row = _row(pair, "size", base, head, unit="MB", better="lower", change=change, change_unit="%")
     if not _apart(base, head):
         return row
-    return replace(row, outcome=worse_or_better(min(head) > max(base), proven=_material(base[-1], head[-1])))
-
-
-def _material(base: float, head: float) -> bool:
-    if base <= 0.0 or head <= 0.0:
-        return True
-    return abs(math.log(head / base)) >= math.log1p(MIN_SIZE_CHANGE_PCT / 100.0)
+    is_material = min(was, now) <= 0.0 or abs(math.log(now / was)) >= math.log1p(MIN_SIZE_CHANGE_PCT / 100.0)
+    return replace(row, outcome=worse_or_better(min(head) > max(base), proven=is_material))
 
 
 def _coverage(pair: Pair) -> Row | None:
-    base, head = (_values(side, lambda record: _pct(record.coverage)) for side in (pair.base, pair.head))
+    base, head = _both(pair, lambda record: record.coverage.pct if record.coverage else None)
     if not base or not head:
         return None
-    units = [_values(side, lambda record: record.coverage and record.coverage.unit) for side in (pair.base, pair.head)]
-    row = replace(
-        row_of(pair, pair.head[-1].record, "coverage"),
-        unit="%",
-        better="higher",
-        base=base[-1],
-        head=head[-1],
-        change=head[-1] - base[-1],
-        change_unit="pp",
-        notes=_varying(base, head),
-    )
+    row = _row(pair, "coverage", base, head, unit="%", better="higher", change=head[-1] - base[-1], change_unit="pp")
+    units = _both(pair, lambda record: record.coverage.unit if record.coverage else None)
     if set(units[0]) != set(units[1]):
         return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, "counted in other units: MACs against nodes"))
     if not _apart(base, head):
@@ -169,13 +144,33 @@ def _coverage(pair: Pair) -> Row | None:
     return replace(row, outcome=worse_or_better(max(head) < min(base), proven=True))
 
 
-def _pct(coverage: Coverage | None) -> float | None:
-    return coverage.pct if coverage else None
+def _row(
+    pair: Pair,
+    quantity: Quantity,
+    base: list[float],
+    head: list[float],
+    *,
+    unit: str,
+    better: Better,
+    change: float | None,
+    change_unit: str,
+) -> Row:
+    """Return the unchanged row of a figure, whose values are those of the last launches."""
+    return replace(
+        row_of(pair, pair.head[-1].record, quantity),
+        unit=unit,
+        better=better,
+        base=base[-1],
+        head=head[-1],
+        change=change,
+        change_unit=change_unit,
+        notes=_varying(base, head),
+    )
 
 
 def _nodes(pair: Pair) -> Row | None:
     """Return the row of node counts by operator type, whose change is neither better nor worse."""
-    base, head = (_values(side, _by_op) for side in (pair.base, pair.head))
+    base, head = _both(pair, _by_op)
     if not base or not head:
         return None
     row = row_of(pair, pair.head[-1].record, "nodes")
@@ -201,9 +196,12 @@ def _total(ops: _Ops) -> str:
     return f"{sum(quantized for _, quantized, _ in ops)}/{sum(nodes for _, _, nodes in ops)}"
 
 
-def _values(launches: tuple[StoredCheck, ...], read: Callable[[Record], T | None]) -> list[T]:
-    """Return the values of all launches that have one, oldest first."""
-    return [value for value in (read(launch.record) for launch in launches) if value is not None]
+def _both(pair: Pair, read: Callable[[Record], T | None]) -> tuple[list[T], list[T]]:
+    """Return the values of all launches of base and head that have one, oldest first."""
+    base, head = (
+        [value for launch in side if (value := read(launch.record)) is not None] for side in (pair.base, pair.head)
+    )
+    return base, head
 
 
 def _apart(base: list[float], head: list[float]) -> bool:
