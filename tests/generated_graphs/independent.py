@@ -15,7 +15,6 @@ import onnxruntime
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
-Axes = dict[str, int | None]
 
 
 def open_session(path: str) -> onnxruntime.InferenceSession:
