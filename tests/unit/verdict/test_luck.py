@@ -166,6 +166,7 @@ def test_a_dead_reference_passes_nothing(labels: np.ndarray | None) -> None:
     limits = Limits(min_agreement=99, min_sqnr_db=20.0, min_cosine=0.9, max_abs_error=1.0)
     scored = Limits(max_drop=1.0, min_ratio=0.9, min_accuracy=20)
     assert statuses(limits, dead, dead, labels) == [INCONCLUSIVE] * 4
+    assert statuses(Limits(min_sqnr_db=20.0), dead[:2], dead[:2]) == [INCONCLUSIVE]
     if labels is not None:
         assert statuses(scored, dead, dead, labels) == [INCONCLUSIVE] * 3
 
