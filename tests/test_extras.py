@@ -17,7 +17,8 @@ from packaging.utils import canonicalize_name
 
 from pytest_quant.backends import GROUP, get_backend
 from pytest_quant.doctor.examine import ORT_WHEELS
-from tests.support.documents import ROOT, UNKNOWN, all_texts
+from tests.support.documents import UNKNOWN, all_texts
+from tests.support.example import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 

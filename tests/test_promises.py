@@ -14,7 +14,8 @@ from functools import cache
 import click
 
 from tests.support.commands import all_commands, top_commands
-from tests.support.documents import ROOT, all_texts
+from tests.support.documents import all_texts
+from tests.support.example import ROOT
 
 PROSE = ("itself", "wrote")
 """Words that follow the name of the project in a sentence, and are no command."""
