@@ -158,6 +158,7 @@ CONFTEST = """
 import pytest
 from pathlib import Path
 from pytest_quant import Dataset
+from tests.integration.trt_traps.test_deployed import bert, sentences, yolo
 from tests.integration.trt_traps.networks import images
 
 @pytest.fixture
