@@ -129,7 +129,7 @@ def test_a_list_of_names_is_cut_off(tmp_path: Path) -> None:
         for before, after in pairwise(ends)
     ]
     model = write(tmp_path / "deep.onnx", nodes, {"x": ["n", 8]}, {"y": ["n", 8]}, {})
-    with pytest.raises(UsageError, match=r"\(101 nodes\)") as caught, quantized(static(model, "zzz"), rows):
+    with pytest.raises(UsageError, match=r" \.\.\.") as caught, quantized(static(model, "zzz"), rows):
         pass
     assert len(str(caught.value)) < 700
 

@@ -40,10 +40,12 @@ def small_pages() -> tuple[int, mmap.mmap]:
 def test_memory_that_is_used_is_moved_and_keeps_its_contents(small_pages: tuple[int, mmap.mmap]) -> None:
     """All of it but what is left over at its ends; where the kernel cannot, nothing changes and that is said."""
     address, held = small_pages
-    assert huge_bytes(address) == 0
+    # The kernel joins neighbouring ranges, and may have moved a page of them by itself.
+    before = huge_bytes(address)
+    assert before <= 4 * MB
     moved = collapse()
     assert held[:] == b"\x01" * (16 * MB)
-    assert (huge_bytes(address) >= 12 * MB) is moved
+    assert (huge_bytes(address) - before >= 10 * MB) is moved
 
 
 MAPPED = SimpleNamespace(addr="00400000-00c00000", perms="rw-p", path="[anon]", rss=8 * MB)
