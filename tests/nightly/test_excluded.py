@@ -1,4 +1,4 @@
-"""``exclude`` means float: each product of three networks is excluded alone and read back, on every backend here.
+"""``exclude`` means float: each product of five networks is excluded alone and read back, on every backend here.
 
 A network is one torch module, exported for the backends that read files. Counts are printed (``pytest -s``).
 """
@@ -83,14 +83,38 @@ class Attention(nn.Module):
         return self.head(torch.relu(self.out(self.mixed(weights, self.value(x)))))  # type: ignore[no-any-return]
 
 
-def _conv(taken: int, given: int) -> nn.Module:
-    return nn.Conv2d(taken, given, 3, padding=1)
+class Residual(nn.Module):
+    """Two blocks whose outputs are added to their inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = _conv(3, 16), nn.Linear(16, 10)
+        self.blocks = nn.ModuleList(nn.Sequential(_conv(16, 16), nn.ReLU(), _conv(16, 16)) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map pictures to ten scores."""
+        x = torch.relu(self.stem(x))
+        for block in self.blocks:
+            x = torch.relu(x + block(x))
+        return self.head(x.mean((2, 3)))  # type: ignore[no-any-return]
+
+
+def _conv(taken: int, given: int, size: int = 3, **how: int) -> nn.Module:
+    return nn.Conv2d(taken, given, size, padding=size // 2, **how)  # type: ignore[arg-type]
+
+
+def _depthwise() -> nn.Module:
+    return Chain(
+        _conv(3, 16), _conv(16, 16, groups=16), _conv(16, 32, 1), _conv(32, 32, groups=32, stride=2), _conv(32, 16, 1)
+    )
 
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "chain": (lambda: Chain(_conv(3, 16), _conv(16, 16), _conv(16, 16)), (3, 16, 16)),
     "mlp": (Mlp, (1, 8, 8)),
     "attention": (Attention, (12, 32)),
+    "depthwise": (_depthwise, (3, 16, 16)),
+    "residual": (Residual, (3, 16, 16)),
 }
 
 
