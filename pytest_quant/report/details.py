@@ -120,22 +120,24 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
     form = partial(in_unit, unit=unit)
     worst, worst_class = accuracy.worst_class, ""
     if worst is not None:
-        worst_class = f"{worst.label}: {before_after(worst.reference, worst.candidate, '%', points)} of {worst.n}"
+        worst_class = (
+            f"{worst.label}: {before_after(worst.reference, worst.candidate, '%', points)} of {worst.n} samples"
+        )
     several = accuracy.by_output if len(accuracy.by_output) > 1 else ()
     worst_first = sorted(several, key=lambda error: (error.identical, error.sqnr_db is not None, error.sqnr_db or 0.0))
     groups = (
         said(
             (accuracy.metric or "score", before_after(accuracy.reference, accuracy.candidate, unit, form)),
             ("drop", measured(accuracy.drop, "pp" if unit == "%" else unit, accuracy.drop_ci, form)),
-            ("samples", lost_samples(accuracy) or whole(accuracy.n)),
+            ("lost", lost) if (lost := lost_samples(accuracy)) else ("samples", whole(accuracy.n)),
             ("candidate", "float simulation" if accuracy.simulated else ""),
         ),
         said(
             ("McNemar p", figure(accuracy.p_value, 2)),
-            ("right in only one engine", whole(accuracy.discordant)),
+            ("samples right in only one engine", whole(accuracy.discordant)),
         ),
         said(
-            ("same top class", measured(accuracy.agreement_pct, "%", form=points)),
+            ("agreement", measured(accuracy.agreement_pct, "%", form=points)),
             ("outputs", "identical" if accuracy.identical else ""),
             ("SQNR", measured(accuracy.sqnr_db, "dB")),
             ("cosine", figure(accuracy.cosine, 6)),
@@ -166,10 +168,10 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
 
 
 def lost_samples(accuracy: AccuracyResult) -> str:
-    """Return ``1 of 898 lost``: how many samples fewer the candidate gets right; empty where scores are not 0 or 1."""
+    """Return ``1 of 898 samples``, how many fewer the candidate gets right; empty where scores are not 0 or 1."""
     if accuracy.discordant is None or accuracy.drop is None or accuracy.unit != "%" or accuracy.drop <= 0.0:
         return ""
-    return f"{round(accuracy.drop * accuracy.n / 100.0)} of {accuracy.n} lost"
+    return f"{round(accuracy.drop * accuracy.n / 100.0)} of {accuracy.n} samples"
 
 
 def _at(sample: int | None) -> str:
