@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -182,3 +183,28 @@ def test_launches_of_several_sets_enclose_the_true_ratio(session_sd: float) -> N
         assert over is not None
         held += over.speedup_ci.low <= 1 / 1.02 <= over.speedup_ci.high
     assert held >= 93
+
+
+@pytest.mark.parametrize("plan", [PLAN, replace(PLAN, min_speedup=None)])
+def test_engines_that_wait_for_their_weights_are_timed_as_far_into_their_blocks(plan: LatencyPlan) -> None:
+    """Runs of a block become faster as the cache fills, and warming up saw the candidate in a slow moment."""
+    time, looks = SimulatedTime(1), list[int]()
+    last, run_of_block = "", 0
+
+    def engine(name: str) -> Callable[[], None]:
+        def run() -> None:
+            nonlocal last, run_of_block
+            run_of_block = run_of_block + 1 if last == name else 0
+            last = name
+            slow = 1.5 if name == "candidate" and not looks else 1.0
+            time.now_ns += int(1e6 * slow * (0.7 + 0.5 * 0.8**run_of_block))
+
+        return run
+
+    calls = engine("reference"), engine("null"), engine("candidate")
+    reopening = Reopening(lambda: calls, OPENING_S, 25 * MB)
+    observe = partial(looks.append, 1)
+    found = measure(*calls, plan, clock=time.clock, machine=time.quiet, observe=observe, reopening=reopening)
+    assert found.speedup_ci.low <= 1.0 <= found.speedup_ci.high
+    for blocks in zip(found.reference.runs_ns, found.null.runs_ns, found.candidate.runs_ns, strict=True):
+        assert len(set(map(len, blocks))) == 1
