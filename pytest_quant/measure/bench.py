@@ -14,11 +14,10 @@ from pytest_quant.errors import UsageError
 from pytest_quant.measure.accuracy import choose_metric, choose_output, evaluate
 from pytest_quant.measure.batching import OpenEngine, find_batching
 from pytest_quant.measure.build import Tools, build_engine
-from pytest_quant.measure.engines import match_names, named_axes, open_engine, usable_backend, with_steps
+from pytest_quant.measure.engines import TimingSubject, match_names, named_axes, open_engine, usable_backend, with_steps
 from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.reference import prove_float
 from pytest_quant.measure.resources import AddedMemory
-from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import with_groups
 from pytest_quant.result import AccuracyResult, Measured, SelfDifference

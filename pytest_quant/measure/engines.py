@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from pytest_quant.backends import Backend, Engine, get_backend
+from pytest_quant.backends import Backend, Engine, Feeds, get_backend
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.data import Data, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
@@ -89,6 +89,34 @@ def open_engine(built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
         engine = built.open(tools.steps.watch)
     opened.callback(engine.close)
     return engine
+
+
+@dataclass(frozen=True, slots=True)
+class TimingSubject:
+    """An engine to time, opened anew for each measurement, and the batch it runs.
+
+    Attributes
+    ----------
+    feeds : the batch, under the engine's names.
+    precision : one of `REFERENCE_PRECISIONS`, where it is what latency is compared with.
+    tf32 : whether its FP32 products may be rounded to TF32; ``None`` where they are not FP32, or there is no TF32.
+    """
+
+    built: BuiltEngine
+    feeds: Feeds
+    precision: str = "fp32"
+    tf32: bool | None = None
+
+    @property
+    def device(self) -> str:
+        """The device that it runs on."""
+        return self.built.backend.device
+
+    def open(self, stack: ExitStack) -> Engine:
+        """Open a new session, closed with `stack`."""
+        engine = self.built.open()
+        stack.callback(engine.close)
+        return engine
 
 
 def named_axes(engine: Engine, axes: Mapping[str, int | None]) -> dict[str, int | None]:

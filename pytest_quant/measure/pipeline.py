@@ -11,10 +11,9 @@ from pytest_quant.environment.energy_counter import energy_counter
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, Measurement, open_bench
 from pytest_quant.measure.build import Tools, each_engine, export_spec
-from pytest_quant.measure.engines import read_data, shape_check, usable_backend
+from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
-from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.result import AccuracyResult, Resources, SelfDifference
 from pytest_quant.spec import Check
 

@@ -13,8 +13,7 @@ from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, ModelError, QuantError
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
-from pytest_quant.measure.engines import match_names, open_engine, usable_backend
-from pytest_quant.measure.sessions import TimingSubject
+from pytest_quant.measure.engines import TimingSubject, match_names, open_engine, usable_backend
 from pytest_quant.result import Coverage
 from pytest_quant.spec import Check, EngineSpec
 

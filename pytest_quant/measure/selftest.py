@@ -19,9 +19,8 @@ from pytest_quant.backends.workload import WORKLOADS, Workload, inputs_of, write
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, LaunchError, QuantError, UsageError
 from pytest_quant.measure.build import Tools, build_engine
-from pytest_quant.measure.engines import read_data, shape_spec, usable_backend
+from pytest_quant.measure.engines import TimingSubject, read_data, shape_spec, usable_backend
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import KindNoise, LatencyResult, SelfTest

@@ -7,14 +7,14 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import psutil
 
-from pytest_quant.backends import Engine, Feeds
+from pytest_quant.backends import Engine
 from pytest_quant.environment.gpu_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
-from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.interleave import Block, ByDevice, Call, time_block
 from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure
 from pytest_quant.result import DeviceTimes, LatencyResult
@@ -22,34 +22,6 @@ from pytest_quant.spec import LatencyPlan, Pages
 
 _BOUND = 0.8
 """Share of the GPU's time that launching may take before the GPU waits, as in trtexec (``sampleReporting.cpp``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimingSubject:
-    """An engine to time, opened anew for each measurement, and the batch it runs.
-
-    Attributes
-    ----------
-    feeds : the batch, under the engine's names.
-    precision : one of `REFERENCE_PRECISIONS`, where it is what latency is compared with.
-    tf32 : whether its FP32 products may be rounded to TF32; ``None`` where they are not FP32, or there is no TF32.
-    """
-
-    built: BuiltEngine
-    feeds: Feeds
-    precision: str = "fp32"
-    tf32: bool | None = None
-
-    @property
-    def device(self) -> str:
-        """The device that it runs on."""
-        return self.built.backend.device
-
-    def open(self, stack: ExitStack) -> Engine:
-        """Open a new session, closed with `stack`."""
-        engine = self.built.open()
-        stack.callback(engine.close)
-        return engine
 
 
 class Sessions:

@@ -16,7 +16,8 @@ import numpy as np
 
 from pytest_quant.errors import BuildError, LaunchError
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.sessions import Sessions, TimingSubject
+from pytest_quant.measure.engines import TimingSubject
+from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import Interval, LatencyResult, OverLaunches
 from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread

@@ -12,9 +12,8 @@ import pytest
 from pytest_quant import Dataset, Model
 from pytest_quant.cache import Cache
 from pytest_quant.measure.build import Tools, build_engine
-from pytest_quant.measure.engines import read_data, usable_backend
+from pytest_quant.measure.engines import TimingSubject, read_data, usable_backend
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.spec import EngineSpec, LatencyPlan
 from tests.support.measuring import QuietSteps

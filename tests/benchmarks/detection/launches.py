@@ -15,8 +15,8 @@ from pathlib import Path
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.measure.build import Tools, build_engine
+from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.result import Status

@@ -14,7 +14,7 @@ import numpy as np
 from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer, Outputs
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.measure.sessions import TimingSubject
+from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 from tests.unit.measure.played import Played
 

@@ -18,8 +18,8 @@ from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers, reopened
 from pytest_quant.measure.build import BuiltEngine, Tools
+from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.sessions import TimingSubject
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model, Signature
 from tests.support.measuring import QuietSteps
 from tests.unit.measure import test_pipeline

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from pytest_quant.cache import Cache
 from pytest_quant.measure import sessions
 from pytest_quant.measure.build import Tools
+from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
-from pytest_quant.measure.sessions import TimingSubject, device_note
+from pytest_quant.measure.sessions import device_note
 from pytest_quant.measure.timing import CONFIRMING, _time_apart, time_check, timed_within
 from pytest_quant.result import DeviceTimes, LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
