@@ -10,6 +10,7 @@ WHOLE_RUN = PurePosixPath("integration/test_history_limits.py")
 """The one run from a mark to the history that is in the fast tier, beside those of README.md."""
 
 LONGEST = (
+    "integration/test_linters.py",
     "integration/test_example_project.py",
     "integration/test_guide_blocks.py",
     "integration/test_against.py",
