@@ -13,8 +13,8 @@ import hypothesis
 import pytest
 from hypothesis import example, given
 
-from tests.generated_graphs.checked import Independent, Outcome, check_graph
-from tests.generated_graphs.drawn import Plan, build, plans
+from tests.nightly.generated_graphs.checked import Independent, Outcome, check_graph
+from tests.nightly.generated_graphs.drawn import Plan, build, plans
 
 
 @pytest.fixture(scope="module")

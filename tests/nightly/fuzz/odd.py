@@ -13,52 +13,25 @@ CONTROLS = "\x00\x07\x08\x0b\x1b\x7f\x80\x9b"
 
 TEXTS = (
     "",
-    " ",
     "\x1b[2J\x1b[31mred\x1b]0;title\x07",
     "::error file=a.py::planted",
     "a\n::set-output name=x::y",
-    "a\rb",
     "nul\x00inside",
-    "\x9b31m",
     "\u202egnp.exe",
     "\u2028\u2029\ufeff",
     "\ud800",
     "../../../outside",
-    "/dev/null",
-    "C:\\x",
-    "-rf",
     "--help",
     "=1+1",
     "%s%n{0}{x!r}",
     "$(id)`id`;'\"",
-    "nan",
     "1e999",
     "x" * 5000,
     "\N{COMBINING ACUTE ACCENT}" * 300,
 )
 
-NUMBERS: tuple[Any, ...] = (
-    0,
-    -1,
-    1,
-    2,
-    -0.0,
-    0.5,
-    1.0,
-    100,
-    2**31,
-    2**63 - 1,
-    2**63,
-    -(2**63) - 1,
-    10**400,
-    5e-324,
-    1.7976931348623157e308,
-    float("nan"),
-    float("inf"),
-    float("-inf"),
-    True,
-    False,
-)
+NUMBERS: tuple[Any, ...] = (0, -1, 1, 2, 0.5, 100, 2**63, 10**400, 5e-324, True, False)
+"""Beside those that hypothesis draws, NaN and infinity among them."""
 
 texts = st.one_of(st.sampled_from(TEXTS), st.text(max_size=12), st.text(alphabet=CONTROLS + "ab:/-.\n", max_size=8))
 

@@ -29,8 +29,8 @@ from pytest_quant.data.layout import find_layout
 from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Signature, TensorInfo
-from tests.fuzz.hunt import Target, meet_apart
-from tests.fuzz.models import WEIGHTS_FILE, Mutant, mutants
+from tests.nightly.fuzz.models import WEIGHTS_FILE, Mutant, mutants
+from tests.nightly.fuzz.target import Target, meet_apart
 from tests.support.models import CLASSES, FEATURES
 
 N, N_CALIBRATION = 5, 3
@@ -139,9 +139,8 @@ def _is_numpy(name: str) -> bool:
     return True
 
 
-READ = Target("model-files", mutants(), lambda case: meet_apart(read, case), examples=400)
+READ = Target(mutants(), lambda case: meet_apart(read, case), examples=400)
 MEASURE = Target(
-    "models",
     st.builds(Asked, mutants(), st.sampled_from(_SCHEMES)),
     lambda case: meet_apart(measure, case),
     examples=130,

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pytest_quant import Metric
 from pytest_quant.marks.check import check_backends, checks_of, combine
 from pytest_quant.marks.keys import KEYS
-from pytest_quant.spec import Calibration, Dataset, Limits, Model
-from tests.fuzz import odd
-from tests.fuzz.hunt import Target, check_message, meet_apart
+from pytest_quant.spec import Calibration, Dataset, Model
+from tests.nightly.fuzz import odd
+from tests.nightly.fuzz.target import Target, check_message, meet_apart
 
 _WORDS = (
     *("ort", "openvino", "torch", "trt", "fp32", "fp16", "int8", "int4", "fp8", "static", "dynamic", "weight-only"),
@@ -58,33 +58,19 @@ objects = st.one_of(
     st.sampled_from(
         (
             np.float32(1.5),
-            np.float64("nan"),
-            np.int64(-1),
             np.bool_(True),
             np.arange(3),
-            np.zeros((2, 2)),
             np.array(["ort", "trt"]),
-            np.array(1.0),
             np.datetime64("NaT"),
-            Decimal("NaN"),
             Decimal("sNaN"),
             Decimal("1e999999"),
-            Fraction(1, 3),
             Fraction(10**400),
-            range(3),
-            iter(()),
             print,
-            int,
             object(),
             Path("\x1b[31m.onnx"),
-            Path(),
-            slice(None),
-            Ellipsis,
             Model("m"),
             Dataset.from_arrays(np.zeros((2, 2))),
-            Calibration(),
             Calibration(method="\x1b", percentile=float("nan"), samples=-1),
-            Limits(),
             Metric(np.dot, better="higher"),
         )
     ),
@@ -145,7 +131,6 @@ def test_fuzz(quant): ...
 
 
 READ = Target(
-    "marks",
     st.builds(
         Marks,
         st.lists(_marks(objects), min_size=1, max_size=2).map(tuple),
@@ -154,4 +139,4 @@ READ = Target(
     read,
     examples=1500,
 )
-COLLECT = Target("collection", _marks(written), lambda case: meet_apart(collect, case), examples=60)
+COLLECT = Target(_marks(written), lambda case: meet_apart(collect, case), examples=60)

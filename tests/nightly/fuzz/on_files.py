@@ -1,12 +1,10 @@
-"""Files that others wrote, and the commands that read them: runs to import, accepted baselines, entries of a cache."""
+"""Files that others wrote, and the commands that read them: runs to import, and accepted baselines."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
@@ -18,12 +16,10 @@ from unittest.mock import patch
 
 from hypothesis import strategies as st
 
-from pytest_quant.cache import Cache, JsonScalar
-from pytest_quant.cache.entry import MANIFEST, SCHEMA, canonical_json
 from pytest_quant.cli import main
 from pytest_quant.history.baselines.file import NAME, baseline_text, parse_baselines, read_baselines
-from tests.fuzz import odd
-from tests.fuzz.hunt import Target, check_message
+from tests.nightly.fuzz import odd
+from tests.nightly.fuzz.target import Target, check_message
 from tests.recorded_history import RECORDED, recorded_documents
 
 _CHECKS = 3
@@ -99,17 +95,12 @@ _files_of_runs = st.one_of(
 _SHOWN = (
     ("history",),
     ("history", "--series"),
-    ("history", "--json"),
     ("history", "changes"),
-    ("history", "test"),
     ("compare", "2", "2", "--markdown"),
     ("compare", "2", "1"),
     ("accept", "2", "--reason", "why", "--dry-run"),
     ("history", "prune", "--keep-runs", "0"),
-    (
-        "history",
-        "export",
-    ),
+    ("history", "export"),
     ("history", "2", "--json"),
 )
 
@@ -170,76 +161,7 @@ _toml_values = st.one_of(
 )
 
 
-def _use_cache(case: tuple[bytes | dict[str, Any], str]) -> None:
-    """List, take, replace and clear entries, one of them with another manifest."""
-    manifest, name = case
-    with empty_folder() as folder:
-        root = shutil.copytree(_filled_cache(), folder / "cache")
-        entry = root / "calibration" / name
-        (entry / MANIFEST).write_bytes(manifest if isinstance(manifest, bytes) else _sealed(manifest))
-        store = Cache(root)
-        for stored in store.entries():
-            store.obtain(stored.kind, stored.slot, stored.ingredients, _build)
-        whole = _manifests()[name]
-        again = store.obtain(whole["kind"], whole["slot"], whole["ingredients"], _build)
-        if not any(again.folder.iterdir()):
-            raise AssertionError("an entry without files")
-        run_command(["cache", "--cache", str(root)], folder)
-        store.clear()
-
-
-def _build(folder: Path) -> dict[str, JsonScalar]:
-    (folder / "built").write_text("anew", "utf-8")
-    return {"build_s": 1.5, "note": "a fact"}
-
-
-def _sealed(manifest: Any) -> bytes:
-    """Return a manifest with the schema and the checksum that belong to it, where it can have them."""
-    try:
-        checksum = hashlib.sha256(canonical_json(manifest)).hexdigest()
-        return json.dumps(manifest | {"schema": SCHEMA, "checksum": checksum}).encode("utf-8", "surrogatepass")
-    except (ValueError, TypeError, RecursionError):
-        return json.dumps(manifest).encode("utf-8", "surrogatepass")
-
-
-@cache
-def _filled_cache() -> Path:
-    """Return a cache with three entries of one kind."""
-    folder = TemporaryDirectory(prefix="pytest-quant-fuzz-")
-    _FOLDERS.append(folder)
-    store = Cache(Path(folder.name) / "cache")
-    for number in range(3):
-        ingredients = {"model": hashlib.sha256(bytes([number])).hexdigest(), "option reduce_range": "False"}
-        store.obtain("calibration", f"ort-int8-static of net{number}", ingredients, _build)
-    return store.root
-
-
-_FOLDERS: list[TemporaryDirectory[str]] = []
-"""They are removed when the process ends."""
-
-
-@cache
-def _manifests() -> dict[str, dict[str, Any]]:
-    """Return the manifest of each entry by its key, without schema and checksum."""
-    manifests = {}
-    for file in sorted((_filled_cache() / "calibration").glob(f"*/{MANIFEST}")):
-        document = json.loads(file.read_text("utf-8"))
-        del document["checksum"], document["schema"]
-        manifests[file.parent.name] = document
-    return manifests
-
-
-@st.composite
-def _changed_manifests(draw: st.DrawFn) -> tuple[bytes | dict[str, Any], str]:
-    name = draw(st.sampled_from(list(_manifests())))
-    whole = _manifests()[name]
-    changed = odd.changed_json([whole])
-    damaged = odd.damaged([_sealed(whole)])
-    return draw(st.one_of(changed, changed, damaged, odd.endless)), name
-
-
-RUNS = Target("runs", _files_of_runs, _import, examples=600)
+RUNS = Target(_files_of_runs, _import, examples=600)
 BASELINES = Target(
-    "baselines", st.one_of(_edited_baselines(), odd.damaged([_BASELINES]), odd.endless), _read_baselines, examples=2000
+    st.one_of(_edited_baselines(), odd.damaged([_BASELINES]), odd.endless), _read_baselines, examples=2000
 )
-MANIFESTS = Target("manifests", _changed_manifests(), _use_cache, examples=40)

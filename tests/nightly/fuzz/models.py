@@ -1,7 +1,4 @@
-"""Models of the corpus with fields that nobody would write, and with damaged bytes.
-
-``python -m tests.fuzz.models`` writes the corpus anew.
-"""
+"""Models of the corpus with fields that nobody would write, and with damaged bytes."""
 
 from __future__ import annotations
 
@@ -12,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnx.parser
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from tests.fuzz import odd
-from tests.generated_graphs.drawn import Plan, build
-from tests.support.models import with_external_data
+from tests.nightly.fuzz import odd
 
 CORPUS = Path(__file__).parent / "corpus"
 WEIGHTS_FILE = "weights.bin"
@@ -168,42 +162,3 @@ def _names(model: onnx.ModelProto) -> list[str]:
     graph = model.graph
     names = [name for node in graph.node for name in (node.name, *node.input, *node.output)]
     return sorted({*names, *(value.name for value in (*graph.input, *graph.output, *graph.initializer)), "x"})
-
-
-PLANS = {
-    "conv": Plan("static", "image", ("Conv+Relu", "BatchNormalization")),
-    "branches": Plan("static", "vector", ("MatMul", "If")),
-    "loop": Plan("static", "vector", ("Loop",), constant_nodes=True),
-    "lstm": Plan("static", "time-major", ("LSTM",)),
-    "ids": Plan("static", "ids", ("MatMul",), batch=4),
-    "old": Plan("static", "vector", ("Clip", "matrix"), opset=11, extra="classes"),
-}
-
-FUNCTION = """<ir_version: 8, opset_import: ["": 17, "own": 1]>
-called (float[n, 8] x) => (float[n, 8] y) { y = own.Twice (x) }
-<domain: "own", opset_import: ["": 17]>
-Twice (a) => (b) { b = Add (a, a) }"""
-
-QUANTIZED = """<ir_version: 8, opset_import: ["": 17]>
-quantized (float[n, 8] x) => (float[n, 2] y)
-<float scale = {0.1}, int8 zero = {0}, float[8, 2] weight = {1,0,0,1,1,0,0,1,1,0,0,1,1,0,0,1}>
-{ q = QuantizeLinear (x, scale, zero) d = DequantizeLinear (q, scale, zero) y = MatMul (d, weight) }"""
-
-
-def main() -> None:
-    """Write every model anew."""
-    for name, plan in PLANS.items():
-        (CORPUS / f"{name}.onnx").write_bytes(build(plan).model.SerializeToString())
-    for name, text in (("function", FUNCTION), ("quantized", QUANTIZED)):
-        (CORPUS / f"{name}.onnx").write_bytes(_parsed(text).SerializeToString())
-    with_external_data(CORPUS / "external.onnx", WEIGHTS_FILE)
-
-
-def _parsed(text: str) -> onnx.ModelProto:
-    model = onnx.parser.parse_model(text)
-    onnx.checker.check_model(model)
-    return model
-
-
-if __name__ == "__main__":
-    main()

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pytest_quant.data import open_data
 from pytest_quant.measure.accuracy import OutputPair, choose_metric, evaluate
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Signature, TensorInfo
-from tests.fuzz import odd
-from tests.fuzz.hunt import Target
+from tests.nightly.fuzz import odd
+from tests.nightly.fuzz.target import Target
 
 _SIGNATURES = (
     Signature((TensorInfo("x", "float32", (None, 3)),), (TensorInfo("y", "float32", (None, 2)),)),
@@ -222,4 +222,4 @@ def _row(values: Any, at: int) -> Any:
     return values[at] if is_long and at < len(values) else values
 
 
-DATA = Target("data", _given(), _meet, examples=3000)
+DATA = Target(_given(), _meet, examples=3000)

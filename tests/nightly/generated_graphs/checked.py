@@ -22,7 +22,7 @@ from pytest_quant.measure.steps import Steps
 from pytest_quant.result import AccuracyResult, OutputError
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
-from tests.generated_graphs.drawn import Drawn
+from tests.nightly.generated_graphs.drawn import Drawn
 
 SCRIPT = Path(__file__).with_name("independent.py")
 BATCH = 32

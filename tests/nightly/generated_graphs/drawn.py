@@ -10,7 +10,7 @@ import onnx
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.generated_graphs.operators import (
+from tests.nightly.generated_graphs.operators import (
     IMAGE,
     SAMPLES,
     SEQUENCE,
