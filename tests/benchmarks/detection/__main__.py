@@ -12,7 +12,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,7 +49,7 @@ class Family:
 
     told: str
     arms: Callable[[Path], Sequence[Arm]]
-    rows: Callable[[Ledger], list[Row]]
+    rows: Callable[[Ledger], Iterable[Row]]
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -104,7 +104,7 @@ def main(args: Sequence[str] | None = None) -> int:
         done = work(arms, ledger, chosen.seed, began + 60.0 * chosen.minutes, _say)
     told = f"{datetime.now(UTC):%Y-%m-%d}, {machine()}: `python -m tests.benchmarks.detection --rows {{}}`"
     for name, family in families.items():
-        rows = family.rows(ledger)
+        rows = list(family.rows(ledger))
         _say(f"\n## {name}\n\n{markdown(rows)}")
         if chosen.write:
             renew(README, name, told.format(name), rows)

@@ -14,8 +14,8 @@ from pytest_quant.metrics.scores import Scores
 from pytest_quant.result import AccuracyResult
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
-from tests.benchmarks.detection.rates import Rate
-from tests.benchmarks.detection.table import Row
+from tests.benchmarks.detection.rates import counted
+from tests.benchmarks.detection.table import Row, at_least
 
 N = 50
 CLASSES = 4
@@ -105,18 +105,8 @@ def _key(world: str) -> str:
     return f"accuracy {world}"
 
 
-def rows(ledger: Ledger) -> list[Row]:
+def rows(ledger: Ledger) -> Iterator[Row]:
     """One for each world."""
-    return list(_rows(ledger))
-
-
-def _rows(ledger: Ledger) -> Iterator[Row]:
     for world in WORLDS:
-        trials = ledger.trials(_key(world))
-        covered = Rate(*(sum(int(str(trial[what])) for trial in trials) for what in ("covered", "n")))
-        yield Row(
-            f"coverage of the 95 % interval of the drop at n = {N}: {world}",
-            f">= {COVERED_AT_LEAST_PCT:g} %",
-            str(covered),
-            covered.pct >= COVERED_AT_LEAST_PCT if covered.n else None,
-        )
+        figure = f"coverage of the 95 % interval of the drop at n = {N}: {world}"
+        yield at_least(figure, counted(ledger, _key(world), "covered"), COVERED_AT_LEAST_PCT)

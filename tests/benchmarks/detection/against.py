@@ -18,8 +18,8 @@ from pytest_quant.spec import LatencyPlan
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.launches import check_file
 from tests.benchmarks.detection.ledger import Found, Ledger
-from tests.benchmarks.detection.rates import Rate, rate
-from tests.benchmarks.detection.table import Row
+from tests.benchmarks.detection.rates import counted, rate
+from tests.benchmarks.detection.table import Row, at_least, at_most
 
 LIMIT_PCT = 3.0
 MODELS = ("products", "convolutions")
@@ -105,13 +105,14 @@ def _real(ledger: Ledger) -> Iterator[Row]:
         trials = [one for name in MODELS for one in ledger.trials(_key(name, pct))]
         above, within = (rate(one["side"] == side for one in trials) for side in ("above", "within"))
         sds = [float(str(one["sd"])) for one in trials if one["sd"] is not None]
-        told = f"{above}; within {within.pct:.0f} %" if trials else str(above)
+        more = f"; within {within.pct:.0f} %"
         if sds:
-            told += f"; median sd of pairs {100.0 * statistics.median(sds):.2f} %"
-        enough = above.pct <= FALSE_AT_MOST_PCT if pct == 0.0 else above.pct >= CAUGHT_AT_LEAST_PCT[0.5]
-        asked = f"<= {FALSE_AT_MOST_PCT:g} %" if pct == 0.0 else f">= {CAUGHT_AT_LEAST_PCT[0.5]:g} %"
-        what = "same code both sides" if pct == 0.0 else f"+{pct:g} % at a limit of {LIMIT_PCT:g} %"
-        yield Row(f"`--quant-against`, {what}: FAIL", asked, told, enough if trials else None)
+            more += f"; median sd of pairs {100.0 * statistics.median(sds):.2f} %"
+        if pct:
+            figure = f"`--quant-against`, +{pct:g} % at a limit of {LIMIT_PCT:g} %: FAIL"
+            yield at_least(figure, above, CAUGHT_AT_LEAST_PCT[0.5], more)
+        else:
+            yield at_most("`--quant-against`, same code both sides: FAIL", above, FALSE_AT_MOST_PCT, more)
 
 
 def _covered(ledger: Ledger) -> Row:
@@ -123,21 +124,13 @@ def _covered(ledger: Ledger) -> Row:
             shifts = [float(str(one["shift"])) for one in trials]
             truth = statistics.median(shifts) if pct and shifts else 0.0
             found += [span[0] <= truth <= span[1] for one in trials if isinstance(span := one["span"], list)]
-    covered = rate(found)
-    return Row(
-        "`--quant-against`: coverage of its interval, which holds at both looks",
-        f">= {COVERED_AT_LEAST_PCT:g} %",
-        str(covered),
-        covered.pct >= COVERED_AT_LEAST_PCT if covered.n else None,
-    )
+    figure = "`--quant-against`: coverage of its interval, which holds at both looks"
+    return at_least(figure, rate(found), COVERED_AT_LEAST_PCT)
 
 
 def _of_simulated(ledger: Ledger) -> Iterator[Row]:
     for sd in SDS_PCT:
-        found = {}
-        for pct in REAL:
-            trials = ledger.trials(_simulated(sd, pct))
-            found[pct] = Rate(*(sum(int(str(one[what])) for one in trials) for what in ("above", "n")))
+        found = {pct: counted(ledger, _simulated(sd, pct), "above") for pct in REAL}
         yield Row(
             f"`--quant-against`, simulated, launch sd {sd:g} %: FAIL at +0 %; at +5 %",
             f"<= {FALSE_AT_MOST_PCT:g} %; >= {CAUGHT_AT_LEAST_PCT[sd]:g} %",

@@ -47,7 +47,6 @@ def work(
     seed: int,
     until_s: float,
     show: Callable[[str], None],
-    clock: Callable[[], float] = time.monotonic,
 ) -> bool:
     """Make the trials that the ledger lacks, and return whether all are done.
 
@@ -56,22 +55,19 @@ def work(
     arms : in the order in which equals are done.
     ledger : where each trial is kept as soon as it is made.
     seed : of all trials.
-    until_s : of `clock`, after which no trial begins.
+    until_s : of the monotonic clock, after which no trial begins.
     show : told one line about now and then.
-    clock : seconds.
     """
-    began, shown = clock(), clock()
+    began, shown = time.monotonic(), time.monotonic()
     while (arm := next_arm(arms, ledger)) is not None:
-        if clock() >= until_s:
+        if time.monotonic() >= until_s:
             return False
         number = ledger.next_number(arm.key)
         ledger.add(arm.key, number, arm.trial(seed_of(seed, arm, number)))
-        if clock() - shown >= _SHOWN_EVERY_S:
-            shown = clock()
-            done, wanted = (
-                sum(min(len(ledger.trials(one.key)), one.wanted) for one in arms),
-                sum(a.wanted for a in arms),
-            )
+        if time.monotonic() - shown >= _SHOWN_EVERY_S:
+            shown = time.monotonic()
+            done = sum(min(len(ledger.trials(one.key)), one.wanted) for one in arms)
+            wanted = sum(one.wanted for one in arms)
             show(f"{done} of {wanted} trials after {(shown - began) / 60.0:.1f} min, last of {arm.key}")
     return True
 

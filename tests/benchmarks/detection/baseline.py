@@ -15,7 +15,7 @@ from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
-from tests.benchmarks.detection.rates import Rate
+from tests.benchmarks.detection.rates import Rate, counted
 from tests.benchmarks.detection.table import Row
 from tests.unit.history.baselines.test_launches import check
 from tests.unit.verdict.test_latency import timed
@@ -67,18 +67,12 @@ def _key(sd_pct: float, head: int, slower_pct: float) -> str:
     return f"baseline sd {sd_pct:g} head {head} +{slower_pct:g}"
 
 
-def _rates(ledger: Ledger, sd_pct: float, head: int, slower_pct: float) -> tuple[Rate, Rate]:
-    trials = ledger.trials(_key(sd_pct, head, slower_pct))
-    fail, passed, n = (sum(int(str(trial[what])) for trial in trials) for what in ("fail", "pass", "n"))
-    return Rate(fail, n), Rate(passed, n)
+def _rates(ledger: Ledger, sd_pct: float, head: int, slower_pct: float) -> list[Rate]:
+    return [counted(ledger, _key(sd_pct, head, slower_pct), what) for what in ("fail", "pass")]
 
 
-def rows(ledger: Ledger) -> list[Row]:
+def rows(ledger: Ledger) -> Iterator[Row]:
     """One for each spread between launches and number of launches of the head."""
-    return list(_rows(ledger))
-
-
-def _rows(ledger: Ledger) -> Iterator[Row]:
     for sd_pct in SDS_PCT:
         for head in HEAD_LAUNCHES:
             failed, passed = _rates(ledger, sd_pct, head, LIMIT_PCT)

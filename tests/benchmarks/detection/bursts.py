@@ -18,22 +18,14 @@ BUSY_S, IDLE_S = 0.2, 0.3
 
 
 @contextmanager
-def bursts(seed: int, processes: int | None = None) -> Iterator[list[int]]:
-    """Burn processors while the block runs; yields the ids of the processes.
-
-    Parameters
-    ----------
-    seed : of when they burn.
-    processes : number of them; ``None`` for one for each processor.
-    """
+def load(name: str, seed: int) -> Iterator[None]:
+    """Burn every processor while the block runs, at times that `seed` decides, if the load is called ``bursty``."""
     with ExitStack() as stack:
-        started = []
-        for number in range(processes or os.cpu_count() or 1):
+        for number in range((os.cpu_count() or 1) if name == "bursty" else 0):
             command = [sys.executable, __file__, str(seed + number), str(os.getpid())]
             process = stack.enter_context(subprocess.Popen(command, stdin=subprocess.DEVNULL))
             stack.callback(process.kill)
-            started.append(process.pid)
-        yield started
+        yield
 
 
 def burn(seed: int, parent: int) -> None:

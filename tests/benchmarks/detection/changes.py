@@ -11,8 +11,8 @@ import numpy as np
 from pytest_quant.history.trends import find_changes
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
-from tests.benchmarks.detection.rates import Rate
-from tests.benchmarks.detection.table import Row
+from tests.benchmarks.detection.rates import counted
+from tests.benchmarks.detection.table import Row, at_least, at_most
 from tests.unit.history.in_memory import a_point
 
 COMMITS, SD = 40, 0.01
@@ -72,30 +72,11 @@ def arms() -> list[Arm]:
     return [*false, *(Arm(f"changes step {name}", STEP_BATCHES, partial(step, *how)) for name, how in STEPS.items())]
 
 
-def _sum(ledger: Ledger, arm: str, hits: str) -> Rate:
-    trials = ledger.trials(arm)
-    return Rate(*(sum(int(str(trial[what])) for trial in trials) for what in (hits, "n")))
-
-
-def rows(ledger: Ledger) -> list[Row]:
+def rows(ledger: Ledger) -> Iterator[Row]:
     """False alarms, and steps told."""
-    return list(_rows(ledger))
-
-
-def _rows(ledger: Ledger) -> Iterator[Row]:
     for name in QUIET:
-        found = _sum(ledger, f"changes {name}", "alarms")
-        yield Row(
-            f"change points, {COMMITS} commits looked at one by one, no change, {name}: any alarm",
-            f"<= {FALSE_AT_MOST_PCT:g} %",
-            str(found),
-            found.pct <= FALSE_AT_MOST_PCT if found.n else None,
-        )
+        figure = f"change points, {COMMITS} commits looked at one by one, no change, {name}: any alarm"
+        yield at_most(figure, counted(ledger, f"changes {name}", "alarms"), FALSE_AT_MOST_PCT)
     for name, (before, pct, _) in STEPS.items():
-        found = _sum(ledger, f"changes step {name}", "told")
-        yield Row(
-            f"change points, +{pct:g} % after {before} commits of sd 1 %, {name}: told with its fifth commit",
-            f">= {FOUND_AT_LEAST_PCT:g} %",
-            str(found),
-            found.pct >= FOUND_AT_LEAST_PCT if found.n else None,
-        )
+        figure = f"change points, +{pct:g} % after {before} commits of sd 1 %, {name}: told with its fifth commit"
+        yield at_least(figure, counted(ledger, f"changes step {name}", "told"), FOUND_AT_LEAST_PCT)

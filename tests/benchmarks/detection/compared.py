@@ -16,7 +16,7 @@ from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Record
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
-from tests.benchmarks.detection.rates import Rate
+from tests.benchmarks.detection.rates import counted
 from tests.benchmarks.detection.table import Row
 from tests.unit.history.compare.launched import launch, record_of, timed
 
@@ -126,17 +126,10 @@ def _key(kind: Kind, day_sd_pct: float) -> str:
     return f"compare {kind}, day sd {day_sd_pct:g}"
 
 
-def rows(ledger: Ledger) -> list[Row]:
+def rows(ledger: Ledger) -> Iterator[Row]:
     """One for each kind."""
-    return list(_rows(ledger))
-
-
-def _rows(ledger: Ledger) -> Iterator[Row]:
     for kind in KINDS:
-        false, told = (
-            [Rate(*(_sum(ledger, _key(kind, sd), what) for what in (hits, "n"))) for sd in DAY_SDS_PCT]
-            for hits in ("changed", "told")
-        )
+        false, told = ([counted(ledger, _key(kind, sd), hits) for sd in DAY_SDS_PCT] for hits in ("changed", "told"))
         sds = " / ".join(f"{sd:g}" for sd in DAY_SDS_PCT)
         slower = f"; one series +{CHANGED_PCT:g} %: told in {' / '.join(f'{one.pct:.0f}' for one in told)} %"
         yield Row(
@@ -145,7 +138,3 @@ def _rows(ledger: Ledger) -> Iterator[Row]:
             " / ".join(map(str, false)) + (slower if false[0].n else ""),
             all(one.pct <= FALSE_AT_MOST_PCT for one in false) if all(one.n for one in false) else None,
         )
-
-
-def _sum(ledger: Ledger, arm: str, what: str) -> int:
-    return sum(int(str(trial[what])) for trial in ledger.trials(arm))

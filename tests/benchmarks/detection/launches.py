@@ -8,7 +8,6 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -21,13 +20,12 @@ from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.result import Status
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model
-from tests.benchmarks.detection import launch, peers
+from tests.benchmarks.detection import bursts, launch, peers
 from tests.benchmarks.detection.arms import Arm
-from tests.benchmarks.detection.bursts import bursts
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.models import WRITERS, feeds_of, model_file
-from tests.benchmarks.detection.rates import Rate, rate
-from tests.benchmarks.detection.table import Row
+from tests.benchmarks.detection.rates import having, rate
+from tests.benchmarks.detection.table import Row, at_least, at_most
 
 LIMIT_PCT = 3.0
 MAX_S = LatencyPlan().max_s
@@ -66,7 +64,7 @@ def trial(folder: Path, name: str, load: str, more_pct: float, seed: int) -> Fou
     """Make one launch, beside our own load where it is asked for."""
     file = check_file(folder, name, more_pct)
     arguments = (str(file), f"{1.0 / (1.0 + LIMIT_PCT / 100.0)}", str(seed), str(MAX_S))
-    with bursts(seed) if load == "bursty" else nullcontext():
+    with bursts.load(load, seed):
         done = subprocess.run(
             [sys.executable, "-m", launch.__name__, *arguments],
             capture_output=True,
@@ -96,10 +94,6 @@ def _trials(ledger: Ledger, load: str, more_pct: float) -> list[Found]:
     return [one for name in WRITERS for one in ledger.trials(_key(name, load, more_pct))]
 
 
-def _having(trials: list[Found], status: Status) -> Rate:
-    return rate(one["status"] == status.value for one in trials)
-
-
 def rows(ledger: Ledger) -> list[Row]:
     """False alarms, slow-downs caught, rounds and coverage."""
     return [*_false_alarms(ledger), *_caught(ledger), *_rounds(ledger), *_covered(ledger)]
@@ -108,27 +102,18 @@ def rows(ledger: Ledger) -> list[Row]:
 def _false_alarms(ledger: Ledger) -> Iterator[Row]:
     for load in LOADS:
         trials = _trials(ledger, load, 0.0)
-        failed, passed = (_having(trials, status) for status in (Status.FAIL, Status.PASS))
-        yield Row(
-            f"A/A, {load}: FAIL",
-            f"<= {FALSE_AT_MOST_PCT:g} %",
-            f"{failed}; PASS {passed.pct:.0f} %" if trials else str(failed),
-            failed.pct <= FALSE_AT_MOST_PCT if trials else None,
-            peers.told(ledger, load, 0.0),
-        )
+        more = f"; PASS {having(trials, Status.PASS).pct:.0f} %"
+        told = peers.told(ledger, load, 0.0)
+        yield at_most(f"A/A, {load}: FAIL", having(trials, Status.FAIL), FALSE_AT_MOST_PCT, more, told)
 
 
 def _caught(ledger: Ledger) -> Iterator[Row]:
     for load in LOADS:
         trials = _trials(ledger, load, 5.0)
-        failed, passed = (_having(trials, status) for status in (Status.FAIL, Status.PASS))
-        yield Row(
-            f"+5 % at a limit of {LIMIT_PCT:g} %, one launch, {load}: FAIL",
-            f">= {CAUGHT_AT_LEAST_PCT[load]:g} %",
-            f"{failed}; PASS {passed.pct:.0f} %; true {_truths(ledger, load, 5.0)}" if trials else str(failed),
-            failed.pct >= CAUGHT_AT_LEAST_PCT[load] if trials else None,
-            peers.told(ledger, load, 5.0),
-        )
+        figure = f"+5 % at a limit of {LIMIT_PCT:g} %, one launch, {load}: FAIL"
+        more = f"; PASS {having(trials, Status.PASS).pct:.0f} %; true {_truths(ledger, load, 5.0)}"
+        told = peers.told(ledger, load, 5.0)
+        yield at_least(figure, having(trials, Status.FAIL), CAUGHT_AT_LEAST_PCT[load], more, told)
 
 
 def _rounds(ledger: Ledger) -> Iterator[Row]:

@@ -11,8 +11,8 @@ from tests.benchmarks.detection import launches, runs
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.models import READ_FROM_MEMORY
-from tests.benchmarks.detection.rates import Rate, rate
-from tests.benchmarks.detection.table import Row
+from tests.benchmarks.detection.rates import having, rate
+from tests.benchmarks.detection.table import Row, at_least, at_most
 
 LAUNCHES = {("quiet", 0.0): 50, ("bursty", 0.0): 50, ("quiet", 5.0): 25, ("bursty", 5.0): 25}
 """Of each network, by load and by percent more of the same work."""
@@ -60,40 +60,20 @@ def _rows(ledger: Ledger, load: str) -> Iterator[Row]:
     )
     yield _at_most(f"memory-bound, A/A, {load}: FAIL", equal, Status.FAIL, FAIL_AT_MOST_PCT)
     covered = rate(launches.encloses(one["speedup_ci"], 1.0) for one in equal)
-    yield Row(
-        f"memory-bound, intervals of A/A that enclose 1, {load}",
-        f">= {COVERED_AT_LEAST_PCT:g} %",
-        str(covered),
-        covered.pct >= COVERED_AT_LEAST_PCT if covered.n else None,
-    )
-    yield _at_most(
-        f"memory-bound, +5 % at a limit of 3 %, one launch, {load}: PASS", slower, Status.PASS, PASS_AT_MOST_PCT
-    )
-    checks = [
-        check
-        for name in READ_FROM_MEMORY
-        for trial in ledger.trials(_auto(name, load))
-        for check in _checks(trial[name])
-    ]
+    yield at_least(f"memory-bound, intervals of A/A that enclose 1, {load}", covered, COVERED_AT_LEAST_PCT)
+    limited = "memory-bound, +5 % at a limit of 3 %"
+    yield _at_most(f"{limited}, one launch, {load}: PASS", slower, Status.PASS, PASS_AT_MOST_PCT)
+    found = (trial[name] for name in READ_FROM_MEMORY for trial in ledger.trials(_auto(name, load)))
+    checks = [check for of_one in found if isinstance(of_one, list) for check in of_one]
     caught = rate(check["status"] == Status.FAIL.value and float(str(check["run_s"])) <= WITHIN_S for check in checks)
-    yield Row(
-        f"memory-bound, +5 % at a limit of 3 %, `--quant-launches auto`, {load}: FAIL within {WITHIN_S:g} s",
-        f">= {CAUGHT_AT_LEAST_PCT:g} %",
-        str(caught),
-        caught.pct >= CAUGHT_AT_LEAST_PCT if caught.n else None,
-    )
-
-
-def _checks(found: object) -> list[dict[str, object]]:
-    assert isinstance(found, list)
-    return found
+    figure = f"{limited}, `--quant-launches auto`, {load}: FAIL within {WITHIN_S:g} s"
+    yield at_least(figure, caught, CAUGHT_AT_LEAST_PCT)
 
 
 def _at_most(what: str, trials: list[Found], status: Status, most_pct: float) -> Row:
-    found: Rate = rate(trial["status"] == status.value for trial in trials)
     others = ", ".join(
-        f"{other.value} {rate(one['status'] == other.value for one in trials).pct:.0f} %"
+        f"{other.value} {having(trials, other).pct:.0f} %"
         for other in (Status.PASS, Status.FAIL, Status.INCONCLUSIVE)
-        if other is not status and trials
+        if other is not status
     )
-    return Row(what, f"<= {most_pct:g} %", f"{found}; {others}", found.pct <= most_pct if trials else None)
+    return at_most(what, having(trials, status), most_pct, f"; {others}")

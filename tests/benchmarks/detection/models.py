@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -27,48 +28,47 @@ READ_FROM_MEMORY = {"memory_24": 550, "memory_100": 1118}
 EXAMPLE = Path(__file__).parents[3] / "example_project"
 
 
-def _layers(more_pct: float) -> int:
-    return LAYERS + round(LAYERS * more_pct / 100.0)
-
-
-def _products(path: Path, more_pct: float) -> None:
-    """Write a chain of matrix products; each matrix is orthogonal, so that numbers keep their size."""
+def _chain(
+    path: Path,
+    more_pct: float,
+    op: str,
+    weight: Callable[[np.random.Generator], NDArray[np.float64]],
+    shape: tuple[int, ...],
+    **attributes: Any,
+) -> None:
+    """Write a chain of one operator, each with a weight of its own."""
     random = np.random.default_rng(0)
     nodes, weights = [], []
-    for number in range(_layers(more_pct)):
-        matrix = np.linalg.qr(random.normal(size=(WIDTH, WIDTH)))[0].astype(np.float32)
-        weights.append(numpy_helper.from_array(matrix, f"w{number}"))
-        nodes.append(helper.make_node("MatMul", [f"y{number}", f"w{number}"], [f"y{number + 1}"], name=f"m{number}"))
-    _chain(path, nodes, weights, (ROWS, WIDTH))
-
-
-def _convolutions(path: Path, more_pct: float) -> None:
-    """Write a chain of convolutions 3x3."""
-    random = np.random.default_rng(0)
-    nodes, weights = [], []
-    for number in range(_layers(more_pct)):
-        kernel = random.normal(0.0, 1.0 / 12.0, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
-        weights.append(numpy_helper.from_array(kernel, f"w{number}"))
+    for number in range(LAYERS + round(LAYERS * more_pct / 100.0)):
+        weights.append(numpy_helper.from_array(weight(random).astype(np.float32), f"w{number}"))
         names = [f"y{number}", f"w{number}"]
-        nodes.append(helper.make_node("Conv", names, [f"y{number + 1}"], name=f"c{number}", pads=[1, 1, 1, 1]))
-    _chain(path, nodes, weights, (CHANNELS, SIDE, SIDE))
-
-
-def _read_from_memory(path: Path, more_pct: float, width: int) -> None:
-    """Write a chain of products of one row with matrices of their own: nearly all of a run is reading these."""
-    random = np.random.default_rng(0)
-    nodes, weights = [], []
-    for number in range(_layers(more_pct)):
-        matrix = random.normal(0.0, width**-0.5, (width, width)).astype(np.float32)
-        weights.append(numpy_helper.from_array(matrix, f"w{number}"))
-        nodes.append(helper.make_node("MatMul", [f"y{number}", f"w{number}"], [f"y{number + 1}"], name=f"m{number}"))
-    _chain(path, nodes, weights, (width,))
-
-
-def _chain(path: Path, nodes: list[onnx.NodeProto], weights: list[onnx.TensorProto], shape: tuple[int, ...]) -> None:
+        nodes.append(helper.make_node(op, names, [f"y{number + 1}"], name=f"layer{number}", **attributes))
     nodes[-1].output[0] = "y"
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", *shape]) for name in ("y0", "y")]
     save(helper.make_graph(nodes, "chain", ends[:1], ends[1:], weights), path, 17)
+
+
+def _products(path: Path, more_pct: float) -> None:
+    """Write products with orthogonal matrices, so that numbers keep their size."""
+
+    def weight(random: np.random.Generator) -> NDArray[np.float64]:
+        return np.linalg.qr(random.normal(size=(WIDTH, WIDTH)))[0]
+
+    _chain(path, more_pct, "MatMul", weight, (ROWS, WIDTH))
+
+
+def _convolutions(path: Path, more_pct: float) -> None:
+    """Write convolutions 3x3."""
+
+    def weight(random: np.random.Generator) -> NDArray[np.float64]:
+        return random.normal(0.0, 1.0 / 12.0, (CHANNELS, CHANNELS, 3, 3))
+
+    _chain(path, more_pct, "Conv", weight, (CHANNELS, SIDE, SIDE), pads=[1, 1, 1, 1])
+
+
+def _read_from_memory(path: Path, more_pct: float, width: int) -> None:
+    """Write products of one row with matrices of their own: nearly all of a run is reading these."""
+    _chain(path, more_pct, "MatMul", lambda random: random.normal(0.0, width**-0.5, (width, width)), (width,))
 
 
 def _magika(path: Path, more_pct: float) -> None:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from asv.commands.compare import _is_result_better
 from asv_runner.statistics import compute_stats
 from scipy.stats import mannwhitneyu
 
+from tests.benchmarks.detection import bursts
 from tests.benchmarks.detection.arms import Arm
-from tests.benchmarks.detection.bursts import bursts
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.models import WRITERS, model_file
 from tests.benchmarks.detection.rates import rate
@@ -109,7 +108,7 @@ def pair(folder: Path, load: str, more_pct: float, seed: int) -> Found:
     with tempfile.TemporaryDirectory() as place:
         suite = Path(place, "test_models.py")
         suite.write_text(SUITE, "utf-8")
-        with bursts(seed) if load == "bursty" else nullcontext():
+        with bursts.load(load, seed):
             base, _ = _benchmarked(suite, folder, 0.0, "--benchmark-save=base")
             compare = ("--benchmark-compare-fail", "mean:5%", "median:5%", "--benchmark-compare=0001")
             head, output = _benchmarked(suite, folder, more_pct, *compare)

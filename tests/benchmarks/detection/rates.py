@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from scipy.stats import binomtest
 
+from pytest_quant.result import Status
+from tests.benchmarks.detection.ledger import Found, Ledger
+
 CONFIDENCE = 0.95
 
 
@@ -44,7 +47,12 @@ def rate(outcomes: Iterable[bool]) -> Rate:
     return Rate(sum(found), len(found))
 
 
-def pooled(rates: Iterable[Rate]) -> Rate:
-    """Add up trials of several kinds."""
-    found = list(rates)
-    return Rate(sum(one.hits for one in found), sum(one.n for one in found))
+def counted(ledger: Ledger, arm: str, hits: str) -> Rate:
+    """Add up what the batches of an arm counted under the name `hits`, and their trials under ``n``."""
+    trials = ledger.trials(arm)
+    return Rate(*(sum(int(str(trial[what])) for trial in trials) for what in (hits, "n")))
+
+
+def having(trials: Iterable[Found], status: Status) -> Rate:
+    """Count the trials that ended with a status."""
+    return rate(trial["status"] == status.value for trial in trials)

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,11 @@ from pathlib import Path
 from pytest_quant.result import Status
 from tests.benchmarks.detection import more_work
 from tests.benchmarks.detection.arms import Arm
-from tests.benchmarks.detection.bursts import bursts
+from tests.benchmarks.detection.bursts import load
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.models import WRITERS, model_file
-from tests.benchmarks.detection.rates import Rate, rate
-from tests.benchmarks.detection.table import Row
+from tests.benchmarks.detection.rates import having
+from tests.benchmarks.detection.table import Row, at_least, at_most
 from tests.support.third_party import register_backend
 
 RUNS = {("quiet", 0.0): 15, ("bursty", 0.0): 15, ("quiet", 5.0): 20, ("bursty", 5.0): 15}
@@ -91,7 +90,7 @@ def trial(folder: Path, kind: Kind, seed: int) -> Found:
         (project / "conftest.py").write_text(CONFTEST.format(folder=str(folder)), "utf-8")
         tests = (TEST.format(backend=backend, name=name, copies=kind.copies) for name in kind.models)
         (project / "test_models.py").write_text("import pytest\n" + "".join(tests), "utf-8")
-        with bursts(seed) if kind.load == "bursty" else nullcontext():
+        with load(kind.load, seed):
             return _run(project, packages, folder, kind)
 
 
@@ -148,46 +147,34 @@ def _key(load: str, more_pct: float) -> str:
     return f"auto {load} +{more_pct:g}"
 
 
-def rows(ledger: Ledger) -> list[Row]:
+def rows(ledger: Ledger) -> Iterator[Row]:
     """One for each load and size of a slow-down."""
-    return list(_rows(ledger))
-
-
-def _rows(ledger: Ledger) -> Iterator[Row]:
-    for load, pct in RUNS:
-        found = _checks(ledger, _key(load, pct))
-        failed = _having(found, Status.FAIL)
+    for beside, pct in RUNS:
+        checks = _checks(ledger, _key(beside, pct))
         what = f"+{pct:g} % at a limit of 3 %" if pct else "A/A"
-        asked = f">= {CAUGHT_AT_LEAST_PCT:g} %" if pct else f"<= {FALSE_AT_MOST_PCT:g} %"
-        reached = failed.pct >= CAUGHT_AT_LEAST_PCT if pct else failed.pct <= FALSE_AT_MOST_PCT
-        yield Row(
-            f"`--quant-launches auto`, {what}, {load}: FAIL",
-            asked,
-            _told(found),
-            reached if found else None,
+        judged = (
+            partial(at_least, limit_pct=CAUGHT_AT_LEAST_PCT) if pct else partial(at_most, limit_pct=FALSE_AT_MOST_PCT)
         )
-    found = _checks(ledger, _WORKERS)
-    runs = len(ledger.trials(_WORKERS))
+        yield judged(
+            f"`--quant-launches auto`, {what}, {beside}: FAIL", having(checks, Status.FAIL), more=_launches(checks)
+        )
+    checks, runs = _checks(ledger, _WORKERS), len(ledger.trials(_WORKERS))
+    failed = having(checks, Status.FAIL)
     yield Row(
         f"`pytest -n {WORKERS}` on {os.cpu_count()} processors, A/A, bursty: FAIL",
         f"none in {ON_WORKERS} runs",
-        f"{_told(found)}; {runs} runs" if found else "not run",
-        _having(found, Status.FAIL).hits == 0 if found else None,
+        f"{failed}{_launches(checks)}; {runs} runs" if checks else "not run",
+        failed.hits == 0 if checks else None,
     )
 
 
-def _checks(ledger: Ledger, arm: str) -> list[dict[str, object]]:
+def _checks(ledger: Ledger, arm: str) -> list[Found]:
     found = (one[name] for one in ledger.trials(arm) for name in WRITERS)
     return [check for checks in found if isinstance(checks, list) for check in checks]
 
 
-def _having(checks: list[dict[str, object]], status: Status) -> Rate:
-    return rate(check["status"] == status.value for check in checks)
-
-
-def _told(checks: list[dict[str, object]]) -> str:
-    told = str(_having(checks, Status.FAIL))
+def _launches(checks: list[Found]) -> str:
     if not checks:
-        return told
+        return ""
     launches = sum(int(str(check["launches"])) for check in checks) / len(checks)
-    return f"{told}; PASS {_having(checks, Status.PASS).pct:.0f} %; {launches:.1f} launches on average"
+    return f"; PASS {having(checks, Status.PASS).pct:.0f} %; {launches:.1f} launches on average"

@@ -10,7 +10,7 @@ import numpy as np
 from pytest_quant.spec import LatencyPlan
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
-from tests.benchmarks.detection.rates import Rate
+from tests.benchmarks.detection.rates import Rate, counted
 from tests.benchmarks.detection.table import Row
 from tests.support.worlds import WORLDS, decide
 
@@ -44,16 +44,11 @@ def _key(world: str, slower_pct: float) -> str:
 
 
 def _rate(ledger: Ledger, world: str, slower_pct: float, hits: str) -> Rate:
-    trials = ledger.trials(_key(world, slower_pct))
-    return Rate(*(sum(int(str(trial[what])) for trial in trials) for what in (hits, "n")))
+    return counted(ledger, _key(world, slower_pct), hits)
 
 
-def rows(ledger: Ledger) -> list[Row]:
+def rows(ledger: Ledger) -> Iterator[Row]:
     """One for each world."""
-    return list(_rows(ledger))
-
-
-def _rows(ledger: Ledger) -> Iterator[Row]:
     for world in WORLDS:
         at_2, at_4 = _rate(ledger, world, 2.0, "fail"), _rate(ledger, world, 4.0, "pass")
         reached = at_2.pct <= FAIL_AT_2_AT_MOST_PCT and at_4.pct <= PASS_AT_4_AT_MOST_PCT

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.benchmarks.detection.rates import Rate
+
 HEAD = ("figure", "must reach", "got (95 % interval, trials)", "reached", "other tools, in the same minutes")
 BEGIN, END = "<!-- figures of {family} -->\n", "<!-- end of {family} -->\n"
 
@@ -31,6 +33,22 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """As text, in the order of `HEAD`."""
         return (self.figure, self.must, self.got, {True: "yes", False: "NO", None: "-"}[self.reached], self.peers)
+
+
+def at_most(figure: str, found: Rate, limit_pct: float, more: str = "", peers: str = "") -> Row:
+    """Return the row of a rate that is to stay below a limit, with `more` words where there is a trial."""
+    return _limited(figure, found, f"<= {limit_pct:g} %", more, peers, reached=found.pct <= limit_pct)
+
+
+def at_least(figure: str, found: Rate, limit_pct: float, more: str = "", peers: str = "") -> Row:
+    """Return the row of a rate that is to reach a limit, with `more` words where there is a trial."""
+    return _limited(figure, found, f">= {limit_pct:g} %", more, peers, reached=found.pct >= limit_pct)
+
+
+def _limited(figure: str, found: Rate, must: str, more: str, peers: str, *, reached: bool) -> Row:
+    return (
+        Row(figure, must, f"{found}{more}", reached, peers) if found.n else Row(figure, must, str(found), None, peers)
+    )
 
 
 def markdown(rows: Sequence[Row]) -> str:
