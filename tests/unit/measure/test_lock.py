@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,16 +11,8 @@ import pytest
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.measure import lock
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
+from tests.unit.measure.holders import hold, line, release, start
 
-HOLD = """
-import sys
-from functools import partial
-from pytest_quant.measure.lock import DeviceLocks
-print = partial(print, flush=True)
-with DeviceLocks(lambda text: None).{mode}("cpu"):
-    print("held")
-    sys.stdin.readline()
-"""
 ALONE = DeviceLocks(pytest.fail)
 """Locks of a run that waits for nobody."""
 
@@ -32,25 +22,6 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of this test only, and a short wait before anything is told."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     monkeypatch.setattr(lock, "_WAIT_S", 0.2)
-
-
-def hold(mode: str) -> subprocess.Popen[str]:
-    """Start a process that holds the device until it is told, or killed."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD.format(mode=mode)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
-
-
-def release(process: subprocess.Popen[str]) -> None:
-    """Let the process give the device back, and wait for its end."""
-    process.communicate("\n", timeout=30)
-    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -165,15 +136,9 @@ def test_what_times_nothing_does_not_wait_for_timing() -> None:
 def test_timing_waits_for_what_times_nothing() -> None:
     """A free device is held, so that a measurement that comes later is not disturbed."""
     with ALONE.shared("cpu", waits=False):
-        waiting = subprocess.Popen(
-            [sys.executable, "-c", HOLD.format(mode="exclusive").replace("lambda text: None", "print")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert waiting.stdout is not None
-        assert waiting.stdout.readline().startswith("waiting for cpu: another process uses it")
-    assert waiting.stdout.readline() == "held\n"
+        waiting = start("exclusive")
+        assert line(waiting).startswith("waiting for cpu: another process uses it")
+    assert line(waiting) == "held"
     release(waiting)
 
 

@@ -5,9 +5,6 @@ A stub of the driver's library plays the cards.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,29 +17,9 @@ from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.measuring import QuietSteps
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
+from tests.unit.measure.holders import can_have, go_on, line, start
 from tests.unit.measure.played import PlayedBackend, inputs
 
-HOLD = """
-import sys
-from pytest_quant.measure import lock
-lock._WAIT_S = 0.2
-tell = lambda text: print(text, flush=True)
-locks = lock.DeviceLocks(tell, float(sys.argv[3]))
-if sys.argv[2] == "alone":
-    with locks.shared(sys.argv[1]):
-        tell("shares")
-        sys.stdin.readline()
-        with locks.alone_within_share(sys.argv[1]):
-            tell("alone")
-        tell("shares again")
-else:
-    with locks.exclusive(sys.argv[1]):
-        tell("alone")
-        sys.stdin.readline()
-"""
-NO_TIME_S = 0.05
-ALONE = DeviceLocks(pytest.fail)
-"""Locks of a run that waits for nobody."""
 SMALL, LARGE = uuid_of(16, "MIG"), uuid_of(17, "MIG")
 
 
@@ -51,39 +28,6 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of this test only, and a short wait before anything is told."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
     monkeypatch.setattr(lock, "_WAIT_S", 0.2)
-
-
-def other(device: str, mode: str = "exclusive", wait_s: float = 60.0, **variables: str) -> subprocess.Popen[str]:
-    """Start a process that holds a device as `HOLD` says, in an environment of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", HOLD, device, mode, str(wait_s)],
-        env={**os.environ, **variables},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    """Return what the process says next."""
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def go_on(process: subprocess.Popen[str]) -> None:
-    """Let the process take its next step."""
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-
-
-def is_free(device: str) -> bool:
-    """Whether another process can have the device of this process's environment alone now."""
-    process = other(device, wait_s=NO_TIME_S)
-    said, complaint = process.communicate("\n")
-    assert "alone" in said or "did so for" in complaint
-    return "alone" in said
 
 
 def test_the_lock_is_that_of_the_card(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,19 +50,19 @@ def test_two_that_share_a_card_and_want_it_alone_take_turns(nvml_stub: NvmlStub)
     """Neither waits for the other to give back what both share; afterwards each shares it again."""
     told: list[str] = []
     nvml_stub.play(StubCard())
-    process = other("cuda:0", "alone")
+    process = start("alone within share", "cuda:0")
     assert line(process) == "shares"
     locks = DeviceLocks(told.append)
     with locks.shared("cuda:0"):
         go_on(process)
         assert line(process).startswith("waiting for cuda:0: another process uses it")
         with locks.alone_within_share("cuda:0"):
-            assert not shares_with_another()
-        assert not is_free("cuda:0")
+            assert not can_have("cuda:0", "shared")
+        assert not can_have("cuda:0", "exclusive")
     said = process.communicate()[0].splitlines()
     assert said[0] == "alone"
     assert said[-1] == "shares again"
-    assert is_free("cuda:0")
+    assert can_have("cuda:0", "exclusive")
 
 
 class Tuning(PlayedBackend):
@@ -137,17 +81,8 @@ class Tuning(PlayedBackend):
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Note whether the device is shared with other builds, and build."""
-        with_another = shares_with_another()
-        self.undisturbed.append(not with_another)
+        self.undisturbed.append(not can_have("cuda:0", "shared"))
         super().build(spec, calibration, folder)
-
-
-def shares_with_another() -> bool:
-    """Whether another process can share the card with this one now."""
-    code = (
-        f"from pytest_quant.measure.lock import DeviceLocks\nwith DeviceLocks(str, {NO_TIME_S}).shared('cuda:0'): pass"
-    )
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture
@@ -161,7 +96,7 @@ def build(tmp_path: Path, nvml_stub: NvmlStub) -> Callable[[Tuning, bool], Built
         spec = EngineSpec("played", "int8", "weight-only", Model("net"))
         with tools.locks.shared("cuda:0", waits=times):
             made = build_engine(spec, backend, None, tools)
-            assert shares_with_another()
+            assert can_have("cuda:0", "shared")
         return made
 
     return built

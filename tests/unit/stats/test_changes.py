@@ -177,12 +177,3 @@ def test_levels_without_any_spread_differ_or_are_equal() -> None:
     equal = np.full(5, 0.1 + 0.2)
     assert step_p(equal, np.full(4, 0.3)) == 1.0
     assert step_p(equal, np.full(4, 0.4)) == 0.0
-
-
-@settings(max_examples=15)
-@given(st.floats(-50, 50), st.floats(0.5, 20))
-def test_scale_and_origin_do_not_matter(origin: float, scale: float) -> None:
-    """Distances scale with the values, and so do both sides of the test."""
-    values = _shifted(7, (7, 0.0), (8, 1.0))
-    moved = change_points([origin + scale * value for value in values])
-    assert [found.index for found in moved] == [point.index for point in change_points(values)]
