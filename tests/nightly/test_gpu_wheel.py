@@ -11,13 +11,11 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.requirements import Requirement
 
 from pytest_quant.backends.cuda import DeviceClock
 from pytest_quant.backends.ort.gpu_engine import on_stream
@@ -46,14 +44,10 @@ metadata.MetadataPathFinder.find_distributions = staticmethod(find_distributions
 """
 
 
-def make_environment(folder: Path, *, beside_cpu_wheel: bool = False) -> Path:
-    """Make a virtual environment and return its interpreter.
-
-    Parameters
-    ----------
-    folder : the folder to make.
-    beside_cpu_wheel : the metadata of the CPU wheel are seen too, as where both are installed; its files never are.
-    """
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a virtual environment with the GPU wheel, in which the CPU wheel is not seen."""
+    folder = tmp_path_factory.mktemp("gpu") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next(folder.glob("lib/python*/site-packages"))
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site)]
@@ -61,18 +55,10 @@ def make_environment(folder: Path, *, beside_cpu_wheel: bool = False) -> Path:
     wanted = f"onnxruntime-gpu<={version('onnxruntime')}"
     installed = subprocess.run([*command, "--retries=15", wanted], capture_output=True, text=True, check=False)
     assert installed.returncode == 0, installed.stderr
-    lines = [str(Path(json.__file__).parents[1]), str(Path(pytest.__file__).parents[1])]
-    if not beside_cpu_wheel:
-        (site / "hide.py").write_text(_HIDE)
-        lines.append("import hide")
+    lines = [str(Path(json.__file__).parents[1]), str(Path(pytest.__file__).parents[1]), "import hide"]
+    (site / "hide.py").write_text(_HIDE)
     (site / "rest.pth").write_text("\n".join(lines))
     return folder / "bin" / "python"
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the GPU wheel."""
-    return make_environment(tmp_path_factory.mktemp("gpu") / "venv")
 
 
 @pytest.fixture
@@ -105,36 +91,25 @@ def test_the_cpu_backend_still_runs_on_the_cpu(wheel: Path, tmp_path: Path) -> N
     assert check["coverage"]["provider"] == "CPUExecutionProvider"
 
 
-def examined(python: Path) -> tuple[dict[str, Any], list[str]]:
-    """Ask the doctor of that interpreter; return the backends by name, and the problems of overwritten wheels."""
+def examined(python: Path) -> dict[str, Any]:
+    """Ask the doctor of that interpreter; return the backends by name."""
     command = (python, "-c", "from pytest_quant.cli import main; main()", "doctor", "--json")
     ended = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=600, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    document = json.loads(ended.stdout)
-    problems = [problem["fix"] for problem in document["problems"] if "overwrite" in problem["what"]]
-    return {state["name"]: state for state in document["backends"]}, problems
+    return {state["name"]: state for state in json.loads(ended.stdout)["backends"]}
 
 
 @pytest.mark.usefixtures("no_driver")
 def test_the_doctor_knows_each_wheel(wheel: Path) -> None:
     """Of the CPU wheel it says what brings the other; of the GPU wheel that the driver is missing."""
-    backends, problems = examined(Path(sys.executable))
-    assert (backends["ort"]["state"], backends["ort-cuda"]["state"], problems) == ("ok", "missing", [])
+    backends = examined(Path(sys.executable))
+    assert (backends["ort"]["state"], backends["ort-cuda"]["state"]) == ("ok", "missing")
     assert backends["ort-cuda"]["fix"] == 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
-    backends, problems = examined(wheel)
-    assert (backends["ort"]["state"], problems) == ("ok", [])
+    backends = examined(wheel)
+    assert backends["ort"]["state"] == "ok"
     assert "no NVIDIA driver here (libcuda.so.1" in backends["ort-cuda"]["reason"]
-
-
-def test_the_doctor_tells_of_both_wheels(tmp_path: Path) -> None:
-    """A problem of the machine and of each backend on a GPU, with lines that leave one wheel."""
-    backends, problems = examined(make_environment(tmp_path / "venv", beside_cpu_wheel=True))
-    assert problems == ['pip uninstall -y onnxruntime onnxruntime-gpu && pip install "pytest-quant[gpu]"']
-    for name in ("ort-cuda", "ort-trt"):
-        assert backends[name]["state"] == "broken"
-        assert "are both installed" in backends[name]["reason"]
 
 
 ASK = """
@@ -258,43 +233,3 @@ def test_the_options_of_tensorrt_are_its_own(wheel: Path) -> None:
     assert len(wanted) > 10
     assert not [name for name in wanted if name.encode() not in names]
     assert b"trt_no_such_option" not in names
-
-
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-(FLOOR,) = (
-    part.version for one in map(Requirement, EXTRAS["ort"]) if one.name == "onnxruntime" for part in one.specifier
-)
-
-
-OLD = [
-    pytest.param(f"onnxruntime<{FLOOR}", id="the last that is too old"),
-    pytest.param(
-        "onnxruntime<1.17",
-        id="one that does not load beside numpy 2",
-        marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="such an old one has wheels up to Python 3.11"),
-    ),
-]
-
-
-@pytest.fixture(scope="module", params=OLD)
-def old_runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with an old wheel in front of everything else that is installed here."""
-    folder = tmp_path_factory.mktemp("old") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    site = next(folder.glob("lib/python*/site-packages"))
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:", "--target", str(site)]
-    subprocess.run([*command, request.param], check=True, capture_output=True)
-    (site / "rest.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")
-    return folder / "bin" / "python"
-
-
-@pytest.mark.parametrize(("arguments", "outcome"), [((), "1 skipped"), (("--quant-require=ort",), "1 failed")])
-def test_too_old_is_unavailable(old_runtime: Path, tmp_path: Path, arguments: tuple[str, ...], outcome: str) -> None:
-    """The check is UNAVAILABLE, and a failure only where the backend is required; no traceback in either case."""
-    result, (check,) = run_elsewhere(old_runtime, tmp_path, "max_drop=5.0", "-rs", *arguments)
-    said = result.stdout
-    assert outcome in said
-    assert "Traceback" not in said
-    assert f"is too old: onnxruntime>={FLOOR} runs" in said
-    assert 'pip install "pytest-quant[ort]"' in said
-    assert check["status"] == "UNAVAILABLE"
