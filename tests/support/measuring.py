@@ -13,7 +13,8 @@ import pytest
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.measure.batching import OpenEngine
-from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.build import BuiltEngine, Tools
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Record
 from pytest_quant.session import Session
@@ -46,6 +47,11 @@ class QuietSteps(Steps):
             self.now.remove(text)
 
     bounded = show
+
+
+def quiet_tools(folder: Path, steps: QuietSteps | None = None) -> Tools:
+    """Return tools with a cache below `folder`, steps that nobody sees, and locks that wait for nobody."""
+    return Tools(Cache(folder / "cache"), steps or QuietSteps(), DeviceLocks(pytest.fail))
 
 
 def built_of(engine: Engine) -> BuiltEngine:

@@ -14,14 +14,13 @@ import pytest
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.readback import LayerTime
-from pytest_quant.cache import Cache
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers, reopened
-from pytest_quant.measure.build import BuiltEngine, Tools
+from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model, Signature
-from tests.support.measuring import QuietSteps
+from tests.support.measuring import quiet_tools
 from tests.unit.measure import test_pipeline
 from tests.unit.measure.played import Played
 from tests.unit.record.examples import LATENCY, a_check
@@ -70,8 +69,7 @@ def _measurement(open_reference: Callable[[], Played], open_candidate: Callable[
 
 
 def _profiled(measurement: Any, folder: Path) -> LayerProfile:
-    tools = Tools(Cache(folder), QuietSteps(), DeviceLocks(pytest.fail))
-    return profile_layers(cast("Measurement", measurement), tools)
+    return profile_layers(cast("Measurement", measurement), quiet_tools(folder))
 
 
 def test_both_engines_run_the_timed_batch_alone_on_their_devices(log: list[Any], tmp_path: Path) -> None:

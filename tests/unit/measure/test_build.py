@@ -10,14 +10,12 @@ from typing import Any, cast
 import pytest
 
 from pytest_quant.backends import Offer
-from pytest_quant.cache import Cache
 from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.measure import build as building
-from pytest_quant.measure.build import BuiltEngine, Tools, build_apart, build_engine, export_spec
-from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.build import BuiltEngine, build_apart, build_engine, export_spec
 from pytest_quant.spec import Calibration, EngineSpec, Model
-from tests.support.measuring import QuietSteps
+from tests.support.measuring import QuietSteps, quiet_tools
 from tests.unit.measure.played import PlayedBackend, data_of, inputs, numbers
 
 FREE = inputs(x=(None, 2))
@@ -32,7 +30,7 @@ class Bench:
         self.backend = PlayedBackend(lambda _precision, feeds: {"y": feeds["x"]}, FREE)
         self.data: Data | None = data_of(numbers(30), FREE, calibration=numbers(10) + 1000)
         self.steps = QuietSteps()
-        self.tools = Tools(Cache(folder / "cache"), self.steps, DeviceLocks(pytest.fail))
+        self.tools = quiet_tools(folder, self.steps)
 
     def build(self, spec: EngineSpec = STATIC) -> BuiltEngine:
         """Build through the cache, and forget what was called before."""

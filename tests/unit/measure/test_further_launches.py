@@ -8,26 +8,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_quant.cache import Cache
-from pytest_quant.measure.build import Tools
-from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.timing import LaunchCount, add_launches
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
-from tests.support.measuring import QuietSteps
+from tests.support.measuring import QuietSteps, quiet_tools
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.record.examples import a_check
 
 PLAN = LatencyPlan(max_s=0.2, max_warmup_s=0.01)
 CHECK = replace(a_check(), limits=Limits(min_speedup=0.5), latency=PLAN)
-
-
-@pytest.fixture
-def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QuietSteps:
-    """Steps that were shown; locks are of this test only."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
-    return QuietSteps()
 
 
 def launched(
@@ -37,7 +27,7 @@ def launched(
     timed = played("quiet"), played("quiet")
     with Sessions(*timed, "huge") as sessions:
         first = sessions.measure(PLAN)
-    tools = Tools(Cache(folder / "cache"), steps, DeviceLocks(pytest.fail))
+    tools = quiet_tools(folder, steps)
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
     found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
     assert not [child for child in psutil.Process().children() if "timing_process" in " ".join(child.cmdline())]
@@ -51,8 +41,9 @@ class OnlyHere(PlayedBackend):
         raise TypeError("it holds a socket")
 
 
-def test_as_many_as_are_asked_for(steps: QuietSteps, tmp_path: Path) -> None:
+def test_as_many_as_are_asked_for(tmp_path: Path) -> None:
     """Each is shown, each has its figures, and all of them are judged together."""
+    steps = QuietSteps()
     found = launched(steps, tmp_path, LaunchCount(3), [False] * 2)
     assert steps.texts == [f"launch {number} of 3 of ort-int8-static of digits" for number in (2, 3)]
     assert len(found.launches) == 2
@@ -66,9 +57,9 @@ def test_as_many_as_are_asked_for(steps: QuietSteps, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("doubts", "launches"), [([False], 1), ([True, False], 3), ([True, True, False], 5)])
-def test_until_there_is_no_doubt(steps: QuietSteps, tmp_path: Path, doubts: list[bool], launches: int) -> None:
+def test_until_there_is_no_doubt(tmp_path: Path, doubts: list[bool], launches: int) -> None:
     """It is asked before the first, after three and after five."""
-    found = launched(steps, tmp_path, LaunchCount(auto=True), doubts)
+    found = launched(QuietSteps(), tmp_path, LaunchCount(auto=True), doubts)
     assert len(found.launches) + 1 == launches
     assert not doubts
 
@@ -92,31 +83,23 @@ def test_ten_are_the_most() -> None:
         ("only here", "can be timed in this process only"),
     ],
 )
-def test_one_that_fails_is_the_last(steps: QuietSteps, tmp_path: Path, candidate: str, words: str) -> None:
+def test_one_that_fails_is_the_last(tmp_path: Path, candidate: str, words: str) -> None:
     """A note says why; what this process measured stands."""
-    found = launched(steps, tmp_path, LaunchCount(3), [False], candidate)
+    found = launched(QuietSteps(), tmp_path, LaunchCount(3), [False], candidate)
     assert (found.launches, found.over) == ((), None)
     assert words in found.notes[-1]
 
 
-def test_numbers_that_are_not_to_be_trusted_are_not_repeated(steps: QuietSteps, tmp_path: Path) -> None:
-    """The reason stays."""
-    tools = Tools(Cache(tmp_path), steps, DeviceLocks(pytest.fail))
-    with Sessions(played("quiet"), played("quiet"), "huge") as sessions:
-        void = replace(sessions.measure(PLAN), reasons=("the null is off",))
-    assert add_launches(CHECK, void, (played("quiet"),) * 2, LaunchCount(3), lambda _: True, tools) is void
-    assert not steps.texts
-
-
+@pytest.mark.parametrize("is_open", [False, True])
 def test_a_first_launch_that_was_disturbed_is_made_again_where_their_number_is_open(
-    steps: QuietSteps, tmp_path: Path
+    tmp_path: Path, is_open: bool
 ) -> None:
-    """Once, in a process of its own, and a note says why."""
-    tools = Tools(Cache(tmp_path), steps, DeviceLocks(pytest.fail))
-    with Sessions(played("quiet"), played("quiet"), "huge") as sessions:
+    """Once, in a process of its own, and a note says why; else it is not repeated, and the reason stays."""
+    steps, timed = QuietSteps(), (played("quiet"), played("quiet"))
+    with Sessions(*timed, "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
-    timed = (played("quiet"), played("quiet"))
-    latency = add_launches(CHECK, void, timed, LaunchCount(auto=True), lambda _: False, tools)
-    assert steps.texts == ["timing played-quiet of net again in a fresh process"]
-    assert "the first launch does not count: the null is off" in latency.notes
-    assert "the null is off" not in latency.reasons
+    wanted = LaunchCount(auto=True) if is_open else LaunchCount(3)
+    latency = add_launches(CHECK, void, timed, wanted, lambda _: not is_open, quiet_tools(tmp_path, steps))
+    assert steps.texts == (["timing played-quiet of net again in a fresh process"] if is_open else [])
+    assert ("the first launch does not count: the null is off" in latency.notes) is is_open
+    assert ("the null is off" in latency.reasons) is not is_open

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.cache import Cache
 from pytest_quant.measure import lock
-from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
+from pytest_quant.measure.build import BuiltEngine, build_engine
 from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.spec import EngineSpec, Model
-from tests.support.measuring import QuietSteps
+from tests.support.measuring import quiet_tools
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
 from tests.unit.measure.holders import can_have, go_on, line, start
 from tests.unit.measure.played import PlayedBackend, inputs
@@ -89,10 +88,9 @@ class Tuning(PlayedBackend):
 def build(tmp_path: Path, nvml_stub: NvmlStub) -> Callable[[Tuning, bool], BuiltEngine]:
     """Build an engine on a device that is shared, as a check does that times or does not."""
     nvml_stub.play(StubCard())
-    cache = Cache(tmp_path / "cache")
 
     def built(backend: Tuning, times: bool) -> BuiltEngine:
-        tools = Tools(cache, QuietSteps(), DeviceLocks(pytest.fail))
+        tools = quiet_tools(tmp_path)
         spec = EngineSpec("played", "int8", "weight-only", Model("net"))
         with tools.locks.shared("cuda:0", waits=times):
             made = build_engine(spec, backend, None, tools)

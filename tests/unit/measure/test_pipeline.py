@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Availability
-from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
 from pytest_quant.measure import engines, pipeline, timing
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.result import Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
@@ -29,7 +27,7 @@ from pytest_quant.spec import (
     Limits,
     Model,
 )
-from tests.support.measuring import QuietSteps
+from tests.support.measuring import QuietSteps, quiet_tools
 from tests.unit.measure.played import PlayedBackend, inputs, numbers
 from tests.unit.record.examples import LATENCY
 
@@ -49,7 +47,7 @@ class Bench:
         self.candidate: Callable[[Any], Any] = lambda feeds: {"y": feeds["x"]}
         self.reference: Callable[[Any], Any] = lambda feeds: {"y": feeds["x"]}
         self.steps = QuietSteps()
-        self.tools = Tools(Cache(folder / "cache"), self.steps, DeviceLocks(pytest.fail))
+        self.tools = quiet_tools(folder, self.steps)
         self.looked: list[LatencyResult] = []
 
     def play(self, precision: str, feeds: Any) -> Any:
@@ -71,9 +69,8 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A bench that is the only backend, with locks of its own."""
+    """A bench that is the only backend."""
     made = Bench(tmp_path)
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
     for module in (building, engines):
         monkeypatch.setattr(module, "get_backend", lambda name: {"played": made.backend}[name])
     return made

@@ -15,19 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_quant.cache import Cache
 from pytest_quant.measure import sessions
-from pytest_quant.measure.build import Tools
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.latency import measure
-from pytest_quant.measure.lock import FOLDER_VARIABLE, DeviceLocks
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import device_note
 from pytest_quant.measure.timing import CONFIRMING, _time_apart, time_check, timed_within
 from pytest_quant.result import DeviceTimes, LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
 from pytest_quant.verdict.latency import latency_verdicts
-from tests.support.measuring import QuietSteps
+from tests.support.measuring import quiet_tools
 from tests.support.nvml_stub import NvmlStub, StubCard, each
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.measure.simulated import SimulatedTime
@@ -85,9 +83,8 @@ class Simulated:
 
 
 @pytest.fixture
-def time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
-    """The clock of every measurement, and locks of this test only."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
+def time(monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
+    """The clock of every measurement."""
     time = SimulatedTime()
     monkeypatch.setattr(sessions, "measure", partial(measure, clock=time.clock, machine=time.quiet))
     return time
@@ -100,32 +97,32 @@ def timed(
     folder: Path,
 ) -> LatencyResult:
     """Time a check with these limits."""
-    tools = Tools(Cache(folder), QuietSteps(), DeviceLocks(pytest.fail))
+    tools = quiet_tools(folder)
     check = replace(a_check(), limits=limits)
     return time_check(
         check, LatencyPlan(), cast("TimingSubject", reference), cast("TimingSubject", candidate), tools, breaks_latency
     )
 
 
-@pytest.mark.parametrize("limits", [Limits(min_speedup=3.0), Limits(max_latency_ms=((50.0, 0.5),))])
+@pytest.mark.parametrize(
+    ("limits", "again"),
+    [
+        (Limits(min_speedup=3.0), True),
+        (Limits(max_latency_ms=((50.0, 0.5),)), True),
+        (Limits(min_speedup=1.5), False),
+        (Limits(max_latency_ms=((50.0, 1.5),)), False),
+        (Limits(), False),
+    ],
+)
 def test_a_broken_limit_is_measured_again_in_fresh_sessions(
-    time: SimulatedTime, tmp_path: Path, limits: Limits
+    time: SimulatedTime, tmp_path: Path, limits: Limits, again: bool
 ) -> None:
-    """The second measurement is kept beside the first, with another order of its rounds."""
+    """The second measurement is kept beside the first; reference and null are two sessions."""
     reference, candidate = Simulated(time, 2.0), Simulated(time, 1.0)
     found = timed(limits, reference, candidate, tmp_path)
-    assert found.repeat is not None
-    assert found.repeat.speedup == pytest.approx(2.0, rel=1e-3)
-    # Reference and null are two sessions.
-    assert (reference.opened, candidate.opened) == (4, 2)
-
-
-@pytest.mark.parametrize("limits", [Limits(), Limits(min_speedup=1.5), Limits(max_latency_ms=((50.0, 1.5),))])
-def test_what_breaks_no_limit_is_measured_once(time: SimulatedTime, tmp_path: Path, limits: Limits) -> None:
-    """Nothing is left to confirm."""
-    reference, candidate = Simulated(time, 2.0), Simulated(time, 1.0)
-    assert timed(limits, reference, candidate, tmp_path).repeat is None
-    assert (reference.opened, candidate.opened) == (2, 1)
+    assert (found.repeat is not None) is again
+    assert found.repeat is None or found.repeat.speedup == pytest.approx(2.0, rel=1e-3)
+    assert (reference.opened, candidate.opened) == ((4, 2) if again else (2, 1))
 
 
 def test_the_second_measurement_of_a_close_failure_has_its_own_process(tmp_path: Path) -> None:
@@ -134,7 +131,7 @@ def test_the_second_measurement_of_a_close_failure_has_its_own_process(tmp_path:
     class OnlyHere(PlayedBackend):
         pass
 
-    tools = Tools(Cache(tmp_path), QuietSteps(), DeviceLocks(pytest.fail))
+    tools = quiet_tools(tmp_path)
     plan = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
     here = "measured again in the same process: played-quiet of net can be timed in this process only"
     for backend, told in ((PlayedBackend(), "measured in a process of its own"), (OnlyHere(), here)):
