@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -32,6 +32,7 @@ from typing import Any
 import libcst as cst
 from mutmut.mutation.mutators import mutation_operators
 
+ROOT, PACKAGE = Path(__file__).parents[1], "pytest_quant"
 PACKAGES = ("verdict", "measure", "metrics", "stats", "history/compare", "record")
 WORKERS = 2
 _MEMORY_BYTES = 16 * 2**30
@@ -41,20 +42,6 @@ _SPARE_S = 30.0
 """How much longer than four times what they need the tests may take before a mutant is taken for one that hangs."""
 
 _NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist")
-
-
-@dataclass(frozen=True, slots=True)
-class Project:
-    """Where the package is, with its tests in ``tests/unit``.
-
-    Attributes
-    ----------
-    root : the folder that holds the package's and ``tests``.
-    package : the name by which it is imported.
-    """
-
-    root: Path
-    package: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +105,7 @@ def _faults(node: cst.CSTNode) -> list[cst.CSTNode]:
     return [other for kinds, operator in _OPERATORS if isinstance(node, kinds) for other in operator(node)]
 
 
-def draw(project: Project, package: str, count: int, seed: int) -> list[Mutant]:
+def draw(package: str, count: int, seed: int) -> list[Mutant]:
     """Return `count` mutants of a package, or one for each place that has any if these are fewer.
 
     Places are drawn first, each with the same chance, and then one of the faults that fit: else calls with many
@@ -126,20 +113,18 @@ def draw(project: Project, package: str, count: int, seed: int) -> list[Mutant]:
 
     Parameters
     ----------
-    package : its folder in the project's package, as in ``history/compare``.
+    package : its folder in the package, as in ``history/compare``.
     """
-    folder = project.root / project.package / package
+    folder = ROOT / PACKAGE / package
     modules = [(path, cst.parse_module(path.read_text("utf-8"))) for path in sorted(folder.rglob("*.py"))]
     places = [(path, module, node) for path, module in modules for node in _nodes(module)]
     chance = random.Random(f"{seed} {package}")  # noqa: S311 - keeps no secret
     chance.shuffle(places)
-    mutants = (_mutant(project, path, module, node, chance) for path, module, node in places)
+    mutants = (_mutant(path, module, node, chance) for path, module, node in places)
     return [one for one, _ in zip((mutant for mutant in mutants if mutant), range(count), strict=False)]
 
 
-def _mutant(
-    project: Project, path: Path, module: cst.Module, node: cst.CSTNode, chance: random.Random
-) -> Mutant | None:
+def _mutant(path: Path, module: cst.Module, node: cst.CSTNode, chance: random.Random) -> Mutant | None:
     """Return the module with one fault in the place of `node`; None where none fits, or what would be no Python."""
     faults = _faults(node)
     if not faults:
@@ -153,22 +138,22 @@ def _mutant(
     line = next(n for n, (one, other) in enumerate(zip(before, after, strict=False), 1) if one != other)
     # The first two lines name the files.
     diff = [text for text in list(difflib.unified_diff(before, after, lineterm="", n=0))[2:] if text[:3] != "@@ "]
-    return Mutant(path.relative_to(project.root).as_posix(), line, code, "\n".join(diff))
+    return Mutant(path.relative_to(ROOT).as_posix(), line, code, "\n".join(diff))
 
 
-def stages(project: Project, module: str) -> list[tuple[str, ...]]:
+def stages(module: str) -> list[tuple[str, ...]]:
     """Return the tests that are to see a fault in `module`, as paths from the root, the nearest first.
 
     These are the file that mirrors it, those of its package, and those of the packages that import this one.
     """
-    place = Path(module).relative_to(project.package).with_suffix("")
+    place = Path(module).relative_to(PACKAGE).with_suffix("")
     unit = Path("tests", "unit")
     mirrored = [unit / place.parent / f"test_{place.name}.py"]
     own = place.parent
-    imported = re.compile(rf"^ *(?:from|import) {re.escape('.'.join((project.package, *own.parts)))}\b", re.MULTILINE)
+    imported = re.compile(rf"^ *(?:from|import) {re.escape('.'.join((PACKAGE, *own.parts)))}\b", re.MULTILINE)
     importers = sorted(
-        path.relative_to(project.root / project.package)
-        for path in (project.root / project.package).rglob("*.py")
+        path.relative_to(ROOT / PACKAGE)
+        for path in (ROOT / PACKAGE).rglob("*.py")
         if imported.search(path.read_text("utf-8"))
     )
     beside = [
@@ -176,9 +161,7 @@ def stages(project: Project, module: str) -> list[tuple[str, ...]]:
         for importer in importers
         if not importer.is_relative_to(own)
     ]
-    of_tests = [
-        [path for path in paths if (project.root / path).exists()] for paths in (mirrored, [unit / own], beside)
-    ]
+    of_tests = [[path for path in paths if (ROOT / path).exists()] for paths in (mirrored, [unit / own], beside)]
     return [tuple(dict.fromkeys(path.as_posix() for path in paths)) for paths in of_tests if paths]
 
 
@@ -191,16 +174,14 @@ class Workplace:
     seconds : how long tests take without a mutant; what is found is added, for other workplaces too.
     """
 
-    def __init__(self, project: Project, folder: Path, seconds: dict[tuple[str, ...], float]) -> None:
-        self._root = shutil.copytree(project.root, folder / "project", ignore=_NOT_COPIED)
-        # The project may change while its mutants are tried.
-        self._project = replace(project, root=self._root)
+    def __init__(self, folder: Path, seconds: dict[tuple[str, ...], float]) -> None:
+        self._root = shutil.copytree(ROOT, folder / "project", ignore=_NOT_COPIED)
         self._seconds = seconds
         self._written = 0
 
     def survives(self, mutant: Mutant) -> bool:
         """Try one mutant. Raises `RuntimeError` when the tests fail without it."""
-        for tests in stages(self._project, mutant.module):
+        for tests in stages(mutant.module):
             if tests not in self._seconds:
                 began = time.monotonic()
                 if not self._passes(tests, None):
@@ -244,13 +225,13 @@ class Workplace:
             return False
 
 
-def survivors(project: Project, mutants: Sequence[Mutant]) -> Iterator[Mutant]:
+def survivors(mutants: Sequence[Mutant]) -> Iterator[Mutant]:
     """Yield those of `mutants` that no test sees. Raises `RuntimeError` when tests fail without a mutant."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-mutants-", ignore_cleanup_errors=True) as folder:
         free: SimpleQueue[Workplace] = SimpleQueue()
         seconds: dict[tuple[str, ...], float] = {}
         for number in range(min(WORKERS, len(mutants))):
-            free.put(Workplace(project, Path(folder, str(number)), seconds))
+            free.put(Workplace(Path(folder, str(number)), seconds))
         with ThreadPoolExecutor(WORKERS) as pool:
             for mutant, survived in zip(mutants, pool.map(partial(_try, free), mutants), strict=True):
                 if survived:
@@ -266,31 +247,25 @@ def _try(free: SimpleQueue[Workplace], mutant: Mutant) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draw mutants, try them, print what survived."""
+    """Draw mutants, try them and print those that survive; return 1 when too few of all die, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", default=PACKAGES, help=f"of {', '.join(PACKAGES)}")
     parser.add_argument("--count", type=int, default=25, help="mutants of each package (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="default: a new one")
     parser.add_argument("--least", type=float, default=90.0, help="percent that must die (default: %(default)s)")
     asked = parser.parse_args(arguments)
-    project = Project(Path(__file__).parents[1], "pytest_quant")
-    return report(project, asked.packages, asked.count, asked.seed, asked.least)
-
-
-def report(project: Project, packages: Sequence[str], count: int, seed: int, least_pct: float) -> int:
-    """Print how many mutants of each package die, and the survivors; return 1 when too few of all die, else 0."""
-    drawn = {one: draw(project, one, count, seed) for one in packages}
+    drawn = {package: draw(package, asked.count, asked.seed) for package in asked.packages}
     total, dead = sum(map(len, drawn.values())), 0
     for package, mutants in drawn.items():
         alive = 0
-        for mutant in survivors(project, mutants):
+        for mutant in survivors(mutants):
             alive += 1
             _tell(f"{mutant.module}:{mutant.line}\n{mutant.diff}\n")
         dead += len(mutants) - alive
-        _tell(f"{package}: {len(mutants) - alive} of {len(mutants)} mutants die (seed {seed})\n")
+        _tell(f"{package}: {len(mutants) - alive} of {len(mutants)} mutants die (seed {asked.seed})\n")
     share = 100.0 * dead / total
-    _tell(f"{share:.1f} % of {total} die; {least_pct:g} % must")
-    return int(share < least_pct)
+    _tell(f"{share:.1f} % of {total} die; {asked.least:g} % must")
+    return int(share < asked.least)
 
 
 def _tell(text: str) -> None:

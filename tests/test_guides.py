@@ -20,12 +20,6 @@ from tests.support.example import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OTHERS = [Document(ROOT / name) for name in ("CHANGELOG.md", "example_project/README.md", ".github/CONTRIBUTING.md")]
 
-DIALECT = re.compile(
-    r"\b(told|obtain\w*|besides?|that is none|whoever|whatsoever|hence|thereof|utili[sz]e\w*|leverag\w+|simply)\b",
-    re.IGNORECASE,
-)
-"""Words that only this project would use so, and words that say nothing."""
-
 
 @cache
 def _anchors(file: Path) -> set[str]:
@@ -59,12 +53,6 @@ def test_a_guide_links_only_to_what_is_packaged_with_it(document: Document) -> N
     """It is read from an installed package too."""
     local = [urlsplit(link).path for link in document.links() if not urlsplit(link).scheme]
     assert [path for path in local if not (document.file.parent / path).resolve().is_relative_to(GUIDES)] == []
-
-
-@pytest.mark.parametrize("document", [README, INDEX, *guides(), *OTHERS], ids=_name)
-def test_words_are_those_of_the_field(document: Document) -> None:
-    """No dialect, so that a stranger reads it once."""
-    assert DIALECT.findall(document.prose()) == []
 
 
 def test_every_backend_is_in_the_table() -> None:

@@ -1,9 +1,7 @@
-"""Evaluating costs little beside running the model, and its memory does not grow with the data."""
+"""Evaluating costs little beside running the model."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +17,11 @@ from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over,
 from pytest_quant.metrics import resolve_metric
 from pytest_quant.spec import Dataset, EngineSpec, Model
 from pytest_quant.stats.ratio import paired_ratio
-from tests.benchmarks.limits import at_least, at_most
-from tests.support.example import EXAMPLE, environment
+from tests.benchmarks.limits import at_least
+from tests.support.example import EXAMPLE
 from tests.support.measuring import leading
 
 AT_LEAST = 0.95
-MEMORY_GROWTH = 1.1
 
 
 def evaluate_once(engine: Engine, data: Data, batch_size: int, cache: Cache) -> float:
@@ -98,23 +95,3 @@ def test_evaluation_keeps_up_with_a_bare_loop(
     )
     show(f"throughput / bare loop {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] in {trials} turns; {shortest}")
     at_least(found, AT_LEAST, "throughput to that of a bare loop")
-
-
-def peak_mb(samples: int) -> float:
-    """Return the peak memory of a process that evaluates so many streamed samples."""
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.evaluate_streamed", str(samples)],
-        cwd=EXAMPLE.parent,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return float(result.stdout)
-
-
-def test_memory_does_not_grow_with_the_data(show: Callable[[str], None]) -> None:
-    """With ten times the samples the peak is at most a tenth higher."""
-    small, large = peak_mb(10_000), peak_mb(100_000)
-    show(f"peak memory: {small:.0f} MB for 10 000 samples, {large:.0f} MB for 100 000")
-    at_most(large / small, MEMORY_GROWTH, "peak memory with ten times the samples")

@@ -10,9 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
-from sqlalchemy import MetaData, create_engine, select, text
-
 from pytest_quant.history import open_store
 from pytest_quant.stats.ratio import Estimate, paired_ratio
 from tests.benchmarks.conftest import Large
@@ -26,7 +23,6 @@ MAX_APPEND_MS, APPENDED = 100.0, 100
 MAX_BYTES = 4_000
 MAX_PEAK_MB = 200.0
 MAX_HELP = 2.5
-POSTGRES_WITHIN = 2.0
 YARDSTICK_S = 0.25
 """Of the yardstick, by the clock, where the limits hold."""
 
@@ -74,29 +70,6 @@ class Judged:
         )
 
 
-@pytest.fixture(scope="module")
-def postgres(large: Large, postgres_url: str) -> str:
-    """The same rows in PostgreSQL, copied table by table: writing them a second time would take another minute."""
-    open_store(postgres_url)
-    source, target = create_engine(f"sqlite:///{large.place}"), create_engine(postgres_url)
-    tables = MetaData()
-    tables.reflect(target)
-    with source.connect() as reading, target.begin() as writing:
-        for table in tables.sorted_tables:
-            if writing.execute(select(table).limit(1)).first() is not None:
-                # The version of the tables, which came with them.
-                continue
-            columns = ", ".join(f'"{column.name}"' for column in table.columns)
-            cursor = writing.connection.cursor()
-            with cursor.copy(f'COPY "{table.name}" ({columns}) FROM STDIN') as rows:
-                for row in reading.execution_options(yield_per=5_000).execute(select(table)):
-                    rows.write_row(row)
-    with target.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        # A server does so by itself within a minute of such a load.
-        connection.execute(text("ANALYZE"))
-    return postgres_url
-
-
 def timed(root: Path, *arguments: str, allowed: Sequence[int] = (0,)) -> Judged:
     """Run ``pytest-quant`` in the repository, in turns with the yardstick."""
     found: list[Timed] = []
@@ -132,19 +105,9 @@ def _once(root: Path, arguments: Sequence[str], allowed: Sequence[int]) -> Timed
     return Timed(whole_s, float(process_s), float(peak_mb), result.stdout)
 
 
-def compare(large: Large, place: str) -> Judged:
-    """Compare the branch with the commit it left ``main`` at, which is the default."""
-    return timed(large.root, "compare", "--history", place, allowed=(0, 1))
-
-
-def series(large: Large, place: str) -> Judged:
-    """Show one series of 10 000 points."""
-    return timed(large.root, "history", name_of(0), "--history", place)
-
-
 def test_compare_is_fast_and_small(large: Large, show: Callable[[str], None]) -> None:
     """One second and 200 MB at the most, and what it names is exactly what was planted."""
-    found = compare(large, str(large.place))
+    found = timed(large.root, "compare", "--history", str(large.place), allowed=(1,))
     show(f"{RECORDS} records written in {large.seconds:.0f} s by two processes")
     show(f"compare: {found}, peak {found.peak_mb:.0f} MB")
     answer = _once(large.root, ("compare", "--json", "--history", str(large.place)), allowed=(1,)).output
@@ -161,20 +124,10 @@ def test_compare_is_fast_and_small(large: Large, show: Callable[[str], None]) ->
 
 def test_one_series_is_fast(large: Large, show: Callable[[str], None]) -> None:
     """Half a second at the most for a series of 10 000 points."""
-    found = series(large, str(large.place))
+    found = timed(large.root, "history", name_of(0), "--history", str(large.place))
     show(f"history SERIES: {found}")
     assert name_of(0) in found.fastest.output
     at_most(found.seconds, MAX_SERIES_S, "seconds of history SERIES")
-
-
-def test_postgresql_is_as_fast_within_a_factor_of_two(large: Large, postgres: str, show: Callable[[str], None]) -> None:
-    """Both commands, on the same rows, against the limits of SQLite."""
-    compared, listed = compare(large, postgres), series(large, postgres)
-    show(f"PostgreSQL: compare {compared}")
-    show(f"PostgreSQL: history SERIES {listed}")
-    assert name_of(0) in listed.fastest.output
-    at_most(compared.seconds, POSTGRES_WITHIN * MAX_COMPARE_S, "seconds of compare")
-    at_most(listed.seconds, POSTGRES_WITHIN * MAX_SERIES_S, "seconds of history SERIES")
 
 
 def test_a_record_takes_little_room_and_appending_little_time(large: Large, show: Callable[[str], None]) -> None:

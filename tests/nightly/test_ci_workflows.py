@@ -216,32 +216,3 @@ def test_no_secret_is_printed(story: Story) -> None:
     """The token is in no output of a command."""
     told = "".join(one.output for one in (*story.pushed, *story.asked))
     assert workflows.TOKEN not in told
-
-
-def test_engines_of_another_job_are_taken(served: Served, on_github: Story) -> None:
-    """What a cache brings from one machine to the next is used there."""
-    file = served.work.path / WORKFLOW
-    main = served.work.git("rev-parse", "main")
-    cache = served.place / "github-push-cpu" / "clone" / ".quant" / "cache"
-    assert list(cache.glob("*/*/manifest.json"))
-    machine = served.machine("again", "refs/heads/main", main, depth=None, artifacts="of-again")
-    machine.environ |= workflows.github("push", main, "http://127.0.0.1:1")
-    machine.values = workflows.github_values("push") | _matrix(file)
-    shutil.copytree(cache, machine.clone / ".quant" / "cache")
-    assert [ran for ran in machine.run_github(file, "cpu") if ran.returncode] == []
-    (shard,) = loaded(machine.artifacts)
-    assert [check["cache"]["engine"] for check in shard["checks"]] == ["hit"]
-
-
-def test_a_runner_without_its_backend_is_red_at_the_doctor(served: Served, on_github: Story, tmp_path: Path) -> None:
-    """Before anything is built: the job says what is missing."""
-    text = (served.work.path / WORKFLOW).read_text("utf-8")
-    file = tmp_path / "quant.yml"
-    file.write_text(text.replace("doctor --require=ort", "doctor --require=trt"), "utf-8")
-    main = served.work.git("rev-parse", "main")
-    machine = served.machine("no-gpu", "refs/heads/main", main, depth=1, artifacts="no-gpu")
-    machine.environ |= workflows.github("push", main, "http://127.0.0.1:1")
-    machine.values = workflows.github_values("push")
-    *_, last = machine.run_github(file, "gpu")
-    assert (last.step, last.returncode) == ("Doctor", 1)
-    assert "required, but trt cannot run here" in last.output

@@ -10,7 +10,7 @@ import os
 import hypothesis
 import pytest
 
-from tests.nightly.fuzz import on_commands, on_data, on_files, on_marks, on_models
+from tests.nightly.fuzz import on_data, on_files, on_marks, on_models
 
 TARGETS = {
     "marks": on_marks.READ,
@@ -20,7 +20,6 @@ TARGETS = {
     "models": on_models.MEASURE,
     "runs": on_files.RUNS,
     "baselines": on_files.BASELINES,
-    "commands": on_commands.COMMANDS,
 }
 TIMES, SEED = (int(os.environ.get(name, usual)) for name, usual in (("FUZZ_TIMES", "1"), ("FUZZ_SEED", "0")))
 

@@ -1,4 +1,4 @@
-"""A run that is killed at any moment takes nothing with it; ``python -m tests.kills`` kills a hundred in each phase."""
+"""A run that is killed at any moment takes nothing with it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kills import PHASES, Count, kill_in, lengths, write_project
+from tests.nightly.killed_runs import PHASES, kill_in, lengths, write_project
+from tests.nightly.killed_writers import Killer
 from tests.support.example import run_example
-from tests.support.kill_history import Killer
 from tests.support.postgres import PostgresServer, find_programs
 
 
@@ -26,9 +26,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, fl
 def test_what_a_killed_run_leaves_is_whole(killed: tuple[Path, dict[str, float]], phase: str) -> None:
     """Every finished check is stored once, the next run is right and complete, and the one after it builds nothing."""
     project, longest = killed
-    seed, count = time.time_ns() % 2**32, Count()
-    kill_in(phase, project, random.Random(seed), longest[phase], count)  # noqa: S311 - not for secrets
-    assert count.finished or phase != "append", f"seed {seed}"
+    seed = time.time_ns() % 2**32
+    finished = kill_in(phase, project, random.Random(seed), longest[phase])  # noqa: S311 - not for secrets
+    assert finished or phase != "append", f"seed {seed}"
     again, third = (run_example(project, "--quant-no-latency", locks=project / "locks") for _ in range(2))
     assert (again.returncode, third.returncode) == (0, 0), f"seed {seed}: {again.output}"
     assert {check["cache"]["engine"] for check in third.checks.values()} == {"hit"}

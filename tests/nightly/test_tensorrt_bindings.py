@@ -14,14 +14,12 @@ from typing import Any
 import pytest
 
 from pytest_quant.backends import trt
-from pytest_quant.backends.ort.libraries import loading_trouble
 from pytest_quant.backends.trt.build import request_for
 from pytest_quant.backends.trt.options import TrtOptions
 from pytest_quant.readers import keys_of
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 from tests.support import tensorrt_bindings
-from tests.support.example import ROOT
 from tests.support.tensorrt_bindings import Bindings
 
 ASKED: dict[str, object] = {
@@ -131,22 +129,3 @@ def test_every_call_exists_with_those_arguments(tensorrt: tuple[int, Bindings], 
     missed = {name for line in wrong for name in re.findall(r'has no attribute "(\w+)"', line)}
     assert missed == (set() if major == 10 else {"int8_calibrator", "set_calibration_profile"}), wrong
     assert len(wrong) == len(missed), wrong
-
-
-@pytest.mark.parametrize("with_libraries", [False, True])
-def test_the_doctor_tells_what_is_missing(tensorrt: tuple[int, Bindings], with_libraries: bool) -> None:
-    """Without TensorRT's libraries the bindings do not load, and the line that helps is told; with them a GPU lacks."""
-    if not loading_trouble("libcuda.so.1"):
-        pytest.skip("there is an NVIDIA driver here")
-    major, bindings = tensorrt
-    environ = bindings.environment(with_libraries=with_libraries)
-    environ["PYTHONPATH"] = os.pathsep.join((str(ROOT), environ["PYTHONPATH"]))
-    command = (sys.executable, "-c", "from pytest_quant.cli import main; main()", "doctor", "--json")
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600, check=True)
-    (state,) = [one for one in json.loads(ended.stdout)["backends"] if one["name"] == "trt"]
-    if with_libraries:
-        assert (state["state"], f"TensorRT {major}." in state["reason"]) == ("missing", True)
-        assert "there is no NVIDIA GPU here" in state["reason"]
-    else:
-        assert (state["state"], f".so.{major}" in state["reason"]) == ("broken", True)
-        assert state["fix"] == f'pip install --force-reinstall "tensorrt>={major},<{major + 1}"'

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.zoo.catalogue import MODELS
-from tests.zoo.compare import Figure, compare, differing
-from tests.zoo.project import Combination, Run, run_project, write_project
+from tests.nightly.zoo.catalogue import MODELS
+from tests.nightly.zoo.compare import Figure, compare, differing
+from tests.nightly.zoo.project import Combination, Run, run_project, write_project
 
 CHECKS = [Combination(entry.name, *check) for entry in MODELS for check in entry.checks]
 REFUSED = {

@@ -80,14 +80,6 @@ class Document:
         inside = (child for token in self._tokens for child in token.children or ())
         return [str(child.attrs[names[child.type]]) for child in inside if child.type in names]
 
-    def prose(self) -> str:
-        """Return the text without its blocks and without code in sentences."""
-        inlines = (token for token in self._tokens if token.type == "inline")
-        return "\n".join(
-            "".join(child.content if child.type == "text" else " " for child in token.children or ())
-            for token in inlines
-        )
-
     def table(self, head: str) -> list[list[str]]:
         """Return the rows of the table whose first head is `head`, without marks of code in the first column."""
         (rows,) = [rows for rows in self._tables() if rows[0][0].strip("`") == head]

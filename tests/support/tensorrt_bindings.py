@@ -48,11 +48,10 @@ class Bindings:
     packages: Path
     libraries: Path
 
-    def environment(self, *, with_libraries: bool = True) -> dict[str, str]:
-        """Return variables for a process that imports ``tensorrt``, with or without the libraries."""
+    def environment(self) -> dict[str, str]:
+        """Return variables for a process that imports ``tensorrt``."""
         paths = os.pathsep.join(filter(None, (str(self.packages), os.environ.get("PYTHONPATH"))))
-        libraries = {"LD_LIBRARY_PATH": str(self.libraries)} if with_libraries else {}
-        return {**os.environ, "PYTHONPATH": paths, **libraries}
+        return {**os.environ, "PYTHONPATH": paths, "LD_LIBRARY_PATH": str(self.libraries)}
 
 
 def install(folder: Path, major: int) -> Bindings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import astuple, fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from pytest_quant.measure.latency_figures import (
 )
 from pytest_quant.result import Blocks, Interval, LatencyResult, PercentileBound
 from pytest_quant.spec import LatencyPlan, Spread
-from pytest_quant.stats.ratio import Estimate, percentile_bounds, runs_needed
+from pytest_quant.stats.ratio import percentile_bounds, runs_needed
 from pytest_quant.stats.rounds import JudgedRounds, Looks, judge_ratio, judge_rounds
 
 ROUNDS = 10
@@ -59,56 +59,38 @@ def blocks(scale: float, seed: int, rounds: int = 12) -> list[Block]:
 
 def test_every_figure_of_a_latency() -> None:
     """Medians of rounds, their ratio with its interval, percentiles of all runs, in milliseconds."""
-    reference, null, candidate = blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3)
-    found = latency_figures(reference, null, candidate, PLAN)
-    ref_ns, null_ns, cand_ns = (
-        [statistics.median(one.runs_ns) for one in side] for side in (reference, null, candidate)
+    sides = blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3)
+    found = latency_figures(*sides, PLAN)
+    medians_ns = [[statistics.median(one.runs_ns) for one in side] for side in sides]
+    reference, null, candidate = (np.log(side) for side in medians_ns)
+    looks = Looks(8, 8, 40, 0.9)
+    ratio, of_null = judge_ratio(reference, null, candidate, looks, PLAN.sessions)
+    of_p50 = judge_rounds(candidate, (candidate,), looks, ratio.session_sd)
+    spans = (ratio.span, of_null.span, of_p50.span)
+    (low, speedup, high), (null_low, _, null_high), (p50_low, _, p50_high) = (
+        [np.exp(end).item() for end in (span.low, span.value, span.high)] for span in spans
     )
-    runs_ms = [run / 1e6 for one in candidate for run in one.runs_ns]
-    looks, known = Looks(8, 8, 40, 0.9), PLAN.sessions
-    logs = [np.log(side) for side in (ref_ns, null_ns, cand_ns)]
-    ratio, of_null = judge_ratio(logs[0], logs[1], logs[2], looks, known)
-    of_p50 = judge_rounds(logs[2], (logs[2],), looks, ratio.session_sd)
-    speedup, null_ratio, p50 = (
-        Estimate(*(float(np.exp(one).item()) for one in (found.span.value, found.span.low, found.span.high)))
-        for found in (ratio, of_null, of_p50)
-    )
-    expected = LatencyResult(
-        batch_size=3,
-        rounds=12,
-        reference=Blocks(tuple(one.runs_ns for one in reference), (4_000_000,) * 12),
-        null=Blocks(tuple(one.runs_ns for one in null), (4_000_000,) * 12),
-        candidate=Blocks(tuple(one.runs_ns for one in candidate), (2_000_000,) * 12),
-        reference_p50_ms=statistics.median(ref_ns) / 1e6,
-        candidate_p50_ms=statistics.median(cand_ns) / 1e6,
-        candidate_p90_ms=float(np.percentile(runs_ms, 90)),
-        candidate_p99_ms=float(np.percentile(runs_ms, 99)),
-        percentile_bounds=(
-            PercentileBound(50.0, p50.low / 1e6, p50.high / 1e6),
-            *(
-                PercentileBound(each, *percentile_bounds(runs_ms, each, confidence=0.9, clusters=12))
-                for each in (90.0, 95.0, 99.0)
-            ),
-        ),
-        speedup=speedup.value,
-        speedup_ci=Interval(speedup.low, speedup.high),
-        null_ratio_ci=Interval(null_ratio.low, null_ratio.high),
-        half_width_pct=100.0 * (speedup.high - speedup.low) / 2.0 / speedup.value,
-        confidence=0.9,
-        looks=2,
-        session_sd=float(ratio.session_sd.item()),
-        effective_rounds=float(ratio.effective_rounds.item()),
-        widened=widening(ratio, 12, PLAN),
-        rounds_by_set=(12,),
-    )
-    for field in fields(LatencyResult):
-        value = getattr(expected, field.name)
-        if field.name == "percentile_bounds":
-            bounds = [astuple(bound) for bound in found.percentile_bounds]
-            assert bounds == [pytest.approx(astuple(bound)) for bound in value]
-        else:
-            expected_value = pytest.approx(value) if isinstance(value, (int, float)) else value
-            assert getattr(found, field.name) == expected_value, field.name
+    runs_ms = [run / 1e6 for one in sides[2] for run in one.runs_ns]
+    tails = {each: percentile_bounds(runs_ms, each, confidence=0.9, clusters=12) for each in (90.0, 95.0, 99.0)}
+    assert (found.batch_size, found.rounds, found.rounds_by_set, found.sets) == (3, 12, (12,), 1)
+    assert (found.confidence, found.looks, found.reasons, found.widened) == (0.9, 2, (), widening(ratio, 12, PLAN))
+    for kept, side, cold_ns in zip((found.reference, found.null, found.candidate), sides, (4, 4, 2), strict=True):
+        assert kept == Blocks(tuple(one.runs_ns for one in side), (1_000_000 * cold_ns,) * 12)
+    p90_ms, p99_ms = np.percentile(runs_ms, [90, 99])
+    for figure, expected in (
+        (found.reference_p50_ms, statistics.median(medians_ns[0]) / 1e6),
+        (found.candidate_p50_ms, statistics.median(medians_ns[2]) / 1e6),
+        ((found.candidate_p90_ms, found.candidate_p99_ms), (p90_ms, p99_ms)),
+        ((found.speedup, *found.speedup_ci), (speedup, low, high)),
+        (tuple(found.null_ratio_ci), (null_low, null_high)),
+        (found.half_width_pct, 100.0 * (high - low) / 2.0 / speedup),
+        ((found.session_sd, found.effective_rounds), (ratio.session_sd.item(), ratio.effective_rounds.item())),
+    ):
+        assert figure == pytest.approx(expected)
+    expected_bounds = {50.0: (p50_low / 1e6, p50_high / 1e6), **tails}
+    assert [bound.percentile for bound in found.percentile_bounds] == list(expected_bounds)
+    for bound in found.percentile_bounds:
+        assert (bound.low_ms, bound.high_ms) == pytest.approx(expected_bounds[bound.percentile])
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def _named(name: str) -> Run:
 
 def _start(work: str, place: str, name: str) -> subprocess.Popen[str]:
     """Start a process that works, and wait until it begins."""
-    command = [sys.executable, "-m", "tests.support.kill_history", work, place, name]
+    command = [sys.executable, "-m", "tests.nightly.killed_writers", work, place, name]
     process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "begins\n"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from tests.zoo.entry import Samples
+from tests.nightly.zoo.entry import Samples
 
 CALIBRATION, EVALUATION = 8, 16
 FONTS = Path("/usr/share/fonts/truetype/dejavu")

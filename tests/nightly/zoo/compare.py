@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.nightly.zoo.entry import Entry
+from tests.nightly.zoo.project import Combination, Run
 from tests.support.example import environment
-from tests.zoo.entry import Entry
-from tests.zoo.project import Combination, Run
 
 SCRIPT = Path(__file__).with_name("independent.py")
 FILES = {"ort": "model.onnx", "openvino": "model.xml", "trt-rtx": "model.onnx"}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.zoo.entry import Feeds, Samples
+from tests.nightly.zoo.entry import Feeds, Samples
 
 WORDS = (
     *("пароход", "самолёт", "подводник", "учитель", "перестройка", "безработный"),
