@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.history_records import Checks, fill, make_commits, one_record, save
+from tests.benchmarks.history_records import fill, make_commits
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,6 @@ class Large:
     place: Path
     root: Path
     commits: list[str]
-    checks: Checks
     seconds: float
 
 
@@ -28,12 +27,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Large:
     """Generated once, for all benchmarks."""
     folder = tmp_path_factory.mktemp("large")
     commits = make_commits(folder / "repository")
-    run, record = one_record(folder)
-    save(folder / "run.json", run, record)
     place, started = folder / "history.db", time.perf_counter()
-    fill(place, folder / "run.json", commits)
+    fill(place, commits)
     seconds = time.perf_counter() - started
     connection = sqlite3.connect(place)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
-    return Large(place, folder / "repository", commits, Checks(run, record), seconds)
+    return Large(place, folder / "repository", commits, seconds)

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_quant.history import open_store
 from pytest_quant.stats.ratio import Estimate, paired_ratio
 from tests.benchmarks.conftest import Large
-from tests.benchmarks.history_records import CHECKS, LOSING_TEST, RECORDS, SLOW_TEST, name_of
+from tests.benchmarks.history_records import CHECKS, LOSING_TEST, RECORDS, SLOW_TEST, name_of, records_of, run_of
 from tests.benchmarks.limits import at_most
 from tests.benchmarks.yardstick import TURNS, beside_yardstick, median_interval
 from tests.support.example import environment
@@ -135,8 +135,8 @@ def test_a_record_takes_little_room_and_appending_little_time(large: Large, show
     size = large.place.stat().st_size
     store, trials = open_store(large.place), []
     for trial in range(TURNS):
-        run = replace(large.checks.run(large.commits, 0, 0), id=f"appended-{trial}", commit=None)
-        records = [record for launch in range(APPENDED // CHECKS) for record in large.checks.records(0, launch)]
+        run = replace(run_of(large.commits, 0, 0), id=f"appended-{trial}", commit=None)
+        records = [record for launch in range(APPENDED // CHECKS) for record in records_of(0, launch)]
         started = time.perf_counter()
         assert store.append(run, records)
         trials.append(1e3 * (time.perf_counter() - started))
