@@ -163,10 +163,6 @@ def _add_constant(b: Builder, x: Value) -> Value:
     return b.one("Add", [x.name, b.constant(np.array([0.3], np.float32))], x.shape)
 
 
-def _square(b: Builder, x: Value) -> Value:
-    return b.one("Mul", [x.name, x.name], x.shape)
-
-
 def _conv(b: Builder, x: Value) -> Value:
     n, channels, height, width = x.shape
     inputs = [x.name, b.weight(4, int(channels), 3, 3), b.constant(b.random.normal(size=4).astype(np.float32))]
@@ -178,28 +174,10 @@ def _conv_relu(b: Builder, x: Value) -> Value:
     return b.one("Relu", [found.name], found.shape)
 
 
-def _max_pool(b: Builder, x: Value) -> Value:
-    return b.one("MaxPool", [x.name], x.shape, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-
-
 def _batch_norm(b: Builder, x: Value) -> Value:
     channels = int(x.shape[1])
     ones = [b.constant(np.abs(b.random.normal(1, 0.1, channels)).astype(np.float32)) for _ in range(4)]
     return b.one("BatchNormalization", [x.name, *ones], x.shape)
-
-
-def _residual(b: Builder, x: Value) -> Value:
-    branch = _conv_relu(b, x)
-    back = b.one("Conv", [branch.name, b.weight(int(x.shape[1]), 4, 1, 1)], x.shape)
-    return b.one("Add", [x.name, back.name], x.shape)
-
-
-def _channels_last(b: Builder, x: Value) -> Value:
-    """To NHWC, one operator there, and back."""
-    n, c, h, w = x.shape
-    last = b.one("Transpose", [x.name], (n, h, w, c), perm=[0, 2, 3, 1])
-    added = b.one("Add", [last.name, b.weight(int(c))], last.shape)
-    return b.one("Transpose", [added.name], x.shape, perm=[0, 3, 1, 2])
 
 
 def _split_concat(b: Builder, x: Value) -> Value:
@@ -222,18 +200,6 @@ def _matmul(b: Builder, x: Value) -> Value:
 def _gemm(b: Builder, x: Value) -> Value:
     inputs = [x.name, b.weight(int(x.shape[1]), 6), b.constant(b.random.normal(size=6).astype(np.float32))]
     return b.one("Gemm", inputs, (x.shape[0], 6))
-
-
-def _reshape(b: Builder, x: Value) -> Value:
-    """To (n, features, 1) and back; 0 keeps the size of the sample axis."""
-    apart = b.one("Reshape", [x.name, b.integers(0, int(x.shape[1]), 1)], (*x.shape, 1))
-    doubled = b.one("Mul", [apart.name, b.constant(np.array([2.0], np.float32))], apart.shape)
-    return b.one("Reshape", [doubled.name, b.integers(0, int(x.shape[1]))], x.shape)
-
-
-def _cast(b: Builder, x: Value) -> Value:
-    half = b.one("Cast", [x.name], x.shape, to=int(TensorProto.FLOAT16))
-    return b.one("Cast", [half.name], x.shape, to=int(TensorProto.FLOAT))
 
 
 def _branches(b: Builder, x: Value) -> Value:
@@ -320,12 +286,9 @@ def _weights_as_input(b: Builder, x: Value) -> Value:
 
 ANY: dict[str, Operator] = {
     "Relu": _same("Relu"),
-    "Sigmoid": _same("Sigmoid"),
     "Clip": _clip,
     "Add": _add_constant,
-    "Mul": _square,
     "Split": _split_concat,
-    "Cast": _cast,
     "rate": _rate,
 }
 LAST: dict[str, Operator] = {
@@ -338,12 +301,9 @@ LAST: dict[str, Operator] = {
 IMAGE: dict[str, Operator] = ANY | {
     "Conv": _conv,
     "Conv+Relu": _conv_relu,
-    "MaxPool": _max_pool,
     "BatchNormalization": _batch_norm,
-    "residual": _residual,
-    "NHWC": _channels_last,
 }
-VECTOR: dict[str, Operator] = ANY | LAST | {"Gemm": _gemm, "Reshape": _reshape}
+VECTOR: dict[str, Operator] = ANY | LAST | {"Gemm": _gemm}
 SEQUENCE: dict[str, Operator] = (
     ANY
     | LAST
