@@ -17,7 +17,7 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 import pytest
@@ -27,7 +27,7 @@ from pytest_quant.cli import comment as posting
 from pytest_quant.cli import main as main_command
 from pytest_quant.environment import revision
 from pytest_quant.marks.keys import KEYS
-from pytest_quant.plugin.settings import add_options
+from pytest_quant.plugin.settings import OPTIONS, Option
 from pytest_quant.readers import Key, keys_of
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.result import Status
@@ -79,34 +79,6 @@ _EXITS = {
 }
 
 
-class Declared:
-    """Stands for pytest's parser, and keeps what is declared."""
-
-    def __init__(self) -> None:
-        self.options: list[tuple[str, Mapping[str, Any]]] = []
-        self.ini: dict[str, str] = {}
-
-    def getgroup(self, *_: str) -> Declared:
-        """Options of the plugin stand in one group."""
-        return self
-
-    def addoption(self, flag: str, **words: Any) -> None:
-        """Keep an option of the command line, unless its help is suppressed."""
-        if words["help"] != argparse.SUPPRESS:
-            self.options.append((flag, words))
-
-    def addini(self, name: str, help: str, **_: object) -> None:  # noqa: A002 - pytest's name
-        """Keep an option of the ini file."""
-        self.ini[name] = help
-
-
-def declared_options() -> Declared:
-    """Return the options of the command line and of the ini file that the plugin declares."""
-    declared = Declared()
-    add_options(cast("pytest.Parser", declared))
-    return declared
-
-
 def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     """Return a table of Markdown; a bar in a cell does not end it."""
     lines = [head, ["---"] * len(head), *rows]
@@ -153,22 +125,18 @@ def _may_be(key: Key, default: object) -> str:
 
 def options() -> Iterator[str]:
     """The options of pytest."""
-    declared = declared_options()
     yield "## Options of pytest"
     yield (
         "Each is also an ini option of the same name with underscores, "
         "`quant_strict = true`. An option without a value can be undone for one run: `--no-quant-strict`."
     )
-    rows = ([f"`{_spelling(flag, words)}`", words["help"]] for flag, words in declared.options)
-    yield table(["option of pytest", "meaning"], rows)
+    yield table(["option of pytest", "meaning"], ([f"`{_spelling(one)}`", one.help] for one in OPTIONS))
     yield f"`--quant-columns` takes these names: {', '.join(f'`{column.name}`' for column in COLUMNS)}."
 
 
-def _spelling(flag: str, words: Mapping[str, Any]) -> str:
-    metavar = words.get("metavar")
-    if not metavar:
-        return flag
-    return f"{flag} [{metavar}]" if words.get("nargs") == "?" else f"{flag} {metavar}"
+def _spelling(option: Option) -> str:
+    takes = option.metavar if option.alone is None else f"[{option.metavar}]"
+    return f"{option.flag} {takes}".rstrip()
 
 
 def of_commands() -> Iterator[str]:

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from pytest_quant.marks.keys import KEYS
-from pytest_quant.plugin.settings import OPTIONS
-from pytest_quant.result import Status
 from tests.reference import OF_CI, OF_OTHERS, PACKAGE, reference, variables
-from tests.support.commands import all_commands
-from tests.support.documents import REFERENCE, Document
+from tests.support.documents import REFERENCE
 
 
 def test_the_reference_is_not_stale() -> None:
     """Otherwise run: python -m tests.reference --write."""
     assert REFERENCE.read_text("utf-8") == reference()
-
-
-def test_it_has_every_key_option_command_and_status() -> None:
-    """What a table is made from is all that there is."""
-    made = Document(REFERENCE)
-    assert [row[0] for row in made.table("key")] == list(KEYS)
-    assert {option.flag for option in OPTIONS} == {row[0].split()[0] for row in made.table("option of pytest")}
-    assert {f"pytest-quant {name}" for name in all_commands()} < set(made.headings())
-    assert [row[0] for row in made.table("status")] == [status.value for status in Status]
 
 
 def test_every_environment_variable_that_is_read_is_in_it() -> None:

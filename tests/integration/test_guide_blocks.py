@@ -15,9 +15,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from pytest_quant.history import open_store
+from pytest_quant.plugin.settings import OPTIONS
 from tests.integration.projects import output, run_project_apart
 from tests.integration.projects import write_project as write_small_project
-from tests.reference import declared_options
 from tests.support import models
 from tests.support.documents import REFERENCE, Document, guides
 from tests.support.guide_project import run_tests, write_project
@@ -56,7 +56,7 @@ def test_python_blocks_are_a_project_whose_tests_pass(guide: Document, tmp_path:
 
 def test_settings_are_read() -> None:
     """Options of an ini block are the plugin's; groups of entry points are those that the package looks into."""
-    names = declared_options().ini.keys()
+    names = {option.name for option in OPTIONS}
     for guide in WRITTEN:
         for block in guide.blocks("ini"):
             parsed = configparser.ConfigParser()

@@ -59,10 +59,9 @@ class Document:
         ]
         return [block for block in found if not languages or block.language in languages]
 
-    def headings(self, level: str = "") -> list[str]:
-        """Return the texts of all headings, or of those of one level such as ``h1``, without marks."""
-        opened = ((one, inline) for one, inline in pairwise(self._tokens) if one.type == "heading_open")
-        return [_plain(inline) for one, inline in opened if level in ("", one.tag)]
+    def headings(self) -> list[str]:
+        """Return the texts of all headings, without marks."""
+        return [_plain(inline) for one, inline in pairwise(self._tokens) if one.type == "heading_open"]
 
     def anchors(self) -> set[str]:
         """Return what links to a heading may name, by the rules of GitHub."""
@@ -129,17 +128,16 @@ class Text:
     """What somebody reads, and where it stands."""
 
     place: str
-    folder: Path
     words: str
 
 
 @cache
 def all_texts() -> tuple[Text, ...]:
     """Return every guide, but what a change log says of what is gone, and every literal of package and example."""
-    guides = [Text(name, (ROOT / name).parent, _present((ROOT / name).read_text("utf-8"))) for name in _TEXTS]
+    guides = [Text(name, _present((ROOT / name).read_text("utf-8"))) for name in _TEXTS]
     modules = [*ROOT.glob("pytest_quant/**/*.py"), *ROOT.glob("example_project/**/*.py")]
     found = [
-        Text(f"{file.relative_to(ROOT)}:{line}", file.parent, words)
+        Text(f"{file.relative_to(ROOT)}:{line}", words)
         for file in sorted(modules)
         for line, words in literals(file.read_text("utf-8"))
     ]

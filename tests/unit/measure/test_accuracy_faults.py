@@ -156,22 +156,17 @@ def check(
     return made, open_data(dataset, SIGNATURE)
 
 
-def test_the_first_output_is_the_default() -> None:
-    """The mark's output wins, an unknown one names the nearest."""
+@pytest.mark.parametrize("limit", ["min_sqnr_db", "min_cosine", "max_abs_error"])
+def test_an_unknown_output_names_the_nearest(limit: str) -> None:
+    """The first is the default and the mark's wins; before anything is judged, for a limit on nothing always holds."""
     outputs = {"scores": INPUTS, "boxes": INPUTS}
-    assert choose_output(check()[0], outputs) == "scores"
+    known, unknown = (Limits(**{limit: ((name, 1.0),)}) for name in ("boxes", "boxs"))  # type: ignore[arg-type]
+    assert choose_output(check(known)[0], outputs) == "scores"
     assert choose_output(check(output="boxes")[0], outputs) == "boxes"
     with pytest.raises(UsageError, match="did you mean 'boxes'"):
         choose_output(check(output="boxs")[0], outputs)
-
-
-@pytest.mark.parametrize("limit", ["min_sqnr_db", "min_cosine", "max_abs_error"])
-def test_a_limit_on_an_unknown_output_names_the_nearest(limit: str) -> None:
-    """Before anything is judged: a limit on nothing would always hold."""
-    outputs = {"scores": INPUTS, "boxes": INPUTS}
-    assert choose_output(check(Limits(**{limit: (("boxes", 1.0),)}))[0], outputs) == "scores"  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=f"{limit} limits an output 'boxs'(.|\n)*did you mean 'boxes'"):
-        choose_output(check(Limits(**{limit: (("boxs", 1.0),)}))[0], outputs)  # type: ignore[arg-type]
+        choose_output(check(unknown)[0], outputs)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +176,6 @@ def test_a_limit_on_the_score_needs_labels(limits: Limits) -> None:
     """Each of the four limits that need a metric says so, and what works without labels."""
     with pytest.raises(UsageError, match=r"needs labels(.|\n)*min_agreement"):
         choose_metric(*check(limits), SCORES, "y")
-
-
-def test_without_such_a_limit_no_metric_is_fine() -> None:
-    """Agreement and tensor metrics need neither labels nor a metric."""
     assert choose_metric(*check(Limits(min_agreement=99)), SCORES, "y") is None
 
 

@@ -23,13 +23,9 @@ def tensors(*names: str) -> tuple[TensorInfo, ...]:
     return tuple(TensorInfo(name, "float32", (None, 2)) for name in names)
 
 
-def test_equal_names_match_whatever_their_order() -> None:
-    """Names win over positions."""
+def test_equal_names_match_and_others_do_by_position() -> None:
+    """Names win, whatever their order; an export that renamed its outputs still compares where the counts agree."""
     assert match_names(tensors("a", "b"), tensors("b", "a"), "output") == {"a": "a", "b": "b"}
-
-
-def test_other_names_match_by_position_when_the_counts_agree() -> None:
-    """An export that renamed its outputs still compares."""
     assert match_names(tensors("a", "b"), tensors("x", "y"), "output") == {"a": "x", "b": "y"}
 
 
@@ -102,15 +98,9 @@ def test_a_batch_is_evaluated_that_memory_holds(monkeypatch: pytest.MonkeyPatch)
     assert found.candidate.shapes[0].largest == (3, 9, 2)
 
 
-def test_a_batch_that_the_graph_fixes_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No axis of it is free."""
-    signature = Signature((TensorInfo("x", "float32", (4, 2)),), tensors("y"))
+@pytest.mark.parametrize("shape", [(4, 2), (2,)])
+def test_an_input_of_a_fixed_shape_is_built_for_that(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
+    """A batch that the graph fixes is the only one, and an input without samples has its own shape in any batch."""
+    signature = Signature((TensorInfo("x", "float32", shape),), tensors("y"))
     found, _ = shaped(monkeypatch, signature, [np.zeros(2, np.float32)] * 5)
-    assert found.candidate.shapes == (InputShapes("x", (4, 2), (4, 2), (4, 2), None),)
-
-
-def test_an_input_without_samples_has_its_own_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the batch."""
-    signature = Signature((TensorInfo("x", "float32", (2,)),), tensors("y"))
-    found, _ = shaped(monkeypatch, signature, [np.zeros(2, np.float32)] * 5)
-    assert found.candidate.shapes == (InputShapes("x", (2,), (2,), (2,), None),)
+    assert found.candidate.shapes == (InputShapes("x", shape, shape, shape, None),)

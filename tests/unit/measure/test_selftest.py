@@ -110,19 +110,21 @@ def test_every_launch_counts_and_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(set(launches.seeds)) == 5
 
 
-def test_an_interrupt_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three of twenty are enough to say something."""
-    result, said = measured(monkeypatch, Played(ends=4), Effort(kinds=TINY))
-    assert (result.launches, result.planned) == (3, 20)
-    assert said[-1] == "interrupted: the 3 launches that were measured count"
-
-
-def test_no_launch_is_begun_that_would_end_past_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes 10 s by a played clock: after four, another one would be over at 50 of 45 s."""
-    result, said = measured(monkeypatch, Played(seconds=10.0), Effort(10, 45.0, kinds=TINY))
-    assert result.launches == 4
-    assert said[-1] == "the time is spent after 4 of 10 launches"
-    assert result.seconds == 40.0
+@pytest.mark.parametrize(
+    ("launches", "effort", "made", "said"),
+    [
+        (Played(ends=4), Effort(kinds=TINY), 3, "interrupted: the 3 launches that were measured count"),
+        # After four of 10 s each, another one would be over at 50 of 45 s.
+        (Played(seconds=10.0), Effort(10, 45.0, kinds=TINY), 4, "the time is spent after 4 of 10 launches"),
+    ],
+)
+def test_what_was_measured_by_the_end_counts(
+    monkeypatch: pytest.MonkeyPatch, launches: Played, effort: Effort, made: int, said: str
+) -> None:
+    """An interrupt ends it, and so does the budget: no launch is begun that would end past it."""
+    result, told = measured(monkeypatch, launches, effort)
+    assert (result.launches, result.planned, told[-1]) == (made, effort.launches, said)
+    assert result.seconds == launches.clock()
 
 
 def test_a_machine_without_time_for_eight_rounds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
