@@ -24,9 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import libcst as cst
@@ -228,22 +226,20 @@ class Workplace:
 def survivors(mutants: Sequence[Mutant]) -> Iterator[Mutant]:
     """Yield those of `mutants` that no test sees. Raises `RuntimeError` when tests fail without a mutant."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-mutants-", ignore_cleanup_errors=True) as folder:
-        free: SimpleQueue[Workplace] = SimpleQueue()
         seconds: dict[tuple[str, ...], float] = {}
-        for number in range(min(WORKERS, len(mutants))):
-            free.put(Workplace(Path(folder, str(number)), seconds))
+        free = [Workplace(Path(folder, str(number)), seconds) for number in range(WORKERS)]
+
+        def survives(mutant: Mutant) -> bool:
+            workplace = free.pop()
+            try:
+                return workplace.survives(mutant)
+            finally:
+                free.append(workplace)
+
         with ThreadPoolExecutor(WORKERS) as pool:
-            for mutant, survived in zip(mutants, pool.map(partial(_try, free), mutants), strict=True):
+            for mutant, survived in zip(mutants, pool.map(survives, mutants), strict=True):
                 if survived:
                     yield mutant
-
-
-def _try(free: SimpleQueue[Workplace], mutant: Mutant) -> bool:
-    workplace = free.get()
-    try:
-        return workplace.survives(mutant)
-    finally:
-        free.put(workplace)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_quant.history import open_store
-from pytest_quant.stats.ratio import Estimate, paired_ratio
+from pytest_quant.stats.ratio import Estimate
 from tests.benchmarks.conftest import Large
 from tests.benchmarks.history_records import CHECKS, LOSING_TEST, RECORDS, SLOW_TEST, name_of, records_of, run_of
 from tests.benchmarks.limits import at_most
@@ -22,11 +22,8 @@ MAX_COMPARE_S, MAX_SERIES_S = 1.0, 0.5
 MAX_APPEND_MS, APPENDED = 100.0, 100
 MAX_BYTES = 4_000
 MAX_PEAK_MB = 200.0
-MAX_HELP = 2.5
 YARDSTICK_S = 0.25
 """Of the yardstick, by the clock, where the limits hold."""
-
-STARTS = 21
 
 COMMAND = """
 import atexit, sys
@@ -139,26 +136,3 @@ def test_a_record_takes_little_room_and_appending_little_time(large: Large, show
     show(f"append of {APPENDED} records: {found.value:.0f} ms; {size / RECORDS:.0f} bytes for each of {RECORDS}")
     at_most(found, MAX_APPEND_MS, "milliseconds of an append")
     assert size / RECORDS <= MAX_BYTES
-
-
-def test_help_comes_at_once(tmp_path: Path, show: Callable[[str], None]) -> None:
-    """At most 2.5 times the start of Python with click; both take turns, and the interval of their ratio judges."""
-    commands = {
-        "click": ("import click",),
-        "help": ("from pytest_quant.cli import main; main()", "--help"),
-    }
-    times: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(STARTS):
-        for name, arguments in commands.items():
-            started = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-c", *arguments],
-                cwd=tmp_path,
-                env=compiled(tmp_path),
-                stdout=subprocess.DEVNULL,
-                check=True,
-            )
-            times[name].append(1e3 * (time.perf_counter() - started))
-    click_ms, help_ms = (sum(sorted(found)[: STARTS // 4]) / (STARTS // 4) for found in times.values())
-    show(f"pytest-quant --help: {help_ms:.0f} ms, import click: {click_ms:.0f} ms, ratio {help_ms / click_ms:.2f}")
-    at_most(paired_ratio(times["help"], times["click"]), MAX_HELP, "start with --help to that with click")

@@ -14,7 +14,6 @@ from tests.nightly.fuzz import on_data, on_files, on_marks, on_models
 
 TARGETS = {
     "marks": on_marks.READ,
-    "collection": on_marks.COLLECT,
     "data": on_data.DATA,
     "model-files": on_models.READ,
     "models": on_models.MEASURE,

@@ -77,12 +77,7 @@ _PRELOADED = (
     "sympy",
     "pytest_quant.backends.ort.build",
     "pytest_quant.backends.ort.engine",
-    "pytest_quant.plugin.check",
-    "pytest_quant.plugin.collect",
-    "pytest_quant.plugin.run_end",
-    "pytest_benchmark.plugin",
     "tests.nightly.fuzz.on_models",
-    "tests.nightly.fuzz.on_marks",
 )
 
 
