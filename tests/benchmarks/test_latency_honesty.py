@@ -20,7 +20,6 @@ from pytest_quant.spec import EngineSpec, LatencyPlan, Model
 from tests.benchmarks.limits import at_least, at_most
 from tests.benchmarks.test_evaluation_throughput import digits, magika
 from tests.benchmarks.yardstick import median_interval
-from tests.integration.ort_provider_traps.any_cpu import offer_any_cpu
 
 TRIALS = 15
 BATCH_SIZE = 128
@@ -69,13 +68,6 @@ def in_ort(example: Callable[[], tuple[Path, object]], batch_size: int = 1) -> S
     return Subject(spec, feeds, lambda engine, feeds: lambda: engine._session.run(None, feeds))
 
 
-def in_ort_openvino() -> Subject:
-    """Digits by OpenVINO as a provider of ONNX Runtime, on a CPU of any maker."""
-    offer_any_cpu()
-    subject = in_ort(digits, BATCH_SIZE)
-    return replace(subject, spec=replace(subject.spec, backend="ort-openvino"))
-
-
 def in_openvino() -> Subject:
     """Digits by a request of OpenVINO."""
 
@@ -116,7 +108,6 @@ def in_torch() -> Subject:
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "ort-digits": partial(in_ort, digits),
     "ort-magika": partial(in_ort, magika),
-    "ort-openvino-digits": in_ort_openvino,
     "openvino-digits": in_openvino,
     "torch-network": in_torch,
 }

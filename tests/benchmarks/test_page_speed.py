@@ -16,9 +16,9 @@ from pytest_quant.stats.ratio import Estimate
 from tests.benchmarks.conftest import Large
 from tests.benchmarks.history_records import CHECKS, RECORDS
 from tests.benchmarks.limits import at_most
+from tests.benchmarks.test_history_speed import compiled
 from tests.benchmarks.yardstick import beside_yardstick
 from tests.support.browser import Window
-from tests.support.example import environment
 from tests.support.pages import words_of
 
 MAX_S, MAX_BYTES = 5.0, 3_000_000
@@ -32,8 +32,7 @@ _COMMAND = "from pytest_quant.cli import main; main()"
 
 def _written(large: Large, file: Path) -> Estimate:
     """Return the processor's seconds of the command, in turns with the yardstick."""
-    variables = environment() | {"PYTHONPYCACHEPREFIX": str(file.parent / "compiled")}
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    variables = compiled(file.parent)
 
     def write() -> None:
         command = [sys.executable, "-c", _COMMAND, "report", "--history", str(large.place), "-o", str(file)]

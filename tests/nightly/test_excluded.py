@@ -1,11 +1,10 @@
 """``exclude`` means float: each product of five networks is excluded alone and read back, on every backend here.
 
-A network is one torch module, exported for the backends that read files. Counts are printed (``pytest -s``).
+A network is one torch module, exported for the backends that read files.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -191,10 +190,6 @@ def _bench(name: str, net: Net, folder: Path, options: tuple[tuple[str, object],
     return Bench(backend, spec, net, folder), list(products)
 
 
-def _tell(counts: str) -> None:
-    sys.stdout.write(f"{counts}\n")
-
-
 def _named(engine: Any, names: tuple[str, ...]) -> list[str]:
     """Return the excluded nodes that are among `names` of a coverage."""
     return list(engine._excluded_among(names))
@@ -219,7 +214,6 @@ def test_each_excluded_product_is_read_back_as_float(name: str, net: Net, tmp_pa
         read += _named(engine, found.float_nodes)
         hidden |= {product} if found.opaque_nodes and not _named(engine, found.float_nodes) else set()
         engine.close()
-    _tell(f"{name} {net.file.name}: {len(read)} of {len(products)} excluded products read back as float")
     assert hidden == HIDDEN.get((name, net.file.name), set())
     assert read == [product for product in products if product not in hidden]
 
@@ -242,7 +236,6 @@ def test_excluded_products_that_ran_quantized_are_an_error(name: str, net: Net, 
         wrong.coverage(bench.feeds())
     wrong.close()
     named = str(caught.value.value).removeprefix("read back in int8: ").split(", ")
-    _tell(f"{name} {net.file.name}: {len(named)} of {len(products)} quantized products named")
     assert set(named) <= set(products).difference(in_float)
     assert len(products) - len(named) - len(in_float) <= found.opaque_nodes
 
@@ -254,7 +247,6 @@ def test_each_excluded_module_is_read_back_as_float(net: Net, tmp_path: Path) ->
     the kernels are counted for one.
     """
     bench, layers = _bench("torch", net, tmp_path, SIMULATED)
-    read = []
     for layer in layers:
         opened = bench.opened(bench.built(layer), *layers)
         # The error names the others, and so this one is in float.
@@ -262,8 +254,6 @@ def test_each_excluded_module_is_read_back_as_float(net: Net, tmp_path: Path) ->
             opened.coverage(bench.feeds())
         named = str(caught.value.value).removeprefix("read back in int8: ").split(", ")
         assert set(named) == {one for one in layers if one != layer and not _multiplies_activations(net, one)}
-        read.append(layer)
-    _tell(f"torch {net.module.name}: {len(read)} of {len(layers)} excluded modules read back as float")
     if net.module.name != "mlp":
         return
     compiled = replace(bench, spec=replace(bench.spec, options=()))

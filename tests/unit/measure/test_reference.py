@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from pytest_quant.backends import TF32, Availability, Engine, Offer, with_tf32
+from pytest_quant.backends import TF32, Engine, Offer, with_tf32
 from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.measure import sessions
@@ -83,33 +83,13 @@ class Paced(PlayedBackend):
         super().__init__(bench.play, inputs(x=(None, 2)))
         self.pct: dict[str, float] = {}
         self.high_pct: dict[str, float] = {}
-        self.absent: set[str] = set()
-        self.has_clock = False
         self._time = time
-
-    def _timed_by_device(self, precision: str, _feeds: object) -> Callable[[], float]:
-        """Return a run of which three quarters of a millisecond are the host's, and one of the device behind it."""
-        run = self._time.engine(2.0 * RUN_MS[precision] - 0.75)
-
-        def timed() -> float:
-            run()
-            return RUN_MS[precision] - 0.75
-
-        return timed
-
-    def availability(self, spec: EngineSpec | None = None) -> Availability:
-        """Have no kernels of some precisions."""
-        if spec is not None and spec.precision in self.absent:
-            return Availability(False, reason=f"this device does not compute {spec.precision}")
-        return super().availability(spec)
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open an engine of known speed and coverage."""
         engine: Any = super().open(spec, folder)
         precision = "tf32" if dict(spec.options).get("tf32") else spec.precision
         engine.prepare = lambda _: self._time.engine(RUN_MS[precision])
-        if self.has_clock:
-            engine.prepare_events = partial(self._timed_by_device, precision)
         low, high = self.pct.get(precision, 100.0), self.high_pct.get(precision)
         engine.coverage = lambda _: Coverage(low, "MACs", (), "played", float_nodes=("/a",), high_pct=high)
         found: Engine = engine
