@@ -20,7 +20,7 @@ from tests.support.example import environment
 
 MAX_COMPARE_S, MAX_SERIES_S = 1.0, 0.5
 MAX_APPEND_MS, APPENDED = 100.0, 100
-MAX_BYTES = 4_000
+MAX_BYTES = 2_500
 MAX_PEAK_MB = 200.0
 YARDSTICK_S = 0.25
 """Of the yardstick, by the clock, where the limits hold."""
@@ -123,7 +123,7 @@ def test_one_series_is_fast(large: Large, show: Callable[[str], None]) -> None:
 
 
 def test_a_record_takes_little_room_and_appending_little_time(large: Large, show: Callable[[str], None]) -> None:
-    """At most 4 kB in the database, and 100 ms for a hundred records."""
+    """At most 2.5 kB in the database, and 100 ms for a hundred records."""
     size = large.place.stat().st_size
     store, trials = open_store(large.place), []
     for trial in range(TURNS):
