@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
 
 from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.metrics import Metric
 from pytest_quant.spec import Dataset, Limits, Model
-from tests.support import layouts
+from tests.support import layouts, models
 from tests.support.measuring import checked, numbers
 
 N = 40
@@ -139,11 +138,8 @@ def test_an_output_that_depends_on_the_others_of_its_run_is_evaluated_as_it_is_t
 
 def outlier_classifier(path: Path) -> Path:
     """(n, 8) -> (n, 4), a matrix product that dynamic quantization takes."""
-    matrix = numbers(8, 4, seed=3)
-    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="scores")
-    return layouts.write(
-        path, [node], {"x": (layouts.FLOAT, ["batch", 8])}, {"y": (layouts.FLOAT, ["batch", 4])}, {"w": matrix}
-    )
+    graph = "(float[batch, 8] x) => (float[batch, 4] y) { [scores] y = MatMul(x, w) }"
+    return models.parsed(path, graph, w=numbers(8, 4, seed=3))
 
 
 @pytest.mark.parametrize("timed", [1, 4])

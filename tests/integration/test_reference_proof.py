@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
@@ -19,7 +18,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.errors import ModelError
 from pytest_quant.result import Status, Verdict
 from pytest_quant.spec import Dataset, Limits, Model
-from tests.support import layouts
+from tests.support import layouts, models
 from tests.support.in_process import run_here
 from tests.support.measuring import checked, numbers
 from tests.support.third_party import register_backend
@@ -49,13 +48,8 @@ WIDTH = 32
 
 def quantized_file(kind: str, folder: Path) -> Path:
     """Write a quantized model (n, 32) -> (n, 4) of a tool, or of the operators that `kind` says."""
-    weights = np.eye(WIDTH, 4, dtype=np.float32)
-    ends: tuple[layouts.Ends, layouts.Ends] = (
-        {"x": (layouts.FLOAT, ["batch", WIDTH])},
-        {"y": (layouts.FLOAT, ["batch", 4])},
-    )
-    product = helper.make_node("MatMul", ["x", "w"], ["y"], name="scores")
-    path = layouts.write(folder / "float.onnx", [product], *ends, {"w": weights})
+    path = layouts.classifier(folder / "float.onnx", WIDTH)
+    ends = f"(float[batch, {WIDTH}] x) => (float[batch, 4] y)"
     made = folder / f"{kind}.onnx"
     if kind in ("QDQ", "QOperator"):
         quantize_static(str(path), str(made), Reader(numbers(N, WIDTH)), quant_format=QuantFormat[kind])
@@ -66,18 +60,17 @@ def quantized_file(kind: str, folder: Path) -> Path:
         quantizer.process()
         quantizer.model.save_model_to_file(str(made))
     elif kind == "int8 weights":
-        widened = helper.make_node("DequantizeLinear", ["q", "scale"], ["w"], name="widened")
-        tensors: layouts.Constants = {"q": (100 * weights).astype(np.int8), "scale": np.array(0.01, np.float32)}
-        layouts.write(made, [widened, product], *ends, tensors)
+        graph = f"{ends} {{ [widened] w = DequantizeLinear(q, scale) [scores] y = MatMul(x, w) }}"
+        models.parsed(made, graph, q=100 * np.eye(WIDTH, 4, dtype=np.int8), scale=np.array(0.01, np.float32))
     elif kind == "rounding":
-        nodes = [
-            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], name="rounded"),
-            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"], name="widened"),
-            helper.make_node("Slice", ["d", "first", "last", "axis"], ["y"], name="taken"),
-        ]
-        tensors = {"scale": np.array(0.05, np.float32), "zero": np.array(0, np.int8)}
-        tensors |= {"first": np.array([0]), "last": np.array([4]), "axis": np.array([1])}
-        layouts.write(made, nodes, *ends, tensors)
+        graph = f"""{ends} {{
+            [rounded] q = QuantizeLinear(x, scale, zero)
+            [widened] d = DequantizeLinear(q, scale, zero)
+            [taken] y = Slice(d, first, last, axis)
+        }}"""
+        first, last, axis = np.array([0]), np.array([4]), np.array([1])
+        scale, zero = np.array(0.05, np.float32), np.array(0, np.int8)
+        models.parsed(made, graph, scale=scale, zero=zero, first=first, last=last, axis=axis)
     return made
 
 
@@ -111,21 +104,12 @@ def test_a_quantized_reference_is_an_error_that_says_where_it_belongs(
 @pytest.mark.parametrize("backend", ["ort", "openvino"])
 def test_a_float_model_behind_a_picture_of_bytes_is_a_reference(backend: str, tmp_path: Path) -> None:
     """Its first node makes floats of uint8, and all weights are float: it is quantized as any other model."""
-    nodes = [
-        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["floats"], name="decode"),
-        helper.make_node("MatMul", ["floats", "w"], ["y"], name="scores"),
-    ]
-    path = layouts.write(
-        tmp_path / "model.onnx",
-        nodes,
-        {"x": (TensorProto.UINT8, ["batch", WIDTH])},
-        {"y": (layouts.FLOAT, ["batch", 4])},
-        {
-            "scale": np.array(1 / 64, np.float32),
-            "zero": np.array(128, np.uint8),
-            "w": np.eye(WIDTH, 4, dtype=np.float32),
-        },
-    )
+    graph = f"""(uint8[batch, {WIDTH}] x) => (float[batch, 4] y) {{
+        [decode] floats = DequantizeLinear(x, scale, zero)
+        [scores] y = MatMul(floats, w)
+    }}"""
+    scale, zero = np.array(1 / 64, np.float32), np.array(128, np.uint8)
+    path = models.parsed(tmp_path / "model.onnx", graph, scale=scale, zero=zero, w=np.eye(WIDTH, 4, dtype=np.float32))
     samples = np.random.default_rng(0).integers(0, 256, (N, WIDTH)).astype(np.uint8)
     dataset = Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1), calibration=8)
     record = checked(tmp_path, Model.from_onnx(path), dataset, backend=backend)
@@ -148,22 +132,14 @@ def test_a_quantized_module_is_an_error_before_it_is_exported(backend: str, tmp_
 
 def test_a_float_model_with_integers_is_a_reference(tmp_path: Path) -> None:
     """Indices, masks and products of whole numbers are no quantization."""
-    nodes = [
-        helper.make_node("Cast", ["ids"], ["long"], to=TensorProto.INT64, name="cast"),
-        helper.make_node("MatMul", ["long", "mixing"], ["mixed"], name="integer_product"),
-        helper.make_node("Gather", ["table", "mixed"], ["rows"], name="lookup"),
-        helper.make_node("ReduceSum", ["rows", "axis"], ["y"], keepdims=0, name="sum"),
-    ]
-    constants: layouts.Constants = {
-        "mixing": np.array([[0, 1], [1, 0]], np.int64),
-        "table": numbers(16, 4),
-        "axis": np.array([1], np.int64),
-    }
-    ends: tuple[layouts.Ends, layouts.Ends] = (
-        {"ids": (TensorProto.INT32, ["batch", 2])},
-        {"y": (layouts.FLOAT, ["batch", 4])},
-    )
-    path = layouts.write(tmp_path / "tokens.onnx", nodes, *ends, constants)
+    graph = """(int32[batch, 2] ids) => (float[batch, 4] y) {
+        [cast] long = Cast <to = 7> (ids)
+        [integer_product] mixed = MatMul(long, mixing)
+        [lookup] rows = Gather(table, mixed)
+        [sum] y = ReduceSum <keepdims = 0> (rows, axis)
+    }"""
+    mixing, axis = np.array([[0, 1], [1, 0]]), np.array([1])
+    path = models.parsed(tmp_path / "tokens.onnx", graph, mixing=mixing, table=numbers(16, 4), axis=axis)
     samples = np.random.default_rng(0).integers(0, 16, (N, 2)).astype(np.int32)
     record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples), scheme=None, limits=Limits())
     assert record.status is Status.PASS

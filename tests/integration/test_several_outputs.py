@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from tests.integration.projects import output, run_marks, write_project
 from tests.support import models
@@ -25,27 +25,15 @@ def two_heads(path: Path, score_gain: float = 1.0) -> Path:
     `score_gain` is what the score head's result is multiplied by at last.
     """
     random = np.random.default_rng(1)
-    tensors = {
-        "to_boxes": (200 * random.normal(size=(models.FEATURES, BOXES))).astype(np.float32),
-        "to_scores": random.normal(size=(models.FEATURES, CLASSES)).astype(np.float32),
-        "gain": np.float32(score_gain),
-    }
-    nodes = [
-        helper.make_node("MatMul", ["x", "to_boxes"], ["boxes"], name="box_head"),
-        helper.make_node("MatMul", ["x", "to_scores"], ["raw"], name="score_head"),
-        helper.make_node("Mul", ["raw", "gain"], ["scores"], name="gain_of_scores"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "two_heads",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", models.FEATURES])],
-        [
-            helper.make_tensor_value_info("boxes", TensorProto.FLOAT, ["n", BOXES]),
-            helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", CLASSES]),
-        ],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in tensors.items()],
-    )
-    return models.save(graph, path, 17)
+    graph = f"""(float[n, {models.FEATURES}] x) => (float[n, {BOXES}] boxes, float[n, {CLASSES}] scores) {{
+        [box_head] boxes = MatMul(x, to_boxes)
+        [score_head] raw = MatMul(x, to_scores)
+        [gain_of_scores] scores = Mul(raw, gain)
+    }}"""
+    to_boxes = (200 * random.normal(size=(models.FEATURES, BOXES))).astype(np.float32)
+    to_scores = random.normal(size=(models.FEATURES, CLASSES)).astype(np.float32)
+    gain = np.array(score_gain, np.float32)
+    return models.parsed(path, graph, to_boxes=to_boxes, to_scores=to_scores, gain=gain)
 
 
 def joined(source: Path, path: Path) -> Path:

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import helper
 from sklearn.datasets import load_digits
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -26,7 +25,8 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from tests.support.documents import GUIDES, Document
 from tests.support.example import EXAMPLE, environment
-from tests.support.layouts import FLOAT, INT64, Constants, Ends, accumulator, to_time_major, write
+from tests.support.layouts import accumulator, to_time_major
+from tests.support.models import parsed
 from tests.support.repository import make_repository
 
 FIRST = Document(GUIDES / "first-check.md")
@@ -192,14 +192,13 @@ def _digit_images(path: Path) -> None:
 
 def _two_inputs(path: Path) -> None:
     """The page and the user vote for one of four classes; the user's vote is half."""
-    nodes = [
-        helper.make_node("MatMul", ["page", "w"], ["by_page"], name="page_head"),
-        helper.make_node("MatMul", ["user", "half"], ["by_user"], name="user_head"),
-        helper.make_node("Add", ["by_page", "by_user"], ["scores"], name="vote"),
-    ]
+    graph = """(float[n, 8] page, float[n, 8] user) => (float[n, 4] scores) {
+        [page_head] by_page = MatMul(page, w)
+        [user_head] by_user = MatMul(user, half)
+        [vote] scores = Add(by_page, by_user)
+    }"""
     weight = np.eye(8, 4, dtype=np.float32)
-    ends: Ends = {"page": (FLOAT, ["n", 8]), "user": (FLOAT, ["n", 8])}
-    write(path, nodes, ends, {"scores": (FLOAT, ["n", 4])}, {"w": weight, "half": weight / 2})
+    parsed(path, graph, w=weight, half=weight / 2)
 
 
 def _visits(path: Path) -> None:
@@ -210,20 +209,14 @@ def _visits(path: Path) -> None:
 def _detector(path: Path) -> None:
     """Pictures (n, 3, 16, 16) -> (n, 7, 64): four channels in hundreds of pixels, three scores of about one."""
     scale = np.array([100.0] * 4 + [0.1] * 3, np.float32)[:, None, None, None]
-    constants = {
-        "kernels": _random(16, 3, 3, 3) / 5,
-        "heads": _random(7, 16, 1, 1, seed=1) * scale,
-        "shape": np.array([0, 7, 64], np.int64),
-    }
-    nodes = [
-        helper.make_node(
-            "Conv", ["images", "kernels"], ["f"], name="backbone", kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2]
-        ),
-        helper.make_node("Relu", ["f"], ["active"], name="relu"),
-        helper.make_node("Conv", ["active", "heads"], ["map"], name="head", kernel_shape=[1, 1]),
-        helper.make_node("Reshape", ["map", "shape"], ["output0"], name="flat"),
-    ]
-    write(path, nodes, {"images": (FLOAT, ["n", 3, 16, 16])}, {"output0": (FLOAT, ["n", 7, 64])}, constants)
+    graph = """(float[n, 3, 16, 16] images) => (float[n, 7, 64] output0) {
+        [backbone] f = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (images, kernels)
+        [relu] active = Relu(f)
+        [head] map = Conv <kernel_shape = [1, 1]> (active, heads)
+        [flat] output0 = Reshape(map, shape)
+    }"""
+    heads = _random(7, 16, 1, 1, seed=1) * scale
+    parsed(path, graph, kernels=_random(16, 3, 3, 3) / 5, heads=heads, shape=np.array([0, 7, 64]))
 
 
 def _pictures(path: Path) -> None:
@@ -256,13 +249,11 @@ def _embedding() -> NDArray[np.float32]:
 
 def _decoder(path: Path) -> None:
     """Token ids (n, t) -> scores (n, t, vocabulary): an embedding and one product."""
-    nodes = [
-        helper.make_node("Gather", ["embedding", "input_ids"], ["vectors"], name="embed"),
-        helper.make_node("MatMul", ["vectors", "head"], ["logits"], name="lm_head"),
-    ]
-    constants = {"embedding": _embedding(), "head": _random(VOCABULARY, VOCABULARY, seed=7)}
-    ends: Ends = {"input_ids": (INT64, ["n", "t"])}
-    write(path, nodes, ends, {"logits": (FLOAT, ["n", "t", VOCABULARY])}, constants)
+    graph = f"""(int64[n, t] input_ids) => (float[n, t, {VOCABULARY}] logits) {{
+        [embed] vectors = Gather(embedding, input_ids)
+        [lm_head] logits = MatMul(vectors, head)
+    }}"""
+    parsed(path, graph, embedding=_embedding(), head=_random(VOCABULARY, VOCABULARY, seed=7))
 
 
 def _texts(path: Path) -> None:
@@ -283,20 +274,17 @@ def _exported(path: Path) -> None:
         embedding[id_, 0] += (word in GOOD) - (word in BAD)
     head = np.zeros((32, 2), np.float32)
     head[0] = (-4.0, 4.0)
-    nodes = [
-        helper.make_node("Gather", ["embedding", "input_ids"], ["vectors"], name="embed"),
-        helper.make_node("Cast", ["attention_mask"], ["mask"], name="as_float", to=FLOAT),
-        helper.make_node("Unsqueeze", ["mask", "last"], ["wide"], name="widen"),
-        helper.make_node("Mul", ["vectors", "wide"], ["kept"], name="keep"),
-        helper.make_node("ReduceSum", ["kept", "time"], ["sum"], name="sum", keepdims=0),
-        helper.make_node("MatMul", ["sum", "dense"], ["hidden"], name="dense"),
-        helper.make_node("MatMul", ["hidden", "head"], ["logits"], name="classifier"),
-    ]
+    graph = """(int64[n, t] input_ids, int64[n, t] attention_mask) => (float[n, 2] logits) {
+        [embed] vectors = Gather(embedding, input_ids)
+        [as_float] mask = Cast <to = 1> (attention_mask)
+        [widen] wide = Unsqueeze(mask, last)
+        [keep] kept = Mul(vectors, wide)
+        [sum] sum = ReduceSum <keepdims = 0> (kept, time)
+        [dense] hidden = MatMul(sum, dense)
+        [classifier] logits = MatMul(hidden, head)
+    }"""
     dense = np.eye(32, dtype=np.float32) + _random(32, 32, seed=10) / 100
-    constants: Constants = {"embedding": embedding, "dense": dense, "head": head}
-    axes: Constants = {"last": np.array([-1], np.int64), "time": np.array([1], np.int64)}
-    ends: Ends = {"input_ids": (INT64, ["n", "t"]), "attention_mask": (INT64, ["n", "t"])}
-    write(path, nodes, ends, {"logits": (FLOAT, ["n", 2])}, constants | axes)
+    parsed(path, graph, embedding=embedding, dense=dense, head=head, last=np.array([-1]), time=np.array([1]))
 
 
 def _quantized(path: Path) -> None:

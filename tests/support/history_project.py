@@ -22,9 +22,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 
-from tests.support.models import save
+from tests.support.models import parsed
 
 MODELS = ("narrow", "ranges", "speed", "steady", "fresh", "named", "dropped")
 N = 200
@@ -233,17 +232,8 @@ def write_models(folder: Path) -> None:
 
 
 def _write_model(path: Path, scores: NDArray[np.float32]) -> None:
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "identity"], ["mixed"], name="mix"),
-            helper.make_node("MatMul", ["mixed", "weights"], ["y"], name="scores"),
-        ],
-        "weighed_features",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
-        [
-            numpy_helper.from_array(np.eye(8, dtype=np.float32), "identity"),
-            numpy_helper.from_array(scores, "weights"),
-        ],
-    )
-    save(graph, path, 17)
+    graph = """(float[n, 8] x) => (float[n, 4] y) {
+        [mix] mixed = MatMul(x, identity)
+        [scores] y = MatMul(mixed, weights)
+    }"""
+    parsed(path, graph, identity=np.eye(8, dtype=np.float32), weights=scores)

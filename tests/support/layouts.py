@@ -6,222 +6,127 @@ output follow from the data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
-Shape = Sequence[int | str]
-Ends = dict[str, tuple[int, Shape]]
-Constants = dict[str, np.ndarray]
-FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+from tests.support.models import parsed
 
-
-def write(
-    path: Path,
-    nodes: list[onnx.NodeProto],
-    inputs: Ends,
-    outputs: Ends,
-    constants: Constants | None = None,
-) -> Path:
-    """Write a checked model of opset 17; inputs and outputs are ``(element type, shape)`` by name."""
-    graph = helper.make_graph(
-        nodes,
-        path.stem,
-        [helper.make_tensor_value_info(name, *info) for name, info in inputs.items()],
-        [helper.make_tensor_value_info(name, *info) for name, info in outputs.items()],
-        [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
-    return path
+_FIRST_FOUR = np.eye(8, 4, dtype=np.float32)
 
 
 def time_major(path: Path, names: tuple[str, str] = ("T", "N")) -> Path:
     """(T, N, 8) -> (T, N, 4), each step by itself: the first four features times an identity matrix."""
-    steps, samples = names
-    return write(
-        path,
-        [helper.make_node("MatMul", ["x", "w"], ["y"], name="scores")],
-        {"x": (FLOAT, [steps, samples, 8])},
-        {"y": (FLOAT, [steps, samples, 4])},
-        {"w": np.eye(8, 4, dtype=np.float32)},
-    )
+    axes = ", ".join(names)
+    return parsed(path, f"(float[{axes}, 8] x) => (float[{axes}, 4] y) {{ [scores] y = MatMul(x, w) }}", w=_FIRST_FOUR)
 
 
 def to_time_major(path: Path) -> Path:
     """(N, T, 8) -> (T, N, 4), as an OCR recognizer for CTC does; the names of the output's axes say nothing."""
-    return write(
-        path,
-        [
-            helper.make_node("MatMul", ["x", "w"], ["each"], name="scores"),
-            helper.make_node("Transpose", ["each"], ["y"], perm=[1, 0, 2], name="turned"),
-        ],
-        {"x": (FLOAT, ["batch", "width", 8])},
-        {"y": (FLOAT, ["a", "b", 4])},
-        {"w": np.eye(8, 4, dtype=np.float32)},
-    )
+    graph = """(float[batch, width, 8] x) => (float[a, b, 4] y) {
+        [scores] each = MatMul(x, w)
+        [turned] y = Transpose <perm = [1, 0, 2]> (each)
+    }"""
+    return parsed(path, graph, w=_FIRST_FOUR)
 
 
 def batch_of_one(path: Path) -> Path:
     """(n, 8) -> (1, 4) by a Reshape to one row that the exporter wrote down; more than one sample cannot run."""
-    return write(
-        path,
-        [
-            helper.make_node("Reshape", ["x", "row"], ["one"], name="one_row"),
-            helper.make_node("MatMul", ["one", "w"], ["y"], name="scores"),
-        ],
-        {"x": (FLOAT, ["batch", 8])},
-        {"y": (FLOAT, ["batch", 4])},
-        {"row": np.array([1, 8], np.int64), "w": np.eye(8, 4, dtype=np.float32)},
-    )
+    graph = """(float[batch, 8] x) => (float[batch, 4] y) {
+        [one_row] one = Reshape(x, row)
+        [scores] y = MatMul(one, w)
+    }"""
+    return parsed(path, graph, row=np.array([1, 8]), w=_FIRST_FOUR)
 
 
 def flattened(path: Path) -> Path:
     """(n, 3, 8) -> (n * 3, 4): the three rows of a sample are rows of the output."""
-    return write(
-        path,
-        [
-            helper.make_node("Reshape", ["x", "rows"], ["all"], name="flat"),
-            helper.make_node("MatMul", ["all", "w"], ["y"], name="scores"),
-        ],
-        {"x": (FLOAT, ["batch", 3, 8])},
-        {"y": (FLOAT, ["rows", 4])},
-        {"rows": np.array([-1, 8], np.int64), "w": np.eye(8, 4, dtype=np.float32)},
-    )
+    graph = """(float[batch, 3, 8] x) => (float[rows, 4] y) {
+        [flat] all = Reshape(x, each)
+        [scores] y = MatMul(all, w)
+    }"""
+    return parsed(path, graph, each=np.array([-1, 8]), w=_FIRST_FOUR)
 
 
 def with_state(path: Path) -> Path:
     """Audio [1, 8], state [2, 1, 4] and the scalar rate -> y [1, 4] = audio w + state[1] + rate * 0, and the state."""
-    return write(
-        path,
-        [
-            helper.make_node("MatMul", ["audio", "w"], ["scores"], name="scores"),
-            helper.make_node("Gather", ["state", "one"], ["last"], axis=0, name="last"),
-            helper.make_node("Add", ["scores", "last"], ["sum"], name="sum"),
-            helper.make_node("Cast", ["rate"], ["rate_float"], to=FLOAT, name="cast"),
-            helper.make_node("Mul", ["rate_float", "zero"], ["nothing"], name="nothing"),
-            helper.make_node("Add", ["sum", "nothing"], ["y"], name="y"),
-            helper.make_node("Identity", ["state"], ["state_out"], name="kept"),
-        ],
-        {"audio": (FLOAT, [1, 8]), "state": (FLOAT, [2, 1, 4]), "rate": (INT64, [])},
-        {"y": (FLOAT, [1, 4]), "state_out": (FLOAT, [2, 1, 4])},
-        {"w": np.eye(8, 4, dtype=np.float32), "one": np.array(1, np.int64), "zero": np.array(0, np.float32)},
-    )
+    graph = """(float[1, 8] audio, float[2, 1, 4] state, int64 rate) => (float[1, 4] y, float[2, 1, 4] state_out) {
+        [scores] scores = MatMul(audio, w)
+        [last] last = Gather <axis = 0> (state, one)
+        [sum] sum = Add(scores, last)
+        [cast] rate_float = Cast <to = 1> (rate)
+        [nothing] nothing = Mul(rate_float, zero)
+        [y] y = Add(sum, nothing)
+        [kept] state_out = Identity(state)
+    }"""
+    return parsed(path, graph, w=_FIRST_FOUR, one=np.array(1), zero=np.array(0, np.float32))
 
 
 def weights_as_input(path: Path) -> Path:
     """X (n, 8) times the input w [8, 4], which is one matrix for all samples."""
-    return write(
-        path,
-        [helper.make_node("MatMul", ["x", "w"], ["y"], name="scores")],
-        {"x": (FLOAT, ["batch", 8]), "w": (FLOAT, [8, 4])},
-        {"y": (FLOAT, ["batch", 4])},
-    )
+    return parsed(path, "(float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y) { [scores] y = MatMul(x, w) }")
 
 
 def softmax_over_samples(path: Path) -> Path:
     """(n, 8) -> (n, 4) with a softmax over the samples: each sample's output depends on the others of its run."""
-    return write(
-        path,
-        [
-            helper.make_node("MatMul", ["x", "w"], ["scores"], name="scores"),
-            helper.make_node("Softmax", ["scores"], ["y"], axis=0, name="shares"),
-        ],
-        {"x": (FLOAT, ["batch", 8])},
-        {"y": (FLOAT, ["batch", 4])},
-        {"w": np.eye(8, 4, dtype=np.float32)},
-    )
+    graph = """(float[batch, 8] x) => (float[batch, 4] y) {
+        [scores] scores = MatMul(x, w)
+        [shares] y = Softmax <axis = 0> (scores)
+    }"""
+    return parsed(path, graph, w=_FIRST_FOUR)
 
 
 def accumulator(path: Path) -> Path:
     """One step: h_out = h_in / 2 + x w, y = h_out, for (n, 8) and states (n, 4)."""
-    return write(
-        path,
-        [
-            helper.make_node("MatMul", ["x", "w"], ["now"], name="scores"),
-            helper.make_node("Mul", ["h_in", "minus_half"], ["lost"], name="decay"),
-            helper.make_node("Sub", ["now", "lost"], ["h_out"], name="subtract"),
-            helper.make_node("Identity", ["h_out"], ["y"], name="y"),
-        ],
-        {"x": (FLOAT, ["batch", 8]), "h_in": (FLOAT, ["batch", 4])},
-        {"y": (FLOAT, ["batch", 4]), "h_out": (FLOAT, ["batch", 4])},
-        {"w": np.eye(8, 4, dtype=np.float32), "minus_half": np.array(-0.5, np.float32)},
-    )
+    graph = """(float[batch, 8] x, float[batch, 4] h_in) => (float[batch, 4] y, float[batch, 4] h_out) {
+        [scores] now = MatMul(x, w)
+        [decay] lost = Mul(h_in, minus_half)
+        [subtract] h_out = Sub(now, lost)
+        [y] y = Identity(h_out)
+    }"""
+    return parsed(path, graph, w=_FIRST_FOUR, minus_half=np.array(-0.5, np.float32))
 
 
 def noisy(path: Path) -> Path:
     """(n, 8) -> (n, 4) with noise as large as the scores, drawn anew in every run."""
-    return write(
-        path,
-        [
-            helper.make_node("MatMul", ["x", "w"], ["scores"], name="scores"),
-            helper.make_node("RandomNormalLike", ["scores"], ["noise"], name="noise", scale=1.0),
-            helper.make_node("Add", ["scores", "noise"], ["y"], name="add"),
-        ],
-        {"x": (FLOAT, ["batch", 8])},
-        {"y": (FLOAT, ["batch", 4])},
-        {"w": np.eye(8, 4, dtype=np.float32)},
-    )
+    graph = """(float[batch, 8] x) => (float[batch, 4] y) {
+        [scores] scores = MatMul(x, w)
+        [noise] noise = RandomNormalLike <scale = 1.0> (scores)
+        [add] y = Add(scores, noise)
+    }"""
+    return parsed(path, graph, w=_FIRST_FOUR)
 
 
 def constant(path: Path) -> Path:
     """(n, 8) -> (n, 4) where every sample gets the same scores."""
-    return write(
-        path,
-        [
-            helper.make_node("MatMul", ["x", "zeros"], ["nothing"], name="scores"),
-            helper.make_node("Add", ["nothing", "bias"], ["y"], name="add"),
-        ],
-        {"x": (FLOAT, ["batch", 8])},
-        {"y": (FLOAT, ["batch", 4])},
-        {"zeros": np.zeros((8, 4), np.float32), "bias": np.array([3, 2, 1, 0], np.float32)},
-    )
+    graph = """(float[batch, 8] x) => (float[batch, 4] y) {
+        [scores] nothing = MatMul(x, zeros)
+        [add] y = Add(nothing, bias)
+    }"""
+    return parsed(path, graph, zeros=np.zeros((8, 4), np.float32), bias=np.array([3, 2, 1, 0], np.float32))
 
 
-def classifier(path: Path) -> Path:
-    """(n, 8) -> (n, 4): the first four features are the scores."""
-    return write(
-        path,
-        [helper.make_node("MatMul", ["x", "w"], ["y"], name="scores")],
-        {"x": (FLOAT, ["batch", 8])},
-        {"y": (FLOAT, ["batch", 4])},
-        {"w": np.eye(8, 4, dtype=np.float32)},
-    )
+def classifier(path: Path, features: int = 8) -> Path:
+    """(n, features) -> (n, 4): the first four features are the scores."""
+    graph = f"(float[batch, {features}] x) => (float[batch, 4] y) {{ [scores] y = MatMul(x, w) }}"
+    return parsed(path, graph, w=np.eye(features, 4, dtype=np.float32))
 
 
 def with_anchors(path: Path, batch: int = 4) -> Path:
     """(4, 8) -> scores (4, 4), and anchors (3, 2) that are the same whatever goes in."""
-    return write(
-        path,
-        [
-            helper.make_node("MatMul", ["x", "w"], ["y"], name="scores"),
-            helper.make_node("Identity", ["table"], ["anchors"], name="anchors"),
-        ],
-        {"x": (FLOAT, [batch, 8])},
-        {"y": (FLOAT, [batch, 4]), "anchors": (FLOAT, [3, 2])},
-        {"w": np.eye(8, 4, dtype=np.float32), "table": np.arange(6, dtype=np.float32).reshape(3, 2)},
-    )
+    graph = f"""(float[{batch}, 8] x) => (float[{batch}, 4] y, float[3, 2] anchors) {{
+        [scores] y = MatMul(x, w)
+        [anchors] anchors = Identity(table)
+    }}"""
+    return parsed(path, graph, w=_FIRST_FOUR, table=np.arange(6, dtype=np.float32).reshape(3, 2))
 
 
 def layered_state(path: Path) -> Path:
     """One step with the state (1, n, 4), layers first: h_out = h_in / 2 + x w, y = h_out without its first axis."""
-    return write(
-        path,
-        [
-            helper.make_node("MatMul", ["x", "w"], ["now"], name="scores"),
-            helper.make_node("Mul", ["h_in", "minus_half"], ["lost"], name="decay"),
-            helper.make_node("Sub", ["now", "lost"], ["h_out"], name="subtract"),
-            helper.make_node("Squeeze", ["h_out", "first"], ["y"], name="y"),
-        ],
-        {"x": (FLOAT, [1, 8]), "h_in": (FLOAT, [1, 1, 4])},
-        {"y": (FLOAT, [1, 4]), "h_out": (FLOAT, [1, 1, 4])},
-        {
-            "w": np.eye(8, 4, dtype=np.float32),
-            "minus_half": np.array(-0.5, np.float32),
-            "first": np.array([0], np.int64),
-        },
-    )
+    graph = """(float[1, 8] x, float[1, 1, 4] h_in) => (float[1, 4] y, float[1, 1, 4] h_out) {
+        [scores] now = MatMul(x, w)
+        [decay] lost = Mul(h_in, minus_half)
+        [subtract] h_out = Sub(now, lost)
+        [y] y = Squeeze(h_out, first)
+    }"""
+    return parsed(path, graph, w=_FIRST_FOUR, minus_half=np.array(-0.5, np.float32), first=np.array([0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -98,9 +99,10 @@ def with_external_data(path: Path, location: str) -> Path:
     return path
 
 
-def parsed(path: Path, graph: str, opset: int = 17) -> Path:
-    """Write the graph that is spelled in ONNX's own text format, without its name."""
+def parsed(path: Path, graph: str, opset: int = 17, **constants: NDArray[Any]) -> Path:
+    """Write the graph that is spelled in ONNX's own text format, without its name, and with these constants too."""
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> parsed {graph}')
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
     onnx.checker.check_model(model)
     path.write_bytes(model.SerializeToString())
     return path
