@@ -47,24 +47,12 @@ _MOST_SHOWN = 300
 _TOO_MANY = 429
 """The first of the statuses that may pass."""
 
-_ACCESS = (
-    "make a project access token with the role Developer and the scope api, and give it to the job as the masked "
-    "variable GITLAB_TOKEN"
-)
+_GUIDE = "pytest-quant guide ci says which token a job needs, and what to do for pull requests of forks"
 _API = "is --api right, and may this runner reach it? A proxy or the page of a login may have answered in its place"
-_GITHUB_ADVICE = {
-    401: "the token is wrong or has expired: give the job GITHUB_TOKEN: ${{ github.token }} under env",
-    403: "the token may not write: give the job 'permissions: pull-requests: write'. For a pull request from a fork it "
-    "may only read, whatever the job asks for: let a second workflow, on workflow_run, post the file that this one has "
-    "uploaded, or read the summary of the step",
-    404: "there is no such pull request, or the token does not see the repository: look at --repository and --number",
-    410: "comments are turned off there",
-}
-_GITLAB_ADVICE = {
-    401: f"the token is wrong or has expired: {_ACCESS}",
-    403: f"the token may not write here; its scope must be api: {_ACCESS}. A job of a fork does not get variables of "
-    "this project: run the pipeline of its merge request here",
-    404: "there is no such merge request, or the token does not see the project: look at --repository and --number",
+_ADVICE = {
+    401: f"the token is wrong or has expired: {_GUIDE}",
+    403: f"the token may not write here: {_GUIDE}",
+    404: "there is no such request, or the token does not see it: look at --repository and --number",
 }
 
 
@@ -121,10 +109,7 @@ def comment(
     where = repository or _first(os.environ, variables["repository"])
     which = number or (number_on_github(os.environ) if on_github else _whole(_first(os.environ, variables["number"])))
     if not token:
-        fix = (
-            "env: GITHUB_TOKEN: ${{ github.token }}" if on_github else f"{_ACCESS}; CI_JOB_TOKEN may not write comments"
-        )
-        raise UsageError("there is no token", allowed=" or ".join(variables["token"]), fix=fix)
+        raise UsageError("there is no token", allowed=" or ".join(variables["token"]), fix=_GUIDE)
     if not where:
         raise UsageError("CI does not tell the repository", fix="write --repository owner/name")
     if which is None:
@@ -137,10 +122,8 @@ def comment(
         raise UsageError("--api is no address of an API", allowed="https://..., without a name or a password in it")
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise UsageError("the token has characters that no token has", fix="set the variable anew, without blanks")
-    if on_github and not re.fullmatch(r"[\w-]+/(?!\.{1,2}$)[\w.-]+", where, re.ASCII):
-        raise UsageError("this is no repository of GitHub", value=where, allowed="owner/name")
     said = f"{where}, {kind} request {which}"
-    with _refusals(address, token, _GITHUB_ADVICE if on_github else _GITLAB_ADVICE):
+    with _refusals(address, token):
         request = (open_github if on_github else open_gitlab)(address.rstrip("/"), token, where, which)
         own = find(request, text)
         if dry_run:
@@ -290,7 +273,7 @@ def open_gitlab(api: str, token: str, project: str, number: int) -> PullRequest:
 
 
 @contextmanager
-def _refusals(api: str, token: str, advice: Mapping[int, str]) -> Iterator[None]:
+def _refusals(api: str, token: str) -> Iterator[None]:
     """Raise `ForgeError`, with what to do, for what a library raises while the block runs."""
     try:
         yield
@@ -302,7 +285,7 @@ def _refusals(api: str, token: str, advice: Mapping[int, str]) -> Iterator[None]
         if not isinstance(status, int):
             # No answer, or that of a server of another kind, which the libraries do not expect.
             raise ForgeError(f"{api} does not answer as its API does", value=shown, fix=_API) from None
-        fix = advice.get(status, _API)
+        fix = _ADVICE.get(status, _API)
         if "<" in shown:  # a page of what stands before the forge, which no token moves
             fix = _API
         elif status >= _TOO_MANY or "rate limit" in shown.lower():
