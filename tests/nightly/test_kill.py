@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.killed_runs import PHASES, kill_in, lengths, write_project
-from tests.nightly.killed_writers import Killer
 from tests.support.example import run_example
-from tests.support.postgres import PostgresServer, find_programs
 
 
 @pytest.fixture(scope="module")
@@ -34,18 +32,3 @@ def test_what_a_killed_run_leaves_is_whole(killed: tuple[Path, dict[str, float]]
     assert {check["cache"]["engine"] for check in third.checks.values()} == {"hit"}
     figures = [{name: check["accuracy"] for name, check in run.checks.items()} for run in (again, third)]
     assert figures[0] == figures[1]
-
-
-@pytest.mark.usefixtures("postgres_server")
-def test_kills_at_random_moments_leave_a_whole_history(tmp_path: Path) -> None:
-    """Of writers to both databases, of those who create their tables, and of PostgreSQL; the next run is right."""
-    programs = find_programs()
-    assert programs is not None
-    server, seed = PostgresServer(programs), time.time_ns() % 2**32
-    try:
-        server.start()
-        kills = list(Killer(tmp_path, server, seed).kill(5))
-    finally:
-        server.remove()
-    assert len({victim for victim, _ in kills}) == 5
-    assert not all(ended for _, ended in kills), f"nothing was killed, seed {seed}"

@@ -69,13 +69,12 @@ class PostgresServer:
             else:
                 return
 
-    def kill(self) -> None:
-        """Kill the server and all its processes with signal 9; what is on disk stays as it is at this moment."""
-        self._end(signal.SIGKILL)
-
     def stop(self) -> None:
         """Stop the server and end its connections."""
-        self._end(signal.SIGINT)
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGINT)
+            process.wait()
 
     def remove(self) -> None:
         """Stop the server when it runs, and remove its folder."""
@@ -91,16 +90,6 @@ class PostgresServer:
 
     def _address(self, database: str) -> str:
         return f"host={self.folder} user={_USER} dbname={database}"
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        # The postmaster leads the session; each of its children leads a group of its own.
-        pids = [process.pid, *_children(process.pid)] if number == signal.SIGKILL else [process.pid]
-        for pid in pids:
-            os.kill(pid, number)
-        process.wait()
 
 
 def find_programs() -> Path | None:
@@ -122,11 +111,6 @@ def _own_user() -> str | None:
         subprocess.run(["/usr/sbin/useradd", "--system", _USER], check=False, capture_output=True)
         pwd.getpwnam(_USER)
     return _USER
-
-
-def _children(pid: int) -> list[int]:
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [int(child) for child in listed.split()]
 
 
 @pytest.fixture(scope="session")
