@@ -8,8 +8,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -17,44 +17,11 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest_quant
-from pytest_quant.history.compare import CONFIDENCE, Listed, Renamed, Reversioned, Row, Side, Word
+from pytest_quant.history.compare.comparison import Comparison, Word
 from pytest_quant.record import Record, Run
-from pytest_quant.result import (
-    AccuracyResult,
-    Count,
-    Coverage,
-    LatencyFigures,
-    OpCoverage,
-    OutputError,
-    Resources,
-    Verdict,
-)
+from pytest_quant.result import Count, OpCoverage, OutputError
 
 PACKAGE = Path(pytest_quant.__file__).parent
-
-_FIRST: Mapping[type, Collection[str]] = {
-    AccuracyResult: (
-        *("metric", "unit", "better", "reference", "candidate", "drop", "drop_ci", "confidence", "p_value"),
-        *("n_to_resolve", "agreement_pct", "kl", "worst_class", "sqnr_db", "cosine", "max_abs_error"),
-        *("max_abs_error_sample", "identical", "simulated", "faults", "discordant"),
-        *("reference_correct", "candidate_correct"),
-    ),
-    Coverage: ("float_nodes", "opaque_nodes"),
-    LatencyFigures: ("percentile_bounds", "reasons", "notes", "round_p50_ms", "repeat"),
-    OpCoverage: ("macs", "quantized_macs"),
-    OutputError: ("sqnr_db", "cosine", "max_abs_error", "sample", "identical"),
-    Record: ("accuracy", "latency", "coverage", "resources", "cache", "verdicts", "isa"),
-    Resources: (
-        *("size_mb", "reference_size_mb", "build_s", "calibration_s", "build_memory_mb", "run_memory_mb", "energy_mj"),
-    ),
-    Run: (),
-    Verdict: (),
-}
-"""Fields with a default that the first documents of this version of the schema had already, so that all have them.
-
-Every other field of these types that has a default came later, and an earlier document may lack it. What was not
-measured is null, and never missing.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +43,7 @@ class RunDocument:
     checks: tuple[Record, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ComparisonDocument:
     """A comparison of two commits.
 
@@ -87,37 +54,20 @@ class ComparisonDocument:
     schema : the version of this document; a field that is added leaves it as it is.
     verdict : the result in one word, which fits the exit code under the options that were given.
     exit_code : of the command: 1 for a regression, and under --strict 3 for inconclusive and 4 without a baseline.
-    alpha : probability that any row is called a change by a test where nothing changed, 0..1.
     confidence : level of each single interval, 0..1.
-    family : number of rows that were tested together.
-    base : what is compared with.
-    head : what is compared.
-    rows : one for each series and quantity, regressions first.
-    added : series that only the head has.
-    removed : series that only the base has.
-    renamed : tests with another node id, which are compared.
-    reversioned : series with another metric, or other evaluation data, whose scores are not.
-    notes : what else the reader should know, one sentence each.
     """
 
-    schema: Literal[1] = 1
+    schema: Literal[1]
     verdict: Word
     exit_code: Count
-    alpha: float
-    confidence: float = CONFIDENCE
-    family: Count
-    base: Side
-    head: Side
-    rows: tuple[Row, ...]
-    added: tuple[Listed, ...]
-    removed: tuple[Listed, ...]
-    renamed: tuple[Renamed, ...]
-    reversioned: tuple[Reversioned, ...]
-    notes: tuple[str, ...]
+    confidence: float
 
 
-DOCUMENTS: Mapping[str, type] = {"record_schema.json": RunDocument, "comparison_schema.json": ComparisonDocument}
-"""The file of the package that describes each document."""
+DOCUMENTS: Mapping[str, tuple[type, ...]] = {
+    "record_schema.json": (RunDocument,),
+    "comparison_schema.json": (ComparisonDocument, Comparison),
+}
+"""The file of the package that describes each document, and the types that have its fields."""
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES = {float: "number", int: "integer", str: "string", bool: "boolean"}
@@ -127,16 +77,20 @@ _KEYS: Mapping[type, str] = {OpCoverage: "op_type", OutputError: "name"}
 _WIDTH = 120
 
 
-def schema_of(document: type) -> dict[str, Any]:
-    """Return the JSON Schema, draft 2020-12, of a dataclass as it is written.
+def schema_of(document: type, *others: type) -> dict[str, Any]:
+    """Return the JSON Schema, draft 2020-12, of a dataclass as it is written, with the fields of others.
 
     The first line of its docstring is the title, the rest describes it.
     """
     parts: dict[str, Any] = {}
     title, *paragraphs = _paragraphs(document)
+    whole, *more = (_part(kind, parts) for kind in (document, *others))
+    for part in more:
+        whole["properties"] |= part["properties"]
+        whole["required"] += part["required"]
     return {
         "$schema": _DRAFT,
-        **_part(document, parts),
+        **whole,
         "title": f"pytest-quant: {title[0].lower()}{title[1:].rstrip('.')}",
         "description": " ".join(paragraphs),
         "$defs": parts,
@@ -158,12 +112,11 @@ def _part(kind: Any, parts: dict[str, Any]) -> dict[str, Any]:
     properties = {field.name: _value(types[field.name], parts) for field in written}
     for name in properties.keys() & texts.keys():
         properties[name]["description"] = texts[name]
-    later = _later(kind)
     return {
         "title": kind.__name__,
         "type": "object",
         "properties": properties,
-        "required": [name for name in properties if name not in later],
+        "required": list(properties),
         "description": summary,
     }
 
@@ -204,14 +157,6 @@ def _choice(kinds: list[Any], may_be_null: bool, parts: dict[str, Any]) -> dict[
     return {"anyOf": choices + [{"type": "null"}] * may_be_null}
 
 
-def _later(kind: type) -> set[str]:
-    """Return the fields of a dataclass that an earlier document may lack."""
-    if kind not in _FIRST:
-        return set()
-    filled = (field for field in fields(kind) if field.default is not MISSING or field.default_factory is not MISSING)
-    return {one.name for one in filled} - set(_FIRST[kind])
-
-
 @cache
 def _descriptions(kind: type) -> Mapping[str, str]:
     """Return what the section ``Attributes`` of a docstring says about each field."""
@@ -234,9 +179,9 @@ def _joined(text: str) -> str:
     return " ".join(re.sub(r"``None``", "null", text).replace("`", "").split())
 
 
-def schema_text(document: type) -> str:
+def schema_text(*documents: type) -> str:
     """Return the text of a document's schema."""
-    return _folded(schema_of(document)) + "\n"
+    return _folded(schema_of(*documents)) + "\n"
 
 
 def _folded(value: Any, indent: str = "", before: int = 0) -> str:
@@ -256,8 +201,8 @@ def _folded(value: Any, indent: str = "", before: int = 0) -> str:
 
 def main() -> None:
     """Write each file."""
-    for name, document in DOCUMENTS.items():
-        (PACKAGE / name).write_text(schema_text(document), encoding="utf-8")
+    for name, documents in DOCUMENTS.items():
+        (PACKAGE / name).write_text(schema_text(*documents), encoding="utf-8")
 
 
 if __name__ == "__main__":

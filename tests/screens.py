@@ -15,12 +15,12 @@ from typing import Any
 
 from pytest_quant.backends.readback import LayerTime, Role
 from pytest_quant.diagnose.layers import align
-from pytest_quant.history.compare import Comparison, compare, rule
+from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.measure.bench import LayerProfile, SideLayers
 from pytest_quant.record import Record
 from pytest_quant.report.columns import COLUMNS
-from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.layers import layers_text
@@ -95,35 +95,34 @@ def two_sides(hostile: str = "") -> tuple[list[StoredCheck], list[StoredCheck]]:
     return base, head
 
 
-def regression(hostile: str = "") -> ComparedRuns:
+def regression(hostile: str = "") -> Comparison:
     """Return the comparison of `two_sides`."""
-    return _ruled(compare(*two_sides(hostile)))
+    return _between(*two_sides(hostile))
 
 
-def _ruled(comparison: Comparison) -> ComparedRuns:
-    return ComparedRuns(comparison, rule(comparison, full_suite=True), ("base ba5e: merge base with main",))
+def _between(base: list[StoredCheck], head: list[StoredCheck]) -> Comparison:
+    return compare(base, head, full_suite=True, about=("base ba5e: merge base with main",))
 
 
-def _comparisons() -> Mapping[str, ComparedRuns]:
+def _comparisons() -> Mapping[str, Comparison]:
     before = replace(_compared(_A), resources=Resources(size_mb=1.0), digests={"model": "a" * 64, "data": "1"})
     after = replace(before, resources=Resources(size_mb=2.0), digests={"model": "b" * 64, "data": "1", "engine": "c"})
     many = [_compared(f"tests/test_x.py::test_{index}") for index in range(12)]
     return {
         "a regression": regression(),
-        "too few launches": _ruled(compare(launches([_compared(_A)]), launches([_compared(_A, ms=0.8)], commit="h"))),
-        "many tests with one launch": _ruled(compare(launch(*many), launch(*many, commit="head"))),
-        "what differs": _ruled(compare(launch(before), launch(after, commit="head"))),
-        "no base": _ruled(compare([], two_sides()[1])),
-        "nothing": _ruled(compare([], [])),
+        "too few launches": _between(launches([_compared(_A)]), launches([_compared(_A, ms=0.8)], commit="h")),
+        "many tests with one launch": _between(launch(*many), launch(*many, commit="head")),
+        "what differs": _between(launch(before), launch(after, commit="head")),
+        "no base": _between([], two_sides()[1]),
+        "nothing": _between([], []),
     }
 
 
 def _comparison_texts() -> str:
     found = _comparisons()
-    texts = {name: comparison_text(one.comparison, one.ruling, 120) for name, one in found.items()}
-    first = found["a regression"]
-    texts["a narrow terminal"] = comparison_text(first.comparison, first.ruling, 50)
-    texts["colours"] = comparison_text(first.comparison, first.ruling, 120, color=True).replace("\x1b", "ESC")
+    texts = {name: comparison_text(one, 120) for name, one in found.items()}
+    texts["a narrow terminal"] = comparison_text(found["a regression"], 50)
+    texts["colours"] = comparison_text(found["a regression"], 120, color=True).replace("\x1b", "ESC")
     return _chapters(texts)
 
 

@@ -8,7 +8,6 @@ from difflib import unified_diff
 import click
 
 from pytest_quant.cli.common import existing_history, history_option, project_root, say
-from pytest_quant.cli.compare import find_side
 from pytest_quant.environment import Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
@@ -21,6 +20,7 @@ from pytest_quant.history.baselines.file import (
     series_of,
     write_baselines,
 )
+from pytest_quant.history.commits import find_side
 from pytest_quant.history.merge_base import resolve
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}

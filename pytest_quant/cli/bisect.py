@@ -13,7 +13,7 @@ from pytest_quant.environment import Repository
 from pytest_quant.environment.revision import ask_git
 from pytest_quant.environment.worktree import LOCAL_VARIABLES, check_out, top_level, workplace
 from pytest_quant.errors import QuantError, UsageError
-from pytest_quant.history.compare import Comparison, Outcome, rule
+from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.merge_base import resolve
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
@@ -80,8 +80,7 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
         say(answer.text or answer.error)
         sys.exit(_ONLY_SKIPPED)
     say(f"first bad commit: {_named(checkout, first_bad[1])}")
-    comparison = compared[first_bad[1]]
-    show(comparison_text(comparison, rule(comparison), width(), color=True))
+    show(comparison_text(compared[first_bad[1]], width(), color=True))
 
 
 def _named(checkout: Path, commit: str) -> str:

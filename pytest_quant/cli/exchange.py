@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from pytest_quant.history.git_branch import pull as pull_runs
 from pytest_quant.history.git_branch import push as push_runs
 from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
 from pytest_quant.printable import redact_address
-from pytest_quant.report.figures import csv_lines
+from pytest_quant.report.spreadsheet import csv_lines
 from pytest_quant.report.text import count
 
 remote_option = click.option("--remote", default="origin", show_default=True, help="Name or address of the repository.")
@@ -60,23 +61,21 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
     runs = _counted(_chosen_runs(which, where, unreadable), written)
     is_csv = form == "csv" if form else file is not None and file.suffix.lower() == ".csv"
     pieces = (line.encode() for line in csv_lines(runs)) if is_csv else lines_of(runs)
+    target = None if str(file or "-") == "-" else file
     try:
-        if file is None or str(file) == "-":
-            sys.stdout.buffer.writelines(pieces)
-            sys.stdout.buffer.flush()
-        else:
-            with whole_file(file) as stream:
-                stream.writelines(pieces)
+        with nullcontext(sys.stdout.buffer) if target is None else whole_file(target) as stream:
+            stream.writelines(pieces)
+            stream.flush()
     except BrokenPipeError:
         # The reader, such as head, has closed the pipe; click ends without a message.
         raise
     except OSError as error:
         raise HistoryError(
-            f"{file or 'the output'} cannot be written",
+            f"{target or 'the output'} cannot be written",
             value=error.strerror or str(error),
             fix="name a file in a folder with room",
         ) from error
-    if file is not None and str(file) != "-":
+    if target is not None:
         rest = f"; left out as damaged: {len(unreadable)}" if unreadable else ""
         # What reads the records from a device must not find this line among them.
         say(f"{count(sum(written), 'check')} of {count(len(written), 'run')} written to {file}{rest}", err=True)

@@ -14,11 +14,13 @@ from pytest_quant.cli.common import existing_history, history_option, say, show,
 from pytest_quant.cli.exchange import export, import_records, prune, pull, push
 from pytest_quant.environment.revision import main_branch
 from pytest_quant.errors import UsageError
-from pytest_quant.history import CheckSummary, SeriesSummary, StoredRun, open_store
+from pytest_quant.history import open_store
+from pytest_quant.history.rows import StoredRun
+from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.record import run_to_json
-from pytest_quant.report.figures import line
 from pytest_quant.report.series import changes_text, series_list, series_name, series_text
+from pytest_quant.report.spreadsheet import line
 from pytest_quant.report.summary import table
 from pytest_quant.report.text import aligned
 
@@ -236,7 +238,7 @@ def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_
         ]
         show("".join(map(line, rows)).removesuffix("\n"))
     else:
-        show(series_text(summary, points, width()))
+        show(series_text(summary, points))
         if len(points) < summary.n_points:
             say(f"{len(points)} of {summary.n_points} points; --last N shows more")
 

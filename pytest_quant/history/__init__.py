@@ -10,24 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.rows import StoredCheck, StoredRun, identity_of, version_of
-from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
-
-__all__ = [
-    "INSTALL",
-    "CheckSummary",
-    "SeriesSummary",
-    "StoredCheck",
-    "StoredRun",
-    "identity_of",
-    "missing_libraries",
-    "open_store",
-    "require_libraries",
-    "version_of",
-]
 
 INSTALL = 'pip install "pytest-quant[history]"'
 """Command that installs the library of a history."""

@@ -184,13 +184,8 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
 
 
 def shown_place(place: str | Path) -> str:
-    """Return the place of a history for messages: the file, or the address without its secrets."""
+    """Return the place of a history for messages, an address without its secrets."""
     address = str(place)
-    if address.startswith("sqlite") and "://" in address:
-        try:
-            return _url(address).database or ""
-        except HistoryError:
-            return redact_address(address)
     return redact_address(address) if "://" in address else address
 
 
@@ -220,10 +215,14 @@ def _url(place: str | Path) -> URL:
     try:
         url = make_url(address)
         kind = url.get_backend_name()
-    except (ArgumentError, ValueError) as error:
-        raise _wrong_address(address) from error
+    except (ArgumentError, ValueError):
+        kind = ""
     if kind not in _DRIVERS:
-        raise _wrong_address(address)
+        raise HistoryError(
+            "the history's address cannot be read",
+            value=redact_address(address),
+            allowed="a file, or a database URL: sqlite:////data/history.db, postgresql+psycopg://user@host/database",
+        )
     if kind != "sqlite" and "@" in f"{url.host}{url.database}":
         # The rest of a password would be looked up as a host, and be repeated when there is none.
         raise HistoryError(
@@ -234,14 +233,6 @@ def _url(place: str | Path) -> URL:
         )
     driver = _DRIVERS[kind]
     return url if driver is None or "+" in url.drivername else url.set(drivername=driver)
-
-
-def _wrong_address(address: str) -> HistoryError:
-    return HistoryError(
-        "the history's address cannot be read",
-        value=redact_address(address),
-        allowed="a file, or a database URL: sqlite:////data/history.db, postgresql+psycopg://user@host/database",
-    )
 
 
 def _sqlite_file(url: URL) -> Path | None:

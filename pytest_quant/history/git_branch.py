@@ -66,12 +66,8 @@ class GitBranch:
         return f"refs/heads/{self.branch}"
 
     def check(self) -> None:
-        """Raise `HistoryError` when this is no repository, or git does not accept the name of branch or remote."""
+        """Raise `HistoryError` when this is no repository, or git does not accept the name of the branch."""
         self.git("rev-parse", "--git-dir")
-        if self.remote.startswith("-"):
-            raise HistoryError(
-                "a remote cannot be called that", value=redact_address(self.remote), fix="write --remote origin"
-            )
         if not self.ask("check-ref-format", self.ref).ok:
             raise HistoryError("a branch cannot be called that", value=self.branch, allowed="what git branch takes")
 

@@ -21,7 +21,7 @@ from pytest_quant.record import SCHEMA, Encoded, Record, Run, run_from_json, run
 FORMAT = "pytest-quant-history"
 
 MOST_LINE_BYTES = 256_000_000
-"""The document of 60 000 checks; a longer line is no run, and would fill the memory."""
+"""The document of 60 000 checks; of a longer line, which would fill the memory, the beginning alone is read."""
 
 RunWithRecords: TypeAlias = tuple[Run, tuple[Record, ...]]
 
@@ -81,63 +81,25 @@ def _each_line(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
         number += 1
         if number == 1 and line.strip() == b"{":
             # A document on many lines is that of --quant-json, and fills the file.
-            yield _read(line + stream.read(MOST_LINE_BYTES), where, number)
-            return
+            line += stream.read(MOST_LINE_BYTES)
         if line.strip():
-            document = _parse(line, where, number)
-            if not _is_header(document, where, number):
-                yield _understood(document, where, number)
+            yield from _read(line, f"{where}, line {number}")
     if number == 0:
         raise HistoryError(f"{where} cannot be read: it is empty", fix="pytest-quant history export writes it again")
 
 
-def _read(line: bytes, where: str, number: int) -> RunWithRecords:
-    return _understood(_parse(line, where, number), where, number)
-
-
-def _parse(line: bytes, where: str, number: int) -> object:
-    if len(line) >= MOST_LINE_BYTES:
-        raise _refusal(where, number, "too long for a run", f"more than {MOST_LINE_BYTES} bytes")
+def _read(line: bytes, place: str) -> Iterator[RunWithRecords]:
+    """Yield the run of a line, none of the first line of an export. Raises `HistoryError`, which names the `place`."""
     try:
-        return parse_json(line)
-    except ValueError as error:
-        shown = line[:80].decode("utf-8", "backslashreplace").rstrip()
-        raise _refusal(where, number, f"not JSON of a run: {error}", shown) from error
-
-
-def _is_header(document: object, where: str, number: int) -> bool:
-    if not isinstance(document, dict) or "format" not in document:
-        return False
-    if document["format"] != FORMAT:
-        raise _refusal(where, number, "another format", repr(document["format"])[:80])
-    schema = document.get("schema")
-    if type(schema) is not int or schema < 1:
-        raise _refusal(where, number, "a schema that cannot be", repr(schema)[:80])
-    if schema > SCHEMA:
-        raise HistoryError(
-            f"{where}, line {number}: these records are of a newer pytest-quant",
-            value=f"schema {schema}",
-            allowed=f"schema {SCHEMA} or older",
-            fix="pip install --upgrade pytest-quant",
-        )
-    return True
-
-
-def _understood(document: object, where: str, number: int) -> RunWithRecords:
-    try:
-        return run_from_json(document)
+        document = parse_json(line)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            yield run_from_json(document)
     except HistoryError as error:
+        raise HistoryError(f"{place}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix) from error
+    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise HistoryError(
-            f"{where}, line {number}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix
+            f"{place}: not JSON of a run: {error}",
+            value=line[:80].decode("utf-8", "backslashreplace").rstrip(),
+            allowed="one run in each line, as pytest-quant wrote it",
+            fix="remove the line, and import the file again; nothing of it was imported",
         ) from error
-    except (OverflowError, RecursionError, MemoryError) as error:
-        raise _refusal(where, number, "not a run of checks", f"{type(error).__name__}: {error}"[:80]) from error
-
-
-def _refusal(where: str, number: int, what: str, value: str) -> HistoryError:
-    return HistoryError(
-        f"{where}, line {number}: {what}",
-        value=value,
-        allowed="one run in each line, as pytest-quant wrote it",
-        fix="remove the line, and import the file again; nothing of it was imported",
-    )

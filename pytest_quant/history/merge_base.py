@@ -185,9 +185,6 @@ def _fetch(git: Repository, revision: str) -> str:
     depth = "--depth=1 " if shallow else ""
     if _FULL_ID.fullmatch(revision):
         return f"git fetch {depth}origin {revision}"
-    below = re.fullmatch(r"(?:HEAD|@)(?:~(\d*)|(\^+))", revision)
-    if below and shallow:
-        return f"git fetch --deepen={below[1] or len(below[2] or '^')} origin"
     if re.search(r"[~^:@{]|\.\.", revision):
         return "git fetch --unshallow origin" if shallow else "git fetch origin; 'git log' shows what is here"
     name = revision.removeprefix("origin/")

@@ -192,6 +192,12 @@ def identity_of(run: Run, record: Record) -> str:
     return _digest([machine, provider, record.threads, *against])
 
 
+def describe_identity(identity: Mapping[str, str]) -> list[str]:
+    """Return the parts of a machine's identity by which it is recognized."""
+    parts = [name for name in ("gpu", "cpu", "isa", "cores") if name in identity]
+    return [f"{identity[name]} cores" if name == "cores" else identity[name] for name in parts]
+
+
 def machine_of(identity: Mapping[str, str]) -> str:
     """Return a short digest of a machine's identity, see `Environment`: all that latencies of it have in common."""
     return _digest([[name, value] for name, value in sorted(identity.items())])

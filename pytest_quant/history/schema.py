@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 6
+VERSION = 7
 """Of the tables; one more with each change of them. A history of another version is refused, see `connect`."""
 
 METADATA = MetaData()

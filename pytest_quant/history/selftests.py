@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,8 +10,8 @@ from pathlib import Path
 from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import parse_json
-from pytest_quant.history import open_store, require_libraries
-from pytest_quant.history.rows import StoredCheck, in_utc, machine_of, searchable
+from pytest_quant.history import open_store
+from pytest_quant.history.rows import StoredCheck, encode, in_utc, machine_of, searchable
 from pytest_quant.record.codec import decode, plain
 from pytest_quant.result import LatencyFigures, SelfTest
 from pytest_quant.spec import UNMEASURED, Spread
@@ -21,22 +20,14 @@ from pytest_quant.stats.draws import Draw, draw_of, session_spread
 
 def keep_selftest(place: str | Path, found: SelfTest) -> None:
     """Add a self-test to the history at `place`. Raises `HistoryError` when it cannot be opened or written."""
-    require_libraries()
-    # Here, because what asks whether there is a history needs no database.
-    from sqlalchemy import insert
-
-    from pytest_quant.history.connect import open_engine, storage_errors, writing
-    from pytest_quant.history.schema import SELFTESTS
-
-    engine, shown = open_engine(place)
-    row = {
-        "machine": machine_of(found.identity),
-        "device": searchable(found.device),
-        "measured_at": searchable(in_utc(found.measured_at)),
-        "document": json.dumps(plain(found, "self-test"), allow_nan=False),
-    }
-    with storage_errors(shown, "written"), writing(engine) as connection:
-        connection.execute(insert(SELFTESTS), [row])
+    open_store(place).keep_selftest(
+        {
+            "machine": machine_of(found.identity),
+            "device": searchable(found.device),
+            "measured_at": searchable(in_utc(found.measured_at)),
+            "document": encode(plain(found, "self-test")),
+        }
+    )
 
 
 def newest_selftest(place: str | Path, identity: Mapping[str, str], device: str) -> SelfTest | None:
@@ -52,41 +43,21 @@ def newest_selftest(place: str | Path, identity: Mapping[str, str], device: str)
     ------
     HistoryError : the history cannot be opened or read, or the row is damaged.
     """
-    if not is_there(place):
-        return None
-    require_libraries()
-    from sqlalchemy import select
-
-    from pytest_quant.history.connect import open_engine, reading, storage_errors
-    from pytest_quant.history.schema import SELFTESTS
-
-    engine, shown = open_engine(place)
-    wanted = (
-        select(SELFTESTS.c.document)
-        .where(SELFTESTS.c.machine == machine_of(identity), SELFTESTS.c.device == device)
-        .order_by(SELFTESTS.c.measured_at.desc(), SELFTESTS.c.number.desc())
-        .limit(1)
-    )
-    with storage_errors(shown, "read"), reading(engine) as connection:
-        document = connection.execute(wanted).scalar_one_or_none()
-    return None if document is None else _decoded(document, shown)
+    document = open_store(place).newest_selftest(machine_of(identity), device) if is_there(place) else None
+    try:
+        return None if document is None else decode(SelfTest, parse_json(document), "self-test")
+    except (HistoryError, ValueError) as error:
+        raise HistoryError(
+            "the self-test in the history is damaged",
+            value=str(error).splitlines()[0],
+            allowed="a document that is whole, with every figure",
+            fix="measure this runner again",
+        ) from error
 
 
 def is_there(place: str | Path) -> bool:
     """Whether there is a history at `place`: a file that exists, or a server, which is not asked."""
     return "://" in str(place) or Path(place).exists()
-
-
-def _decoded(document: str, shown: str) -> SelfTest:
-    try:
-        return decode(SelfTest, parse_json(document), "self-test")
-    except (HistoryError, ValueError) as error:
-        raise HistoryError(
-            f"the self-test in the history {shown} is damaged",
-            value=str(error).splitlines()[0],
-            allowed="a document that is whole, with every figure",
-            fix="measure this runner again",
-        ) from error
 
 
 _NEWEST = 200

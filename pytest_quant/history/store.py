@@ -7,13 +7,14 @@ from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Engine, Select, func, select
+from sqlalchemy import ColumnElement, Engine, Select, func, insert, select
 from sqlalchemy import Row as Found
 
 from pytest_quant.errors import HistoryError, UsageError, nearest
 from pytest_quant.history.connect import reading, storage_errors, writing
 from pytest_quant.history.rows import (
     MOST_INDEXED,
+    Row,
     StoredCheck,
     StoredRun,
     decode_run,
@@ -23,7 +24,7 @@ from pytest_quant.history.rows import (
     searchable,
     unpack,
 )
-from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
+from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
 from pytest_quant.history.writing import RunToAdd, add_runs, batches
 from pytest_quant.record import Encoded, Record, Run
@@ -32,8 +33,6 @@ T = TypeVar("T")
 
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
 _OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)
-_ASKED_AT_ONCE = 5000
-"""Values in one query; SQLite takes 32766."""
 _RUNS_AT_ONCE = 200
 _SHOWN_IDS = 10
 
@@ -46,14 +45,28 @@ _WHOLE_RUNS: Select[*tuple[Any, ...]] = (
     .order_by(*_OLDEST_FIRST, CHECKS.c.position)
 )
 
-_SUMMARY_COLUMNS = (
-    RUNS.c.id.label("run_id"),
-    CHECKS.c.started_at,
-    RUNS.c.commit,
-    RUNS.c.branch,
-    RUNS.c.dirty,
-    CHECKS.c.status,
-    CHECKS.c.figures,
+_CHECKS: Select[*tuple[Any, ...]] = (
+    select(RUNS.c.number, RUNS.c.id, RUNS.c.run, RECORDS.c.position, RECORDS.c.record)
+    .select_from(CHECKS)
+    .join(RUNS, RUNS.c.number == CHECKS.c.run)
+    .join(RECORDS, (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position))
+    .join(SERIES, SERIES.c.number == CHECKS.c.series)
+)
+
+_SUMMARIES: Select[*tuple[Any, ...]] = (
+    select(
+        RUNS.c.id.label("run_id"),
+        CHECKS.c.started_at,
+        RUNS.c.commit,
+        RUNS.c.branch,
+        RUNS.c.dirty,
+        SERIES.c.key.label("series"),
+        CHECKS.c.status,
+        CHECKS.c.figures,
+    )
+    .select_from(CHECKS)
+    .join(RUNS, RUNS.c.number == CHECKS.c.run)
+    .join(SERIES, SERIES.c.number == CHECKS.c.series)
 )
 
 
@@ -124,41 +137,33 @@ class Store:
         rows = self._read(wanted.where(RUNS.c.id == indexed(run_id)).order_by(RECORDS.c.position))
         return [unpack(packed, _place(run_id, position)) for position, packed in rows]
 
-    def checks(self, series: str | None = None, limit: int | None = None) -> list[StoredCheck]:
-        """Return the last `limit` records of one series or of all, newest run first, in the order of each run."""
-        wanted = _checks().order_by(*_NEWEST_FIRST, CHECKS.c.position).limit(limit)
-        if series is not None:
-            wanted = wanted.where(SERIES.c.digest == digest_of(series))
-        return _stored_checks(self._read(wanted))
+    def checks(self, limit: int | None = None) -> list[StoredCheck]:
+        """Return the last `limit` records, newest run first, in the order of each run."""
+        return _stored_checks(self._read(_CHECKS.order_by(*_NEWEST_FIRST, CHECKS.c.position).limit(limit)))
 
     def commits(self, known: Sequence[str]) -> set[str]:
         """Return those of `known`, ids of commits or of trees, that have a run without uncommitted changes."""
+        by_text = {indexed(commit): commit for commit in known}
         recorded: set[str] = set()
-        for start in range(0, len(known), _ASKED_AT_ONCE):
-            by_text = {indexed(commit): commit for commit in known[start : start + _ASKED_AT_ONCE]}
-            for column in (RUNS.c.commit, RUNS.c.tree):
-                rows = self._read(select(column).distinct().where(column.in_(by_text), ~RUNS.c.dirty))
-                recorded |= {by_text[str(found)] for (found,) in rows}
+        for column in (RUNS.c.commit, RUNS.c.tree):
+            rows = self._read(select(column).distinct().where(column.in_(by_text), ~RUNS.c.dirty))
+            recorded |= {by_text[str(found)] for (found,) in rows}
         return recorded
 
-    def launches(self, *known: str) -> list[StoredCheck]:
-        """Return every record of every run of these commits or trees with a clean tree, oldest run first.
+    def launches(self, *known: str, series: str | None = None) -> list[StoredCheck]:
+        """Return the records of every run of these commits or trees with a clean tree, oldest run first.
 
-        The records of each run are in its order.
+        The records of each run, of one series or of all, are in its order.
         """
-        wanted = _checks().where(*_clean(known))
-        return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
-
-    def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
-        """Return the records of one series of all runs of `commits` with a clean tree, oldest run first."""
-        wanted = _checks().where(SERIES.c.digest == digest_of(series), *_clean(commits))
+        wanted = _CHECKS.where(*_clean(known))
+        if series is not None:
+            wanted = wanted.where(SERIES.c.digest == digest_of(series))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Return the summaries of all checks of all runs of `commits` with a clean tree, oldest run first."""
-        wanted = select(SERIES.c.key, *_SUMMARY_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run)
-        of_series = wanted.join(SERIES, SERIES.c.number == CHECKS.c.series).where(*_clean(commits))
-        return [_summary(row.key, row) for row in self._read(of_series.order_by(*_OLDEST_FIRST, CHECKS.c.position))]
+        wanted = _SUMMARIES.where(*_clean(commits)).order_by(*_OLDEST_FIRST, CHECKS.c.position)
+        return list(map(_summary, self._read(wanted)))
 
     def series(self) -> list[SeriesSummary]:
         """Return a summary of every series, sorted by node id and key."""
@@ -185,15 +190,9 @@ class Store:
         since : only checks of runs that started then or later, date or time in ISO 8601, UTC when it names no zone.
         limit : largest number of checks, the newest ones; ``None`` for all.
         """
-        number = select(SERIES.c.number).where(SERIES.c.digest == digest_of(series)).scalar_subquery()
-        wanted = select(*_SUMMARY_COLUMNS).join(RUNS, RUNS.c.number == CHECKS.c.run).where(CHECKS.c.series == number)
-        if branch is not None:
-            wanted = wanted.where(RUNS.c.branch == indexed(branch))
-        if since is not None:
-            wanted = wanted.where(CHECKS.c.started_at >= in_utc(since))
+        wanted = _SUMMARIES.where(SERIES.c.digest == digest_of(series), *_wanted(branch, since))
         newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
-        rows = self._read(wanted.order_by(*newest_first).limit(limit))
-        return [_summary(series, row) for row in reversed(rows)]
+        return list(map(_summary, reversed(self._read(wanted.order_by(*newest_first).limit(limit)))))
 
     def each_run(
         self, run_id: str | None = None, unreadable: list[str] | None = None
@@ -214,6 +213,18 @@ class Store:
             rows = self._read(_WHOLE_RUNS.where(RUNS.c.number.in_(numbers[start : start + _RUNS_AT_ONCE])))
             for _, of_run in groupby(rows, key=lambda row: row.number):
                 yield from _whole_run(list(of_run), unreadable)
+
+    def keep_selftest(self, row: Row) -> None:
+        """Add a self-test, see `SELFTESTS`."""
+        with storage_errors(self._shown, "written"), writing(self._engine) as connection:
+            connection.execute(insert(SELFTESTS), [row])
+
+    def newest_selftest(self, machine: str, device: str) -> str | None:
+        """Return the document of the newest self-test of machines like one, ``None`` without one."""
+        of_machine = (SELFTESTS.c.machine == machine, SELFTESTS.c.device == device)
+        newest_first = (SELFTESTS.c.measured_at.desc(), SELFTESTS.c.number.desc())
+        rows = self._read(select(SELFTESTS.c.document).where(*of_machine).order_by(*newest_first).limit(1))
+        return rows[0].document if rows else None
 
     def _stored_runs(self, chosen: Select[*tuple[Any, ...]]) -> list[StoredRun]:
         """Read runs and count their checks, both in one transaction."""
@@ -267,17 +278,6 @@ def _clean(known: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[boo
     return RUNS.c.commit.in_(values) | RUNS.c.tree.in_(values), ~RUNS.c.dirty
 
 
-def _checks() -> Select[*tuple[Any, ...]]:
-    same = (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position)
-    return (
-        select(RUNS.c.number, RUNS.c.id, RUNS.c.run, RECORDS.c.position, RECORDS.c.record)
-        .select_from(CHECKS)
-        .join(RUNS, RUNS.c.number == CHECKS.c.run)
-        .join(RECORDS, same)
-        .join(SERIES, SERIES.c.number == CHECKS.c.series)
-    )
-
-
 def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]:
     """Decode the records, and each run only once."""
     runs: dict[int, Run] = {}
@@ -294,7 +294,6 @@ def _place(run_id: str, position: int) -> str:
     return f"record {position} of run {run_id}"
 
 
-def _summary(series: str, row: Found[*tuple[Any, ...]]) -> CheckSummary:
-    columns = dict(row._mapping) | {"series": series}  # noqa: SLF001 - public in all but its name
-    columns.pop("key", None)
+def _summary(row: Found[*tuple[Any, ...]]) -> CheckSummary:
+    columns = dict(row._mapping)  # noqa: SLF001 - public in all but its name
     return read_summary(columns, columns.pop("figures"))

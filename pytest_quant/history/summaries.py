@@ -9,6 +9,7 @@ from typing import Any
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.rows import encode, identity_of, in_utc, version_of
 from pytest_quant.record import Record, Run
+from pytest_quant.record.figures import figures
 from pytest_quant.result import Status
 
 
@@ -29,7 +30,7 @@ class CheckSummary:
     agreement_pct, coverage_pct : 0..100.
     speedup : reference / candidate; > 1 is faster.
     size_mb : of the candidate, in 10^6 bytes.
-    speedup_low, speedup_high, drop_low, drop_high : intervals of `speedup` and `drop`.
+    speedup_ci_low, speedup_ci_high, drop_ci_low, drop_ci_high : intervals of `speedup` and `drop`.
     p50_low_ms, p50_high_ms : interval of `candidate_p50_ms`; ``None`` for a side that too few runs tell.
     """
 
@@ -56,20 +57,18 @@ class CheckSummary:
     candidate_p50_ms: float | None = None
     coverage_pct: float | None = None
     size_mb: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
+    speedup_ci_low: float | None = None
+    speedup_ci_high: float | None = None
     p50_low_ms: float | None = None
     p50_high_ms: float | None = None
-    drop_low: float | None = None
-    drop_high: float | None = None
+    drop_ci_low: float | None = None
+    drop_ci_high: float | None = None
 
     @classmethod
     def of(cls, run: Run, record: Record) -> CheckSummary:
         """Return the summary of a record of a run."""
-        accuracy, latency = record.accuracy, record.latency
-        speedup = latency.speedup_ci if latency else None
-        p50 = latency.bound_of(50.0) if latency else None
-        drop = accuracy.drop_ci if accuracy else None
+        p50 = record.latency.bound_of(50.0) if record.latency else None
+        known: dict[str, Any] = figures(record)
         return cls(
             run_id=run.id,
             started_at=in_utc(run.started_at),
@@ -81,25 +80,9 @@ class CheckSummary:
             identity=identity_of(run, record),
             isa=record.isa,
             status=record.status,
-            metric=record.metric,
-            unit=accuracy.unit if accuracy else None,
-            better=accuracy.better if accuracy else None,
-            n=accuracy.n if accuracy else None,
-            reference=accuracy.reference if accuracy else None,
-            candidate=accuracy.candidate if accuracy else None,
-            drop=accuracy.drop if accuracy else None,
-            agreement_pct=accuracy.agreement_pct if accuracy else None,
-            speedup=latency.speedup if latency else None,
-            reference_p50_ms=latency.reference_p50_ms if latency else None,
-            candidate_p50_ms=latency.candidate_p50_ms if latency else None,
-            coverage_pct=record.coverage.pct if record.coverage else None,
-            size_mb=record.resources.size_mb if record.resources else None,
-            speedup_low=speedup.low if speedup else None,
-            speedup_high=speedup.high if speedup else None,
             p50_low_ms=p50.low_ms if p50 else None,
             p50_high_ms=p50.high_ms if p50 else None,
-            drop_low=drop.low if drop else None,
-            drop_high=drop.high if drop else None,
+            **{name: known[name] for name in FIGURES if name in known},
         )
 
     @property

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".unfinished"
 _LOCK = ".lock"
-_READ_BYTES = 1 << 20
 
 
 def _beginning(place: str | Path, root: Path) -> Path:
@@ -163,11 +162,6 @@ def _owned(file: Path) -> Iterator[bool]:
 
 def _cut_torn_line(file: Path) -> int:
     """Cut off a last line without an end, whose check was under way, and return the bytes that are left."""
-    size = at = 0
-    with file.open("r+b") as stream:
-        while chunk := stream.read(_READ_BYTES):
-            end = chunk.rfind(b"\n")
-            size = at + end + 1 if end >= 0 else size
-            at += len(chunk)
-        stream.truncate(size)
+    size = file.read_bytes().rfind(b"\n") + 1
+    os.truncate(file, size)
     return size

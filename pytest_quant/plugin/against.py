@@ -7,9 +7,6 @@ tests, and what is in the temporary folder is gone in any case.
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import re
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
@@ -22,7 +19,7 @@ import pytest
 from pytest_quant.environment import Repository, git_state
 from pytest_quant.environment.worktree import changed_dependencies, check_out, own_python, top_level, workplace
 from pytest_quant.errors import LaunchError, QuantError
-from pytest_quant.history.compare import Outcome, rule
+from pytest_quant.history.compare.comparison import Outcome
 from pytest_quant.history.merge_base import base_to_run
 from pytest_quant.marks import is_marked
 from pytest_quant.measure.bench import Measurement
@@ -36,7 +33,7 @@ from pytest_quant.plugin.outputs import end_of
 from pytest_quant.plugin.run_end import begin, decoded, print_comparison
 from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
 from pytest_quant.printable import clean, clean_lines
-from pytest_quant.report.comparison import ComparedRuns
+from pytest_quant.report.comparison import fault
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
 from pytest_quant.sides.run import (
     Asked,
@@ -44,10 +41,9 @@ from pytest_quant.sides.run import (
     Left,
     Selection,
     launch_file,
-    read_collected,
-    read_selection,
+    leave,
+    left_in,
     run_side,
-    write_collected,
 )
 from pytest_quant.spec import LatencyPlan, Pages
 
@@ -59,8 +55,6 @@ _PASSED_ON = (
     *("quant_lock_timeout", "quant_step_timeout", "quant_pages"),
 )
 """Our options that decide what is measured, and how: of the command line, for each commit has its own ini file."""
-
-_UNDECIDED = "not everything could be compared, and --quant-strict is set"
 
 
 class Against:
@@ -126,7 +120,7 @@ class Against:
         if compared is not None:
             terminalreporter.write_sep("=", f"quant against {clean(self._commit[:12])}")
             listed = (Outcome.INCONCLUSIVE, Outcome.NO_BASELINE)
-            rows = [row for row in compared.comparison.rows if row.outcome not in listed]
+            rows = [row for row in compared.rows if row.outcome not in listed]
             print_comparison(self._config, compared, rows, terminalreporter)
         if self._fault:
             terminalreporter.write_line(clean_lines(f"--quant-against: {self._fault}"), red=True)
@@ -161,11 +155,9 @@ class Against:
         except QuantError as error:
             self._leave_out(str(error))
             return
-        ruling = rule(comparison, strict=settings.strict)
-        end_of(self._config).against = ComparedRuns(comparison, ruling, (self._named,))
-        if ruling.code:
-            worse = len(comparison.having(Outcome.REGRESSION))
-            self._fault = f"{worse} of {len(comparison.rows)} rows regressed" if worse else _UNDECIDED
+        comparison = replace(comparison, strict=settings.strict, about=(self._named,))
+        end_of(self._config).against = comparison
+        self._fault = fault(comparison)
 
     def _leave_out(self, why: str) -> None:
         self._fault = end_of(self._config).not_compared = why
@@ -177,7 +169,7 @@ class Against:
             self._head,
             begin(self._config),
             tuple(reversed(records.values())),
-            read_collected(self._head) or Collected(),
+            left_in(self._head, Collected) or Collected(),
             sys.executable,
             cwd=self._config.invocation_params.dir,
         )
@@ -230,7 +222,6 @@ class Against:
                 yield f"--{name.replace('_', '-')}={self._config.getoption(name)}"
 
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MOST_LETTERS = 2000
 OPTION = "quant_leave"
 
@@ -248,9 +239,9 @@ class Leaving:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._selection = read_selection(folder)
+        self._selection = left_in(folder, Selection)
         self._errors: dict[str, str] = {}
-        self._tests: dict[str, str] = {}
+        self._tests: tuple[str, ...] = ()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep why a file could not be collected."""
@@ -259,9 +250,9 @@ class Leaving:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the tests that are compared, and describe every marked one."""
+        """Keep the tests that are compared, and name every marked one."""
         marked = [item for item in items if is_marked(item)]
-        self._tests = {_nodeid(item): _digest(item) for item in marked}
+        self._tests = tuple(map(_nodeid, marked))
         if self._selection is None:
             return
         wanted = set(self._selection.nodeids)
@@ -289,7 +280,7 @@ class Leaving:
             self._write_collected(_imported_from(Path(self._selection.elsewhere)))
 
     def _write_collected(self, imported: Sequence[str]) -> None:
-        write_collected(self._folder, Collected(self._tests, self._errors, tuple(imported)))
+        leave(self._folder, Collected(self._tests, self._errors, tuple(imported)))
 
     def _leave(self, nodeid: str, measurement: Measurement, pages: Pages) -> None:
         if measurement.bench is None:
@@ -306,18 +297,6 @@ def _nodeid(item: pytest.Item) -> str:
     """Return the node id of the check, to which xdist may have added a group since."""
     state = item.stash.get(STATE, None)
     return item.nodeid if state is None else state.check.nodeid
-
-
-def _digest(item: pytest.Item) -> str:
-    """Return a digest of a test's mark and code; addresses of objects in it do not count."""
-    state = item.stash.get(STATE, None)
-    function = getattr(item, "function", None)
-    try:
-        code = "" if function is None else inspect.getsource(function)
-    except (OSError, TypeError):
-        code = ""
-    mark = "" if state is None else _ADDRESS.sub("", repr(state.keys))
-    return hashlib.sha256(f"{mark}\n{code}".encode()).hexdigest()[:16]
 
 
 def _imported_from(checkout: Path) -> Sequence[str]:

@@ -26,8 +26,8 @@ from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, series_key
+from pytest_quant.record.figures import junit_properties
 from pytest_quant.report.failure import failure, headline
-from pytest_quant.report.figures import junit_properties
 from pytest_quant.result import Baseline, Status
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Spread

@@ -16,10 +16,10 @@ from pytest_quant.files import next_step, write_whole
 from pytest_quant.plugin.settings import settings_of
 
 if TYPE_CHECKING:
+    from pytest_quant.history.compare.comparison import Comparison
     from pytest_quant.history.trends import SeriesHistory
     from pytest_quant.history.unfinished_runs import UnfinishedRun
     from pytest_quant.record import Encoded, Record, Run
-    from pytest_quant.report.comparison import ComparedRuns
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Environment variable of GitHub Actions that names the file of the step's summary."""
@@ -57,9 +57,9 @@ class RunEnd:
     broken: set[str] = field(default_factory=set)
     expected: set[str] = field(default_factory=set)
     records: tuple[Record, ...] = ()
-    compared: ComparedRuns | None = None
+    compared: Comparison | None = None
     regression: str = ""
-    against: ComparedRuns | None = None
+    against: Comparison | None = None
     not_compared: str = ""
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class RunEnd:
             self.journal = None
 
     @property
-    def comparisons(self) -> list[ComparedRuns]:
+    def comparisons(self) -> list[Comparison]:
         """The comparisons, that of ``--quant-compare`` first."""
         about = () if self.against is None else (f"timed beside it: {self.against.about[0]}",)
         beside = [] if self.against is None else [replace(self.against, about=about)]
@@ -118,7 +118,7 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
 
 def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
     # Here, because only a run with a page should import what makes one.
-    from pytest_quant.history import StoredCheck
+    from pytest_quant.history.rows import StoredCheck
     from pytest_quant.report.page import page_html
 
     settings = settings_of(config)
@@ -175,11 +175,11 @@ def _markdown(end: RunEnd) -> str:
     from pytest_quant.report.pull_request import run_comment
 
     # The verdict says that rows regressed, but not why nothing was compared, nor what to do about tests that are gone.
-    is_said = end.compared is not None and not end.compared.ruling.missing
+    is_said = end.compared is not None and not end.compared.missing
     faults = [*end.faults, *([end.regression] if end.regression and not is_said else [])]
     if end.not_compared:
         faults.append(f"--quant-against: {end.not_compared}")
-    failed = end.failed or bool(faults) or any(each.ruling.code for each in end.comparisons)
+    failed = end.failed or bool(faults) or any(each.exit_code for each in end.comparisons)
     return run_comment(
         end.run,
         end.records,

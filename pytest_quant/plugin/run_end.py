@@ -10,7 +10,7 @@ import pytest
 
 from pytest_quant.backends import backend_names
 from pytest_quant.environment import git_trouble
-from pytest_quant.errors import HistoryError, QuantError, nearest
+from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks import ENCODED
@@ -22,8 +22,7 @@ from pytest_quant.record import Encoded, Json, Run, from_json, start_run
 from pytest_quant.report.summary import summary
 
 if TYPE_CHECKING:
-    from pytest_quant.history.compare import Row
-    from pytest_quant.report.comparison import ComparedRuns
+    from pytest_quant.history.compare.comparison import Comparison, Row
 
 
 def begin(config: pytest.Config) -> Run:
@@ -112,13 +111,20 @@ def decoded(config: pytest.Config, collected: Sequence[dict[str, Json]]) -> tupl
 
 def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> None:
     # Here, because only runs that compare should import the comparison.
-    from pytest_quant.plugin.compare_with_base import compare_run, regression
+    from pytest_quant.history.commits import compare_run
+    from pytest_quant.report.comparison import fault
 
+    settings, root = settings_of(config), config.rootpath
     try:
-        end.compared = compare_run(config, run, end.records, all_ran=all_ran)
-        end.regression = regression(end.compared)
+        if settings.history is None:
+            raise UsageError("the history is turned off, so there is nothing to compare with")
+        store = open_store(settings.history)
+        base, strict = settings.compare_base, settings.strict
+        end.compared = compare_run(store, root, run, end.records, base, strict=strict, all_ran=all_ran)
+        why = fault(end.compared)
     except QuantError as error:
-        end.regression = f"--quant-compare: {error}"
+        why = str(error)
+    end.regression = f"--quant-compare: {why}" if why else ""
 
 
 def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequence[Encoded]) -> list[str]:
@@ -198,7 +204,7 @@ def _tables(config: pytest.Config, end: RunEnd) -> Iterator[str]:
 
 
 def print_comparison(
-    config: pytest.Config, compared: ComparedRuns, rows: Sequence[Row] | None, reporter: pytest.TerminalReporter
+    config: pytest.Config, compared: Comparison, rows: Sequence[Row] | None, reporter: pytest.TerminalReporter
 ) -> None:
     """Print a comparison: the line that names its base, its verdict, and the given rows or those that changed."""
     # Here, because only runs that compare should import it.
@@ -207,4 +213,4 @@ def print_comparison(
     terminal = config.get_terminal_writer()
     width, color = terminal.fullwidth, terminal.hasmarkup
     reporter.write_line(clean(compared.about[0]))
-    reporter.write_line(guard_lines(comparison_text(compared.comparison, compared.ruling, width, color, rows=rows)))
+    reporter.write_line(guard_lines(comparison_text(compared, width, color, rows=rows)))

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import cast
 
-from pytest_quant.history.compare import (
+from pytest_quant.history.compare.comparison import (
     CONFIDENCE,
     Comparison,
     Difference,
     Listed,
     Outcome,
-    Renamed,
-    Reversioned,
     Row,
-    Ruling,
     Side,
     Word,
 )
@@ -38,20 +34,6 @@ _PLURALS = {
     Outcome.NO_BASELINE: ("without a baseline",) * 2,
     Outcome.UNCHANGED: ("unchanged",) * 2,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedRuns:
-    """A comparison that was made.
-
-    Attributes
-    ----------
-    about : lines that name base and head, and where their records are from.
-    """
-
-    comparison: Comparison
-    ruling: Ruling
-    about: tuple[str, ...] = ()
 
 
 def title(comparison: Comparison) -> str:
@@ -76,25 +58,26 @@ _WORDS = {
 }
 
 
-def verdict(comparison: Comparison, ruling: Ruling) -> str:
+def verdict(comparison: Comparison) -> str:
     """Return the one line that says what came out, the worst first; its first word stands for the exit code."""
-    counts = ", ".join(_counts(comparison, ruling)) if comparison.base.checks and comparison.head.checks else ""
-    if ruling.missing and not counts:
-        counts = f"{count(len(ruling.missing), 'test')} removed"
-    return f"{_WORDS[ruling.word]}: {counts}" if counts else _WORDS[ruling.word]
+    missing = f"{count(len(comparison.missing), 'test')} removed" if comparison.missing else ""
+    both = comparison.base.checks and comparison.head.checks
+    counts = ", ".join(_counts(comparison, missing)) if both else missing
+    word = _WORDS[comparison.verdict]
+    return f"{word}: {counts}" if counts else word
 
 
-def _counts(comparison: Comparison, ruling: Ruling) -> Iterator[str]:
+def _counts(comparison: Comparison, missing: str) -> Iterator[str]:
     rows = Counter(row.outcome for row in comparison.rows)
     if rows[Outcome.REGRESSION]:
         yield count(rows[Outcome.REGRESSION], "regression")
-    if ruling.missing:
-        yield f"{count(len(ruling.missing), 'test')} removed"
+    if missing:
+        yield missing
     for outcome, (one, several) in _PLURALS.items():
         if rows[outcome]:
             yield f"{rows[outcome]} {one if rows[outcome] == 1 else several}"
     lists = (
-        (len(comparison.removed) - len(ruling.missing), "", "removed (partial run, ignored)"),
+        (len(comparison.removed) - len(comparison.missing), "", "removed (partial run, ignored)"),
         (len(comparison.added), "", "added"),
         (len(comparison.renamed), "", "renamed"),
         (len(comparison.reversioned), "accuracy of ", "NOT COMPARED"),
@@ -102,6 +85,18 @@ def _counts(comparison: Comparison, ruling: Ruling) -> Iterator[str]:
     yield from (f"{before}{count(number, 'test')} {after}" for number, before, after in lists if number)
     if not comparison.rows:
         yield "no series that both have"
+
+
+def fault(comparison: Comparison) -> str:
+    """Return why a comparison lets a run fail; empty if it does not."""
+    worse = len(comparison.having(Outcome.REGRESSION))
+    reasons = [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
+    if comparison.missing:
+        gone = len(comparison.missing)
+        reasons.append(f"{gone} tests of the base are gone; pytest-quant accept --removed tells that they should be")
+    if not reasons and comparison.exit_code:
+        reasons = ["not everything could be compared, and --quant-strict is set"]
+    return "; ".join(reasons)
 
 
 def by_test(rows: Iterable[Row]) -> list[list[Row]]:
@@ -112,11 +107,10 @@ def by_test(rows: Iterable[Row]) -> list[list[Row]]:
     return list(tests.values())
 
 
-def name(row: Row | Listed | Renamed | Reversioned | Record) -> str:
+def name(row: Row | Listed | Record) -> str:
     """Return the test with the model and the engine, where it does not name them itself."""
-    node = row.head_nodeid if isinstance(row, Renamed) else row.nodeid
-    missing = [part for part in (row.model, row.engine_id) if part and part not in node]
-    return clean(" ".join([node, *missing]))
+    missing = [part for part in (row.model, row.engine_id) if part and part not in row.nodeid]
+    return clean(" ".join([row.nodeid, *missing]))
 
 
 def values(row: Row) -> str:
@@ -200,21 +194,24 @@ def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     """Yield a heading and the entries of every list beside the rows, as far as it has any."""
     yield from _grouped("NOT COMPARED, no baseline", comparison.having(Outcome.NO_BASELINE))
     yield from _grouped("inconclusive", comparison.having(Outcome.INCONCLUSIVE))
-    added = [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]
-    removed = [f"{name(listed)}  was {clean(listed.status)}" for listed in comparison.removed if not listed.accepted]
-    removed += [
-        f"{name(listed)}  was {clean(listed.status)}, accepted: {clean(listed.accepted)}"
-        for listed in comparison.removed
-        if listed.accepted
-    ]
-    renamed = [f"{clean(listed.base_nodeid)} -> {clean(listed.head_nodeid)}" for listed in comparison.renamed]
-    not_compared = []
-    for listed in comparison.reversioned:
-        unit = f" {clean(listed.unit)}" if listed.unit else ""
-        scores = f"{in_unit(listed.base, listed.unit)} -> {in_unit(listed.head, listed.unit)}{unit}"
-        not_compared.append(f"{name(listed)}  {clean(listed.metric or 'no metric')} {scores}: {_WHY_NOT[listed.what]}")
-    lists = (("added", added), ("removed", removed), ("renamed", renamed), ("accuracy NOT COMPARED", not_compared))
+    removed = sorted(comparison.removed, key=lambda listed: bool(listed.accepted))
+    lists = (
+        ("added", [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]),
+        ("removed", [f"{name(listed)}  was {clean(listed.status)}{_accepted(listed)}" for listed in removed]),
+        ("renamed", [f"{clean(listed.base_nodeid)} -> {clean(listed.nodeid)}" for listed in comparison.renamed]),
+        ("accuracy NOT COMPARED", [_not_compared(listed) for listed in comparison.reversioned]),
+    )
     yield from ((heading, entries) for heading, entries in lists if entries)
+
+
+def _accepted(listed: Listed) -> str:
+    return f", accepted: {clean(listed.accepted)}" if listed.accepted else ""
+
+
+def _not_compared(listed: Listed) -> str:
+    unit = f" {clean(listed.unit)}" if listed.unit else ""
+    scores = f"{in_unit(listed.base, listed.unit)} -> {in_unit(listed.head, listed.unit)}{unit}"
+    return f"{name(listed)}  {clean(listed.metric or 'no metric')} {scores}: {_WHY_NOT[listed.what]}"
 
 
 def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
@@ -242,12 +239,12 @@ def level(comparison: Comparison) -> str:
     return f"{count(comparison.family, 'row')} tested together by Holm at {100.0 * comparison.alpha:g} %"
 
 
-def comparison_json(comparison: Comparison, ruling: Ruling) -> dict[str, Json]:
+def comparison_json(comparison: Comparison) -> dict[str, Json]:
     """Return the comparison as one document of plain JSON types; ``comparison_schema.json`` describes it."""
     about: dict[str, Json] = {
         "schema": 1,
-        "verdict": ruling.word.value,
-        "exit_code": ruling.code,
+        "verdict": comparison.verdict.value,
+        "exit_code": comparison.exit_code,
         "confidence": CONFIDENCE,
     }
     return about | cast(dict[str, Json], plain(comparison, "comparison"))

@@ -8,21 +8,8 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
-from pytest_quant.history.compare import CONFIDENCE, Comparison, Outcome, Row, Ruling
-from pytest_quant.report.comparison import (
-    by_test,
-    change,
-    differences,
-    level,
-    name,
-    other_lists,
-    p_value,
-    remarks,
-    title,
-    unchanged,
-    values,
-    verdict,
-)
+from pytest_quant.history.compare.comparison import CONFIDENCE, Comparison, Outcome, Row
+from pytest_quant.report import comparison as words
 from pytest_quant.report.text import GAP, aligned, wrapped
 
 _INDENT = "    "
@@ -42,7 +29,7 @@ _MAX_LISTED = 10
 
 
 def comparison_text(
-    comparison: Comparison, ruling: Ruling, width: int, color: bool = False, *, rows: Sequence[Row] | None = None
+    comparison: Comparison, width: int, color: bool = False, *, rows: Sequence[Row] | None = None
 ) -> str:
     """Return the comparison as a dense table, changed rows first, without a newline at the end.
 
@@ -52,20 +39,19 @@ def comparison_text(
     Parameters
     ----------
     comparison : of two commits.
-    ruling : what it comes to.
     width : of the terminal, in cells.
     color : put ANSI colours around the outcomes.
     rows : that stand in the table; ``None`` for those that changed.
     """
-    lines = [*wrapped(title(comparison), width), *wrapped(verdict(comparison, ruling), width)]
+    lines = [*wrapped(words.title(comparison), width), *wrapped(words.verdict(comparison), width)]
     lines += _table(comparison.changed if rows is None else rows, width, color)
-    for heading, entries in other_lists(comparison):
+    for heading, entries in words.other_lists(comparison):
         lines += wrapped(f"{heading} ({len(entries)}):", width)
         for entry in entries[:_MAX_LISTED]:
             lines += wrapped(entry, width, _INDENT)
         if len(entries) > _MAX_LISTED:
             lines.append(f"{_INDENT}and {len(entries) - _MAX_LISTED} more; --json has all of them")
-    for line in (*comparison.notes, unchanged(comparison), level(comparison)):
+    for line in (*comparison.notes, words.unchanged(comparison), words.level(comparison)):
         lines += wrapped(line, width)
     return "\n".join(lines)
 
@@ -73,20 +59,21 @@ def comparison_text(
 def _table(rows: Sequence[Row], width: int, color: bool) -> Iterator[str]:
     if not rows:
         return
-    cells = [[row.outcome.value, row.quantity, values(row), change(row), p_value(row)] for row in rows]
+    figures = (words.values, words.change, words.p_value)
+    cells = [[row.outcome.value, row.quantity, *(figure(row) for figure in figures)] for row in rows]
     head, *lines = [GAP + line for line in aligned([_HEADERS, *cells])]
     yield from _fitting(head, width)
     yield "-" * min(width, max(map(cell_len, (head, *lines))))
     line_of = {id(row): line for row, line in zip(rows, lines, strict=True)}
-    for group in by_test(rows):
-        yield from wrapped(name(group[0]), width)
+    for group in words.by_test(rows):
+        yield from wrapped(words.name(group[0]), width)
         for row in group:
             styled = click.style(row.outcome.value, **_STYLES.get(row.outcome, {})) if color else row.outcome.value
             for line in _fitting(line_of[id(row)], width):
                 yield line.replace(row.outcome.value, styled, 1)
-            for remark in remarks(row):
+            for remark in words.remarks(row):
                 yield from wrapped(remark, width, _INDENT)
-        for line in differences(group[0]):
+        for line in words.differences(group[0]):
             yield from wrapped(line, width, GAP)
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TypeAlias
 
-from pytest_quant.history.compare import Comparison, Outcome, Row
+from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison as words
-from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.failure import both_figures, failure, headline, meaning
 from pytest_quant.report.summary import counted, summary, table
 from pytest_quant.report.text import NOT_MEASURED, shorten
@@ -84,7 +84,7 @@ def run_comment(
     failed: bool = False,
     broken: Collection[str] = (),
     expected: Collection[str] = (),
-    compared: Sequence[ComparedRuns] = (),
+    compared: Sequence[Comparison] = (),
     faults: Sequence[str] = (),
 ) -> str:
     """Return the verdict of a run, the broken limits, the changed rows of comparisons, and the rest folded.
@@ -104,9 +104,8 @@ def run_comment(
     """
     broken_records = [record for record in records if record.nodeid in broken]
     checks = counted(records, expected) if records else "no checks"
-    regressed_first = sorted(compared, key=lambda each: not each.ruling.code)
-    verdicts = [words.verdict(each.comparison, each.ruling) for each in regressed_first]
-    regressed = any(each.ruling.code for each in compared)
+    verdicts = [words.verdict(each) for each in sorted(compared, key=lambda each: not each.exit_code)]
+    regressed = any(each.exit_code for each in compared)
     # What fails the run comes first.
     parts = [*verdicts, checks] if regressed and not broken else [checks, *verdicts]
     if failed and not (broken or faults or regressed):
@@ -134,24 +133,23 @@ def run_comment(
     return _document(head, tables, blocks, compared, "`--quant-json FILE`")
 
 
-def comparison_comment(compared: ComparedRuns) -> str:
+def comparison_comment(comparison: Comparison) -> str:
     """Return the verdict of a comparison, its changed rows and the rest folded, within the bounds of `run_comment`."""
-    verdict = words.verdict(compared.comparison, compared.ruling)
-    return _document([MARKER, f"**{verdict}**", ""], [], [], [compared], "`--json`")
+    return _document([MARKER, f"**{words.verdict(comparison)}**", ""], [], [], [comparison], "`--json`")
 
 
 def _document(
     head: Sequence[str],
     tables: Sequence[Table],
     blocks: Sequence[str],
-    compared: Sequence[ComparedRuns],
+    compared: Sequence[Comparison],
     everything: str,
 ) -> str:
     shown, rest = list(tables), list(blocks)
     for each in compared:
-        about = (*each.about, words.title(each.comparison))
-        shown.append((list(map(plain, about)), _CHANGE_HEADS, list(_change_rows(each.comparison.changed))))
-        rest += _folded(each.comparison)
+        about = (*each.about, words.title(each))
+        shown.append((list(map(plain, about)), _CHANGE_HEADS, list(_change_rows(each.changed))))
+        rest += _folded(each)
     return guard_lines(document(head, shown, rest, everything))
 
 
@@ -273,29 +271,19 @@ def document(head: Sequence[str], tables: Sequence[Table], rest: Sequence[str], 
     rest : blocks, of which each is shown whole or not at all.
     everything : what has all of it, for the reader.
     """
-    lines = list(head)
-    most = MAX_CHARACTERS - _RESERVE * (len(tables) + 1)
+    # Whether each block is one of those that are counted where they are left out.
+    blocks = [(line, False) for line in head]
     for above, heads, rows in tables:
-        lines += [line for paragraph in above for line in (paragraph, "")]
+        blocks += [(line, False) for paragraph in above for line in (paragraph, "")]
         if rows:
-            lines += [row(heads), "|" + "---|" * len(heads)] if heads else []
+            blocks += [(row(heads), False), ("|" + "---|" * len(heads), False)] if heads else []
             # A blank line ends the table.
-            lines += [*_fitting(rows, most - _size(lines), everything), ""]
-    return "\n".join([*lines, *_fitting(rest, most - _size(lines), everything)]) + "\n"
-
-
-def _fitting(blocks: Sequence[str], budget: int, everything: str) -> list[str]:
-    """Return the first blocks that fit, and how many do not."""
-    lines: list[str] = []
-    used = 0
-    for number, block in enumerate(blocks):
-        used += _size([block])
-        if used > budget:
-            return [*lines, "", f"{len(blocks) - number} more are left out; {everything} has all of them"]
-        lines.append(block)
-    return lines
-
-
-def _size(blocks: Sequence[str]) -> int:
-    """Return the characters that these lines take, the ends of lines included."""
-    return sum(len(block) + 1 for block in blocks)
+            blocks += [*((line, True) for line in rows), ("", False)]
+    blocks += [(block, True) for block in rest]
+    sizes = accumulate(len(block) + 1 for block, _ in blocks)
+    fitting = sum(size <= MAX_CHARACTERS - _RESERVE for size in sizes)
+    lines = [block for block, _ in blocks[:fitting]]
+    left_out = sum(counts for _, counts in blocks[fitting:])
+    if left_out:
+        lines += ["", f"{left_out} more are left out; {everything} has all of them"]
+    return "\n".join(lines) + "\n"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from pytest_quant.history.rows import describe_identity
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
 from pytest_quant.result import SelfTest
 
 _MOST_PCT = 50.0
 """A limit that lets a model become half as slow again guards nothing."""
-
-_SHOWN = ("cpu", "gpu", "isa", "cores")
 
 
 def selftest_page(selftest: SelfTest) -> str:
@@ -28,11 +27,8 @@ def held_line(selftest: SelfTest) -> str:
 
 
 def _measured(selftest: SelfTest) -> Iterator[str]:
-    machine = [
-        selftest.identity[name] + (" cores" if name == "cores" else "") for name in _SHOWN if name in selftest.identity
-    ]
     minutes, seconds = divmod(round(selftest.seconds), 60)
-    yield f"self-test of {clean(', '.join(machine))}"
+    yield f"self-test of {clean(', '.join(describe_identity(selftest.identity)))}"
     yield (
         f"{selftest.launches} of {selftest.planned} launches, {clean(selftest.backend)} on {clean(selftest.device)}, "
         f"{minutes} min {seconds} s"

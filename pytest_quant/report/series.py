@@ -1,4 +1,4 @@
-"""One series as a table and a line of bars, with its changes of level; all series as a list."""
+"""One series as a table, its changes of level, and all series as a list."""
 
 from __future__ import annotations
 
@@ -37,21 +37,7 @@ def change_words(change: Change) -> str:
     )
 
 
-_BARS = "▁▂▃▄▅▆▇█"
 _BORDER = "---- what is measured changed here: not comparable with the rows above ----"
-
-
-def sparkline(values: Sequence[float | None]) -> str:
-    """Return one bar for each value, the lowest for the least; a blank where one is missing.
-
-    Values that are all the same are bars of middle height.
-    """
-    numbers = [value for value in values if value is not None]
-    low, high = min(numbers, default=0.0), max(numbers, default=0.0)
-    # Halved first: the range of two floats may be more than a float holds.
-    span = high / 2 - low / 2
-    shares = [None if value is None else (value / 2 - low / 2) / span if span else 0.5 for value in values]
-    return "".join(" " if share is None else _BARS[min(7, int(share * 8))] for share in shares)
 
 
 def series_name(summary: SeriesSummary) -> str:
@@ -66,8 +52,8 @@ def series_list(summaries: Iterable[SeriesSummary]) -> str:
     return "\n".join(aligned([["newest", "points", "series"], *rows])) if rows else ""
 
 
-def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary], width: int) -> str:
-    """Return bars of score and speed, and a table with one row for each point, oldest first.
+def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary]) -> str:
+    """Return the name of the series and a table with one row for each point, oldest first.
 
     Where several machines ran the check each has a letter, because latency is compared within one of them only.
 
@@ -75,7 +61,6 @@ def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary], width
     ----------
     summary : name and range of the series.
     summaries : its points, oldest first.
-    width : of the terminal, in characters.
     """
     machines = list(dict.fromkeys(point.identity for point in summaries))
     head = ["started", "commit", "branch", "status", "FP32 -> candidate", "drop", "speedup", "p50 ms", "cover %", "MB"]
@@ -91,38 +76,7 @@ def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary], width
         # A check that never came to be has no version, and changes none.
         version = point.version or version
         table.append(line)
-    return "\n".join([series_name(summary), *_trends(summaries, width), "", *table])
-
-
-def _trends(summaries: Sequence[CheckSummary], width: int) -> list[str]:
-    """One line of bars for each figure that was ever measured, the newest points at its end.
-
-    They are of the newest point's branch and version of the data, and times of its machine: bars of several would show
-    steps that no commit made.
-    """
-    figured = [point for point in summaries if (point.candidate, point.speedup, point.candidate_p50_ms) != (None,) * 3]
-    if not figured:
-        return []
-    last = figured[-1]
-    # A check that never came to be has no version, and is a gap in the bars.
-    alike = [point for point in summaries if point.branch == last.branch and point.version in ("", last.version)]
-    timed = [point for point in alike if not point.version or point.identity == last.identity]
-    figures = (
-        ("score", [point.candidate for point in alike]),
-        ("speedup", [point.speedup for point in timed]),
-        ("p50 ms", [point.candidate_p50_ms for point in timed]),
-    )
-    lines = []
-    if len(alike) < len(summaries):
-        branch = f"branch {clean(last.branch)}" if last.branch else "no branch"
-        data = "" if len({point.version for point in summaries if point.version}) < 2 else ", the newest data"
-        lines = [f"bars of {branch}{data}: {len(alike)} of {count(len(summaries), 'point')}"]
-    for name, values in figures:
-        numbers = [value for value in values if value is not None]
-        if numbers:
-            span = f"{figure(min(numbers))} .. {figure(max(numbers))}"
-            lines.append(f"{name:<7}  {sparkline(values[-max(1, width - len(span) - 13) :])}  {span}")
-    return lines
+    return "\n".join([series_name(summary), "", *table])
 
 
 def _row(point: CheckSummary) -> list[str]:

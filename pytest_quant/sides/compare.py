@@ -16,8 +16,8 @@ from typing import TypeAlias
 import pytest_quant
 from pytest_quant.backends import get_backend
 from pytest_quant.errors import LaunchError, QuantError, UsageError
-from pytest_quant.history.compare import ALPHA, Comparison, Listed, Outcome, Row, Side, order
 from pytest_quant.history.compare.accuracy import compare_accuracy
+from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
 from pytest_quant.history.compare.latency import percent
 from pytest_quant.history.compare.pairing import Pair, judge, measured, pair, row_of
 from pytest_quant.history.rows import StoredCheck
@@ -76,22 +76,17 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     ------
     HistoryError : a record is damaged.
     """
-    pairing = pair(_checks(base), _checks(head))
-    drafts = [draft for each in pairing.pairs if _is_measured(each) for draft in compare_accuracy(each)]
-    records = {each.series: each.head[-1].record for each in pairing.pairs}
-    rows = [_within_limit(row, records[row.series]) for row in judge(drafts, ALPHA)]
-    rows += [row for each in pairing.pairs for row in _other_rows(each, base, head, times, terms)]
-    without, added = _without_base(pairing.added, base, head)
-    return Comparison(
-        base=_side(base),
-        head=_side(head),
-        rows=tuple(sorted((*rows, *without), key=order)),
+    pairs, found = pair(_checks(base), _checks(head))
+    drafts = [draft for each in pairs if _is_measured(each) for draft in compare_accuracy(each)]
+    records = {each.series: each.head[-1].record for each in pairs}
+    rows = [_within_limit(row, records[row.series]) for row in judge(drafts)]
+    rows += [row for each in pairs for row in _other_rows(each, base, head, times, terms)]
+    without, added = _without_base(found.added, base, head)
+    return replace(
+        found.with_rows((*rows, *without)),
         added=added,
-        removed=pairing.removed if terms.whole else (),
-        renamed=pairing.renamed,
-        reversioned=pairing.reversioned,
+        removed=found.removed if terms.whole else (),
         notes=tuple(_notes(base, head)),
-        family=sum(row.p is not None for row in rows),
     )
 
 
@@ -132,7 +127,7 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
     # A run of a commit measures no latency by itself; where the user's own run did not, none is wanted.
     if now.latency is None and (head.environment is None or _is_simulated(now)):
         return
-    row = replace(row_of(one, now, "p50"), unit="ms", better="lower", change_unit="%")
+    row = row_of(one, "p50", unit="ms", better="lower")
     if _same_engine(was, now) and base.python == head.python and not terms.equal_too:
         yield replace(row, unit="", change=0.0, notes=("the same engine on both sides: not timed",))
         return
@@ -155,7 +150,7 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
 
 
 def _unmeasured(one: Pair, was: Record, now: Record) -> Row:
-    row = replace(row_of(one, now, "status"), base=was.status.value, head=now.status.value)
+    row = row_of(one, "status", was.status.value, now.status.value)
     if measured(now):
         return replace(row, outcome=Outcome.NO_BASELINE, notes=(f"the base: {_reason(was)}",))
     whose = "" if measured(was) else "neither side: "
@@ -226,7 +221,7 @@ def _without_base(added: Sequence[Listed], base: Left, head: Left) -> tuple[list
         why = _why_not(base, listed.nodeid)
         if why:
             check = checks[listed.series]
-            row = row_of(Pair(listed.series, (), (check,)), check.record, "status")
+            row = row_of(Pair(listed.series, (), (check,)), "status")
             status = check.record.status.value
             rows.append(replace(row, head=status, outcome=Outcome.NO_BASELINE, notes=(f"the base: {why}",)))
         else:
@@ -246,19 +241,8 @@ def _why_not(base: Left, nodeid: str) -> str:
     return "the test ended without a check there" if nodeid in base.collected.tests else ""
 
 
-def _side(left: Left) -> Side:
-    if left.run is None:
-        return Side(None, None, dirty=False, launches=0, checks=0)
-    run = left.run
-    return Side(run.commit, run.branch, dirty=run.dirty, launches=1, checks=len(left.records))
-
-
 def _notes(base: Left, head: Left) -> Iterator[str]:
     yield from base.notes
-    both = base.collected.tests.keys() & head.collected.tests.keys()
-    changed = sorted(nodeid for nodeid in both if base.collected.tests[nodeid] != head.collected.tests[nodeid])
-    if changed:
-        yield f"changed tests, whose mark or code differs: {', '.join(changed)}"
     if head.run is not None and head.run.dirty:
         yield "the head is the working tree, with uncommitted changes"
 

@@ -15,19 +15,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-import pytest_quant
 from pytest_quant.backends.apart import running_apart
 from pytest_quant.environment.worktree import LOCAL_VARIABLES, Tree
 from pytest_quant.errors import HistoryError
 from pytest_quant.record import Record, Run, run_from_json
 
-SELECTION, COLLECTED, RECORDS = "selection.json", "collected.json", "records.json"
+_RECORDS = "records.json"
 _KEPT = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 _DROPPED = ("PYTEST_", "COV_CORE_")
 _LAST_LINES = 6
@@ -54,14 +54,17 @@ class Collected(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    tests : node ids of the marked tests, each with a digest of its mark and its code.
+    tests : node ids of the marked tests.
     errors : node ids of what could not be collected, each with the reason.
     imported : modules that were imported from the user's checkout.
     """
 
-    tests: dict[str, str] = {}
+    tests: tuple[str, ...] = ()
     errors: dict[str, str] = {}
     imported: tuple[str, ...] = ()
+
+
+T = TypeVar("T", Selection, Collected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,34 +98,19 @@ def launch_file(folder: Path, nodeid: str) -> Path:
     return folder / f"{hashlib.sha256(nodeid.encode()).hexdigest()[:32]}.launch"
 
 
-def write_selection(folder: Path, selection: Selection) -> None:
-    """Tell a run that is to start what to run."""
-    (folder / SELECTION).write_bytes(msgspec.json.encode(selection))
+def leave(folder: Path, value: Selection | Collected) -> None:
+    """Write what a run that is to start shall run, or what one has collected."""
+    _file_of(folder, type(value)).write_bytes(msgspec.json.encode(value))
 
 
-def read_selection(folder: Path) -> Selection | None:
-    """Return what this run is to run; ``None`` where it runs what the user asked for."""
-    file = folder / SELECTION
-    return msgspec.json.decode(file.read_bytes(), type=Selection) if file.is_file() else None
+def left_in(folder: Path, kind: type[T]) -> T | None:
+    """Return what `leave` wrote; ``None`` where a run runs what the user asked for, or did not come so far."""
+    file = _file_of(folder, kind)
+    return msgspec.json.decode(file.read_bytes(), type=kind) if file.is_file() else None
 
 
-def write_collected(folder: Path, collected: Collected) -> None:
-    """Leave what was collected."""
-    (folder / COLLECTED).write_bytes(msgspec.json.encode(collected))
-
-
-def read_collected(folder: Path) -> Collected | None:
-    """Return what a run has collected; ``None`` where it did not come so far."""
-    file = folder / COLLECTED
-    return msgspec.json.decode(file.read_bytes(), type=Collected) if file.is_file() else None
-
-
-def read_records(folder: Path) -> tuple[Run | None, tuple[Record, ...]]:
-    """Return run and records; neither where the run did not come to its end. Raises `HistoryError` when damaged."""
-    file = folder / RECORDS
-    if not file.is_file():
-        return None, ()
-    return run_from_json(json.loads(file.read_text("utf-8")))
+def _file_of(folder: Path, kind: type) -> Path:
+    return folder / f"{kind.__name__.lower()}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +156,16 @@ def run_side(tree: Tree, asked: Asked, selection: Selection, folder: Path, pytho
     folder.mkdir()
     rootdir = None if asked.rootdir is None else asked.in_tree(tree.path, asked.rootdir)
     cwd = asked.in_tree(tree.path, asked.cwd)
-    environment = _environment(tree, asked, folder.parent, python)
+    environment = _environment(tree, asked, python)
     place = cwd if cwd is not None and cwd.is_dir() else tree.path
-    notes = list(tree.notes)
-
-    def nothing(trouble: str, collected: Collected | None = None) -> Left:
-        return Left(
-            folder, None, (), collected or Collected(), python, trouble, place, environment, tuple(notes)
-        )  # fmt: skip
-
+    left = Left(folder, None, (), Collected(), python, cwd=place, environment=environment, notes=tuple(tree.notes))
     if asked.rootdir is not None and (rootdir is None or not rootdir.is_dir()):
-        return nothing(f"{tree.commit[:12]} does not have the folder of the tests, {asked.rootdir.name}")
+        trouble = f"{tree.commit[:12]} does not have the folder of the tests, {asked.rootdir.name}"
+        return replace(left, trouble=trouble)
     paths = _paths(tree, asked, selection, rootdir)
     if paths is not None and not paths:
-        return nothing("", Collected())
-    write_selection(folder, selection)
+        return left
+    leave(folder, selection)
     root = [] if rootdir is None else [f"--rootdir={rootdir}"]
     command = [*_command(python, folder, asked), *root, *(["--", *paths] if paths else [])]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
@@ -190,17 +173,20 @@ def run_side(tree: Tree, asked: Asked, selection: Selection, folder: Path, pytho
             code = process.wait()
         log.seek(0)
         said = log.read()
-    collected = read_collected(folder)
+    collected = left_in(folder, Collected)
+    left = replace(left, collected=collected or Collected())
+    file = folder / _RECORDS
+    if collected is None or not file.is_file():
+        return replace(left, trouble=f"pytest ended there with {code}: {_last(said)}")
     try:
-        run, records = read_records(folder)
+        run, records = run_from_json(json.loads(file.read_text("utf-8")))
     except (HistoryError, ValueError) as error:
-        return nothing(f"its records cannot be read: {error}", collected)
-    if collected is None or run is None:
-        return nothing(f"pytest ended there with {code}: {_last(said)}", collected)
+        return replace(left, trouble=f"its records cannot be read: {error}")
     if collected.imported:
         names = ", ".join(collected.imported[:_SHOWN_MODULES])
-        notes.append(f"both sides ran the same {names}: the base imported it from the user's checkout")
-    return Left(folder, run, records, collected, python, "", place, environment, tuple(notes))
+        note = f"both sides ran the same {names}: the base imported it from the user's checkout"
+        left = replace(left, notes=(*left.notes, note))
+    return replace(left, run=run, records=records)
 
 
 def _paths(tree: Tree, asked: Asked, selection: Selection, rootdir: Path | None) -> list[str] | None:
@@ -222,7 +208,7 @@ def _command(python: str, folder: Path, asked: Asked) -> Iterator[str]:
     yield "--continue-on-collection-errors"
     if _has_xdist(python):
         yield from ("-n", "0")
-    yield from (f"--quant-leave={folder}", f"--quant-json={folder / RECORDS}", f"--quant-cache={asked.cache}")
+    yield from (f"--quant-leave={folder}", f"--quant-json={folder / _RECORDS}", f"--quant-cache={asked.cache}")
     yield from ("--quant-no-history", "--no-quant-compare", "--quant-no-latency", "--quant-diagnose-time=0")
     yield from ("--no-quant-strict", *asked.options)
 
@@ -237,7 +223,7 @@ def _has_xdist(python: str) -> bool:
     return done.returncode == 0
 
 
-def _environment(tree: Tree, asked: Asked, place: Path, python: str) -> dict[str, str]:
+def _environment(tree: Tree, asked: Asked, python: str) -> dict[str, str]:
     """Return the environment of the processes of a side: what names the user's checkout names the tree in its place.
 
     Otherwise a project that is installed from its checkout would be imported from there on both sides.
@@ -250,14 +236,11 @@ def _environment(tree: Tree, asked: Asked, place: Path, python: str) -> dict[str
         # What is ours is called PYTEST_QUANT.
         or name.startswith("PYTEST_QUANT_")
     }
-    return variables | {"PYTHONPATH": os.pathsep.join(_import_path(tree, asked, place, python))}
+    return variables | {"PYTHONPATH": os.pathsep.join(_import_path(tree, asked, python))}
 
 
-def _import_path(tree: Tree, asked: Asked, place: Path, python: str) -> Sequence[str]:
-    package = Path(pytest_quant.__file__).resolve().parent
+def _import_path(tree: Tree, asked: Asked, python: str) -> Sequence[str]:
     folders: dict[str, None] = {}
-    if asked.in_tree(tree.path, package) is not None:
-        folders[str(_linked(package, place))] = None
     ours = [] if python != sys.executable else [Path(entry or asked.cwd) for entry in sys.path]
     inherited = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
@@ -270,16 +253,6 @@ def _import_path(tree: Tree, asked: Asked, place: Path, python: str) -> Sequence
         elif entry in inherited:
             folders[str(entry)] = None
     return list(folders)
-
-
-def _linked(package: Path, place: Path) -> Path:
-    """Return a folder that has this package and nothing else, where it lies in the very checkout that is compared."""
-    folder = place / "plugin"
-    folder.mkdir(exist_ok=True)
-    link = folder / package.name
-    if not link.exists():
-        link.symlink_to(package, target_is_directory=True)
-    return folder
 
 
 def _last(said: str) -> str:

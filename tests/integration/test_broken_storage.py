@@ -84,24 +84,6 @@ def test_a_full_cache_disk_loses_nothing(project: pytest.Pytester, full_disk: Pa
     assert "space" in output(result)
 
 
-@pytest.mark.parametrize("damage", ["text", "directory"])
-def test_a_history_that_cannot_be_written_keeps_outcomes_and_records(project: pytest.Pytester, damage: str) -> None:
-    """Records go to a file beside it, a red line names the command that imports it, nothing is deleted."""
-    history = project.path / ".quant" / "history.db"
-    history.parent.mkdir()
-    if damage == "text":
-        history.write_text("this is no database, " * 100)
-    else:
-        history.mkdir()
-    result, (check,) = run_project(project)
-    result.assert_outcomes(passed=1)
-    assert check["status"] == "PASS"
-    assert "pytest-quant history import" in output(result)
-    aside = list(history.parent.glob("history.db.*.unfinished"))
-    assert len(aside) == 1
-    assert history.is_dir() if damage == "directory" else history.read_text().startswith("this is no database")
-
-
 def test_a_full_history_disk_keeps_outcomes(project: pytest.Pytester, full_disk: Path) -> None:
     """A history that has no space fails no test."""
     result, (check,) = run_project_apart(project, f"--quant-history={full_disk / 'history.db'}")

@@ -100,16 +100,9 @@ OPTIONS = {
     "columns": ("--quant-columns", NASTY),
     "base": ("--quant-compare-base", NASTY),
     "json in a file": ("--quant-json", f"file/{NASTY}"),
-    "markdown in a file": ("--quant-markdown", f"file/{NASTY}"),
-    "history in a file": ("--quant-history", f"file/{NASTY}"),
     "address of a history": ("--quant-history", f"postgresql://{NASTY}"),
-    "cache in a file": ("--quant-cache", f"file/{NASTY}"),
     "confidence": ("--quant-confidence", NASTY),
-    "confidence with blanks": ("--quant-confidence", "\n9"),
-    "time": ("--quant-max-time", "\n-9"),
     "simulated device": ("--quant-simulate", NASTY),
-    "device": ("--quant-device", NASTY),
-    "json that is a folder": ("--quant-json", "::error::\x1b[2J"),
 }
 
 
@@ -117,7 +110,6 @@ OPTIONS = {
 def test_options_of_pytest(pytester: pytest.Pytester, option: str, value: str) -> None:
     """Wherever it is refused: before collection, in a test, or at the end of the run."""
     (pytester.path / "file").touch()
-    (pytester.path / "::error::\x1b[2J").mkdir()
     name = option.removeprefix("--").replace("-", "_")
     for given in ((f"{option}={value}",), ("-o", f"{name}={value}")):
         result = run_fake(pytester, '@mark.quant(output="PASS")\ndef test_it(): pass\n', *given)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.projects import output, run_project, run_project_apart, write_project
+from tests.integration.projects import output, run_project_apart, write_project
 from tests.support import models
 from tests.support.example import interruptible
 from tests.support.third_party import register_backend
@@ -27,25 +27,6 @@ class SlowBackend(OrtBackend):
         while not Path("go").exists():
             time.sleep(0.01)
         super().build(spec, calibration, folder)
-"""
-
-NUMPY_FIGURES = """
-import numpy as np
-from pytest_quant.backends.ort import OrtBackend
-
-
-class FiguresBackend(OrtBackend):
-    name = "figures"
-
-    def open(self, spec, folder):
-        engine = super().open(spec, folder)
-
-        class Figures:
-            def __getattr__(self, name):
-                value = getattr(engine, name)
-                return np.int64(value) if name == "size_bytes" else value
-
-        return Figures()
 """
 
 
@@ -76,30 +57,6 @@ def test_ctrl_c_in_a_build_leaves_nothing_half(pytester: pytest.Pytester, monkey
     result, (check,) = run_project_apart(pytester)
     result.assert_outcomes(passed=1)
     assert check["cache"]["engine"] == "built"
-
-
-def test_a_body_that_raises_shows_its_own_error_and_keeps_the_record(pytester: pytest.Pytester) -> None:
-    """The test fails with what its body raised; what was measured is not lost."""
-    models.select_first(pytester.path / "model.onnx")
-    write_project(pytester, body="raise RuntimeError('the body is wrong')")
-    result, (check,) = run_project(pytester)
-    result.assert_outcomes(failed=1)
-    assert "the body is wrong" in output(result)
-    assert check["accuracy"]["n"] == 80
-    assert check["status"] == "PASS"
-
-
-def test_a_numpy_scalar_in_a_third_partys_figures_kills_no_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Under xdist, the record arrives and its figures are plain numbers."""
-    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
-    models.select_first(pytester.path / "model.onnx")
-    install_backend(pytester.path, "figures", NUMPY_FIGURES)
-    write_project(pytester, mark="backend='figures', max_drop=5.0")
-    result, (check,) = run_project_apart(pytester, "-n", "2")
-    result.assert_outcomes(passed=1)
-    assert check["resources"]["size_mb"] > 0
 
 
 def test_a_backend_that_is_not_installed_skips_with_the_pip_line(

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.history import open_store
-from tests.integration.fake_session import PLUGIN, run_apart, run_fake_apart, write_fake
+from tests.integration.fake_session import PLUGIN, run_fake_apart, write_fake
 from tests.support.example import ROOT
 
 GIVE_UP_S = 300.0
 FINISHED = ["test_it.py::test_one", "test_it.py::test_two"]
-UNDER_WAY = "test_it.py::test_under_way"
 THREE = """
 import multiprocessing, os, signal, time
 from pathlib import Path
@@ -87,20 +86,6 @@ def test_what_a_killed_run_had_finished_is_added_by_the_next(pytester: pytest.Py
     # Two workers finish in any order, and runs that began within one second have none.
     stored = sorted(sorted(run) for run in _stored(pytester.path))
     assert stored == [["test_it.py::test_next"], ["test_it.py::test_next"], FINISHED]
-
-
-def test_a_run_beside_it_leaves_the_checks_of_a_live_one_alone(pytester: pytest.Pytester) -> None:
-    """Both runs have their own in the end."""
-    with _under_way(pytester) as process:
-        (pytester.path / "beside").mkdir()
-        (pytester.path / "beside" / "test_beside.py").write_text(
-            "from pytest import mark\n@mark.quant(output='PASS')\ndef test_beside(): pass\n"
-        )
-        beside = run_apart(pytester, "beside")
-        beside.assert_outcomes(passed=1)
-        (pytester.path / "go").touch()
-        process.communicate(timeout=600)
-    assert sorted(_stored(pytester.path)) == [["beside/test_beside.py::test_beside"], [*FINISHED, UNDER_WAY]]
 
 
 def test_a_disk_that_takes_no_journal_is_told_and_loses_nothing(pytester: pytest.Pytester) -> None:

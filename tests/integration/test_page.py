@@ -183,7 +183,7 @@ def test_a_chart_tells_its_points(file: Path, window: Window) -> None:
     last = kept[-1]
     told = seen.text("#tip")
     assert (last.commit or "")[:12] in told
-    assert f"speedup {figure(last.speedup)} [{figure(last.speedup_low)}, {figure(last.speedup_high)}] x" in told
+    assert f"speedup {figure(last.speedup)} [{figure(last.speedup_ci_low)}, {figure(last.speedup_ci_high)}] x" in told
     assert (seen.page.locator("#said").text_content() or "").split(", ")[0] == (last.commit or "")[:12]
     seen.page.keyboard.press("ArrowLeft")
     assert (kept[-2].commit or "")[:12] in seen.text("#tip")

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from pytest_quant.errors import DataError, ModelError, UsageError
+from pytest_quant.errors import UsageError
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.metrics import Metric
 from pytest_quant.result import Status
@@ -133,21 +133,6 @@ def test_a_scalar_of_each_step(backend: str, tmp_path: Path) -> None:
     )
     assert record.accuracy is not None
     assert record.accuracy.reference == 100.0
-
-
-def test_names_that_are_not_there(tmp_path: Path) -> None:
-    """An unknown output or input is told with the nearest."""
-    path = layouts.accumulator(tmp_path / "model.onnx")
-    dataset = Dataset.from_arrays(numbers(N, STEPS, 8))
-    with pytest.raises(ModelError, match="state= names an output that the model does not have"):
-        checked(tmp_path, Model.from_onnx(path, state={"h_ouT": "h_in"}), dataset, scheme=None)
-
-
-def test_samples_without_steps(tmp_path: Path) -> None:
-    """A sample of one step has no axis of steps, and is told so."""
-    path = layouts.accumulator(tmp_path / "model.onnx")
-    with pytest.raises(DataError, match="have no one length"):
-        checked(tmp_path, Model.from_onnx(path, state=STATE), Dataset.from_arrays(numbers(N, 8)), scheme=None)
 
 
 @pytest.mark.parametrize("state", [["h"], {"a": 1}, {"a": "x", "b": "x"}])

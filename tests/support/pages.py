@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.history import CheckSummary, SeriesSummary, StoredCheck
 from pytest_quant.history.baselines.file import AcceptedLatency, BaselineEntry, series_of
-from pytest_quant.history.compare import compare, rule
+from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.comparison import Comparison
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.history.trends import SeriesHistory, series_history
 from pytest_quant.record import Record
-from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.result import ClassScore, Hint, OpCoverage, OutputError, Status
 from tests.unit.history.compare.launched import answered, answers, launch, packed, record_of, timed
 from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_check, a_pass, a_record, unavailable
@@ -74,12 +75,12 @@ def points(
                 candidate_p50_ms=1.0 / speedup,
                 coverage_pct=87.5,
                 size_mb=0.05,
-                speedup_low=speedup * 0.98,
-                speedup_high=speedup * 1.02,
+                speedup_ci_low=speedup * 0.98,
+                speedup_ci_high=speedup * 1.02,
                 p50_low_ms=0.99 / speedup,
                 p50_high_ms=None if place % 7 == 0 else 1.01 / speedup,
-                drop_low=3.5,
-                drop_high=5.75,
+                drop_ci_low=3.5,
+                drop_ci_high=5.75,
             )
         )
     return found
@@ -150,7 +151,7 @@ def ladder() -> list[Record]:
     return found
 
 
-def compared(hostile: str = "") -> ComparedRuns:
+def compared(hostile: str = "") -> Comparison:
     """Return a comparison with a regression of accuracy and of speed, and a test that stayed as it was."""
 
     def side(commit: str, wrong: int, ms: float) -> list[StoredCheck]:
@@ -164,8 +165,8 @@ def compared(hostile: str = "") -> ComparedRuns:
             found += launch(changed, same, run=str(run), commit=commit)
         return found
 
-    comparison = compare(side("ba5e", 0, 0.5), side("4ead", 20, 0.6))
-    return ComparedRuns(comparison, rule(comparison, full_suite=True), (f"base ba5e: merge base with main{hostile}",))
+    about = (f"base ba5e: merge base with main{hostile}",)
+    return compare(side("ba5e", 0, 0.5), side("4ead", 20, 0.6), full_suite=True, about=about)
 
 
 def sources(hostile: str = "", *, history: int = 120, series: int = 2) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class Baselines:
         if base.recorded is None or any(check.record.status not in _NEVER_A_BASE for check in checks):
             return first
         try:
-            below = base.recorded.launches_of(series, base.commits)
+            below = base.recorded.launches(*base.commits, series=series)
         except HistoryError as error:
             return f"{base.why}, and {error.what}"
         for commit in base.reach:
@@ -139,7 +139,7 @@ class Baselines:
         if base.recorded is None:
             return []
         try:
-            checks = base.recorded.launches_of(series, base.commits)
+            checks = base.recorded.launches(*base.commits, series=series)
         except HistoryError:
             # A damaged record of an earlier commit: with less known the interval is wider, and never a wrong verdict.
             return []

@@ -179,11 +179,8 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
         text = read_file(file, _MOST_BYTES).decode("utf-8")
     except FileNotFoundError:
         return {}
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise HistoryError(f"{file}, line {line}: it is not UTF-8", value=str(error), fix=_BACK) from error
-    except OSError as error:
-        raise HistoryError(f"{file} cannot be read", value=error.strerror or str(error), fix=_BACK) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise HistoryError(f"{file} cannot be read", value=str(error), fix=_BACK) from error
     return parse_baselines(text, str(file))
 
 
@@ -202,10 +199,8 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
                 fix="pip install --upgrade pytest-quant",
             )
         entries = msgspec.convert(document, _File).baseline if document else ()
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise HistoryError(f"{file} is not valid{_where(document, error)}", value=str(error), fix=_FIX) from error
-    except (RecursionError, MemoryError) as error:
-        raise HistoryError(f"{file}: lists or tables are nested without end", fix=_BACK) from error
     by_key = {entry.series.key: entry for entry in entries}
     for entry in entries:
         if by_key[entry.series.key] is not entry:

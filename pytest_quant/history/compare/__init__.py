@@ -8,45 +8,13 @@ from dataclasses import replace
 
 from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare.accuracy import compare_accuracy
-from pytest_quant.history.compare.comparison import (
-    ALPHA,
-    CONFIDENCE,
-    Comparison,
-    Difference,
-    Listed,
-    Outcome,
-    Renamed,
-    Reversioned,
-    Row,
-    Ruling,
-    Side,
-    Word,
-    rule,
-)
+from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
 from pytest_quant.history.compare.facts import compare_exact, compare_statuses, what_differs
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.rows import StoredCheck, commit_of, way_of_timing
 from pytest_quant.history.summaries import CheckSummary
-
-__all__ = [
-    "ALPHA",
-    "CONFIDENCE",
-    "Comparison",
-    "Difference",
-    "Listed",
-    "Outcome",
-    "Renamed",
-    "Reversioned",
-    "Row",
-    "Ruling",
-    "Side",
-    "Word",
-    "compare",
-    "order",
-    "rule",
-]
 
 
 def compare(
@@ -55,7 +23,9 @@ def compare(
     *,
     accepted: Mapping[str, BaselineEntry] | None = None,
     earlier: Sequence[CheckSummary] = (),
-    alpha: float = ALPHA,
+    strict: bool = False,
+    full_suite: bool = False,
+    about: tuple[str, ...] = (),
 ) -> Comparison:
     """Compare all launches of one commit with all launches of another.
 
@@ -66,30 +36,27 @@ def compare(
         `accepted_since`.
     earlier : summaries of all series in the commits before the base, oldest first, which tell how launches and days
         differ; without any, a difference between two days is proven only where it is large.
-    alpha : probability that a comparison without any true change has a regression or an improvement by a test.
+    strict, full_suite, about : see `Comparison`.
 
     Raises
     ------
     HistoryError : a record is damaged.
     """
-    pairing = pair(base, head)
-    pairs = {each.series: each for each in pairing.pairs}
+    pairs, comparison = pair(base, head)
+    by_series = {each.series: each for each in pairs}
     accepted = accepted or {}
-    machines = machines_of(pairing.pairs, earlier)
-    judged = judge([draft for one in pairing.pairs for draft in _drafts(one, machines)], alpha)
-    rows = [_with_accepted(row, pairs[row.series], accepted.get(row.series)) for row in judged]
-    traced = [replace(row, differs=what_differs(pairs[row.series])) if row.changed else row for row in rows]
-    return Comparison(
-        base=_side(base),
-        head=_side(head),
-        rows=tuple(sorted(traced, key=order)),
-        added=pairing.added,
-        removed=tuple(_removed(listed, accepted.get(listed.series)) for listed in pairing.removed),
-        renamed=pairing.renamed,
-        reversioned=pairing.reversioned,
+    machines = machines_of(pairs, earlier)
+    judged = judge([draft for each in pairs for draft in _drafts(each, machines)])
+    rows = [_with_accepted(row, by_series[row.series], accepted.get(row.series)) for row in judged]
+    return replace(
+        comparison.with_rows(
+            replace(row, differs=what_differs(by_series[row.series])) if row.changed else row for row in rows
+        ),
+        removed=tuple(_removed(listed, accepted.get(listed.series)) for listed in comparison.removed),
         notes=tuple(_notes(base, head)),
-        family=sum(row.p is not None for row in rows),
-        alpha=alpha,
+        strict=strict,
+        full_suite=full_suite,
+        about=about,
     )
 
 
@@ -103,23 +70,6 @@ def _drafts(one: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
         yield from compare_accuracy(one)
     yield from (Draft(row) for row in compare_exact(one))
     yield from compare_latency(one, machines)
-
-
-def order(row: Row) -> tuple[int, str, str, str]:
-    """Return the place of a row among others: by outcome, then by test."""
-    return list(Outcome).index(row.outcome), row.nodeid, row.series, row.quantity
-
-
-def _side(checks: Sequence[StoredCheck]) -> Side:
-    runs = {check.run.id: check.run for check in checks}
-    branches = {run.branch for run in runs.values()}
-    return Side(
-        commit=commit_of(checks),
-        branch=branches.pop() if len(branches) == 1 else None,
-        dirty=any(run.dirty for run in runs.values()),
-        launches=len(runs),
-        checks=len(checks),
-    )
 
 
 def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator[str]:

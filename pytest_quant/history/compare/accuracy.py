@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,27 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Quantity, worse_or_better
+from pytest_quant.files import inflate
+from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
-from pytest_quant.history.compare.scores import change_unit, paired_scores, reference_note, unpaired
-from pytest_quant.history.rows import StoredCheck
-from pytest_quant.record import Record
+from pytest_quant.history.compare.scores import draft_of, paired_scores, score_row, unpaired
+from pytest_quant.history.rows import MOST_RECORD_BYTES, StoredCheck
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
 
 Bits = NDArray[Any]
 Scores = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """The answers of one launch, or of several with equal answers."""
-
-    record: Record
-    result: AccuracyResult
-    right: Bits | None
-    scores: Scores | None
 
 
 def compare_accuracy(pair: Pair) -> Iterator[Draft]:
@@ -44,7 +33,7 @@ def compare_accuracy(pair: Pair) -> Iterator[Draft]:
     change are compared, so that variation between launches of one commit is not taken for a change between two.
     """
     common, same_machine = on_common_machines(pair)
-    sides = [_samples(side) for side in (common.base, common.head)]
+    sides = [_distinct(side) for side in (common.base, common.head)]
     if not all(sides):
         return
     chosen = _least([_between(pair, base, head) for base, head in product(*sides)])
@@ -52,20 +41,15 @@ def compare_accuracy(pair: Pair) -> Iterator[Draft]:
     yield chosen.having(notes=notes, base_launches=len(common.base), head_launches=len(common.head))
 
 
-def _samples(launches: tuple[StoredCheck, ...]) -> list[_Answers]:
-    """Return the distinct answers of the launches of base or head, the last launch first."""
-    samples: dict[tuple[object, ...], _Answers] = {}
-    for record in (check.record for check in reversed(launches)):
-        result = record.accuracy
+def _distinct(launches: tuple[StoredCheck, ...]) -> list[AccuracyResult]:
+    """Return the launches of base or head that differ in their answers, the last one first."""
+    results: dict[tuple[object, ...], AccuracyResult] = {}
+    for result in (check.record.accuracy for check in reversed(launches)):
         if result is not None:
-            answers = (
-                *(result.candidate_correct, result.candidate_scores),
-                *(result.candidate, result.drop, result.agreement_pct, result.sqnr_db),
-            )
-            if answers not in samples:
-                _, right = answers_of(result, record.nodeid)
-                samples[answers] = _Answers(record, result, right, scores_of(result, record.nodeid))
-    return list(samples.values())
+            answers = (result.candidate_correct, result.candidate_scores)
+            figures = (result.candidate, result.drop, result.agreement_pct, result.sqnr_db)
+            results.setdefault((*answers, *figures), result)
+    return list(results.values())
 
 
 def _least(drafts: list[Draft]) -> Draft:
@@ -83,45 +67,36 @@ def _evidence(draft: Draft) -> tuple[bool, float, float]:
     return row.outcome is not Outcome.UNCHANGED, -(1.0 if row.p is None else row.p), abs(row.change or 0.0)
 
 
-def _between(pair: Pair, base: _Answers, head: _Answers) -> Draft:
+def _between(pair: Pair, base: AccuracyResult, head: AccuracyResult) -> Draft:
     """Compare two launches on the same data."""
-    if base.right is not None and head.right is not None and len(base.right) == len(head.right):
-        return _paired(pair, base, head, base.right, head.right)
-    if base.scores is not None and head.scores is not None and len(base.scores) == len(head.scores):
-        return paired_scores(pair, base.result, head.result, head.record, base.scores, head.scores)
-    if base.result.drop is not None and head.result.drop is not None:
-        return unpaired(pair, base.result, head.result, head.record)
-    return _without_metric(pair, base.result, head.result, head.record)
+    nodeid = pair.head[-1].record.nodeid
+    was, now = (_bits(result.candidate_correct, result.n, nodeid) for result in (base, head))
+    if was is not None and now is not None and len(was) == len(now):
+        return _paired(pair, base, head, was, now)
+    before, after = (scores_of(result, nodeid) for result in (base, head))
+    if before is not None and after is not None and len(before) == len(after):
+        return paired_scores(pair, base, head, before, after)
+    if base.drop is not None and head.drop is not None:
+        return unpaired(pair, base, head)
+    return _without_metric(pair, base, head)
 
 
-def _paired(pair: Pair, base: _Answers, head: _Answers, was: Bits, now: Bits) -> Draft:
+def _paired(pair: Pair, base: AccuracyResult, head: AccuracyResult, was: Bits, now: Bits) -> Draft:
     """Return a row with McNemar's exact test and Tango's interval; without a test where no answer changed."""
     lost, won = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
-    n, result = len(was), head.result
-    higher = result.better != "lower"
-    rate = _rate(base.result, was) or _rate(result, now) or 1.0
-    sign = 1.0 if higher else -1.0
+    n = len(was)
+    rate = _rate(base, was) or _rate(head, now) or 1.0
+    sign = 1.0 if head.better != "lower" else -1.0
     low, high = tango_interval(lost, won, n, confidence=CONFIDENCE)
     ends = sorted((-sign * rate * low, -sign * rate * high))
     row = replace(
-        row_of(pair, head.record, "accuracy"),
-        unit=result.unit or "",
-        better=result.better,
-        base=base.result.candidate,
-        head=result.candidate,
+        score_row(pair, base, head),
         change=sign * rate * (won - lost) / n + 0.0,
-        change_unit=change_unit(result.unit),
         interval=Interval(ends[0] + 0.0, ends[1] + 0.0),
-        p=mcnemar_p(lost, won) if lost or won else None,
         lost=lost,
         won=won,
-        n=n,
-        notes=reference_note(base.result, result),
     )
-    if lost == won:
-        return Draft(replace(row, outcome=Outcome.CHANGED if lost else Outcome.UNCHANGED))
-    as_it_is, rejected = (replace(row, outcome=worse_or_better(lost > won, proven=proven)) for proven in (False, True))
-    return Draft(as_it_is, rejected)
+    return draft_of(row, lost - won, mcnemar_p(lost, won) if lost or won else None, base, head, floor=False)
 
 
 def _rate(result: AccuracyResult, right: Bits) -> float | None:
@@ -130,21 +105,14 @@ def _rate(result: AccuracyResult, right: Bits) -> float | None:
     return result.candidate / share if result.candidate is not None and share > 0.0 else None
 
 
-def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
+def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult) -> Draft:
     """Return the row of agreement or SQNR, which have no interval and never fail a comparison."""
     classes = base.agreement_pct is not None and head.agreement_pct is not None
-    quantity: Quantity = "agreement" if classes else "sqnr"
-    unit = "%" if classes else "dB"
     before, after = (each.agreement_pct if classes else _sqnr(each) for each in (base, head))
-    row = replace(
-        row_of(pair, record, quantity),
-        unit=unit,
-        better="higher",
-        base=_finite(before),
-        head=_finite(after),
-        change_unit=change_unit(unit),
-        n=head.n,
+    row = row_of(
+        pair, "agreement" if classes else "sqnr", _finite(before), _finite(after), "%" if classes else "dB", "higher"
     )
+    row = replace(row, n=head.n)
     if before is None or after is None:
         return Draft(replace(row, outcome=Outcome.INCONCLUSIVE))
     if before == after:
@@ -162,7 +130,7 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or math.isinf(value) else value
 
 
-def _notes(pair: Pair, sides: list[list[_Answers]], same_machine: bool) -> Iterator[str]:
+def _notes(pair: Pair, sides: list[list[AccuracyResult]], same_machine: bool) -> Iterator[str]:
     for name, side in zip(("base", "head"), sides, strict=True):
         if len(side) > 1:
             yield f"the answers vary between launches of the {name}"
@@ -218,8 +186,8 @@ def _bits(text: str | None, n: int, nodeid: str) -> Bits | None:
 
 def _inflated(text: str, nodeid: str) -> bytes:
     try:
-        return zlib.decompress(base64.b64decode(text, validate=True))
-    except (ValueError, zlib.error) as error:
+        return inflate(base64.b64decode(text, validate=True), MOST_RECORD_BYTES)
+    except ValueError as error:
         raise _damaged(nodeid, str(error)) from error
 
 

@@ -1,8 +1,9 @@
-"""The result of a comparison of two commits as frozen values, and its one word with the exit code."""
+"""A comparison of two commits as frozen values, and its one word with the exit code."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -15,9 +16,7 @@ CONFIDENCE = 0.95
 """Level of each single interval."""
 
 
-Quantity: TypeAlias = Literal[
-    "status", "accuracy", "drop", "agreement", "sqnr", "size", "coverage", "nodes", "speedup", "p50"
-]
+Quantity: TypeAlias = Literal["status", "accuracy", "drop", "agreement", "sqnr", "size", "coverage", "speedup", "p50"]
 
 Moved: TypeAlias = Literal["", "candidate", "reference", "both"]
 """The engine whose latency changed; empty when it is not known."""
@@ -79,12 +78,11 @@ class Row:
     nodeid : the test, as pytest spells it, of the head.
     model : name of the model, of the head.
     engine_id : the candidate's readable name, ``ort-int8-static``, of the head.
-    quantity : what is compared: ``p50`` is the candidate's own median latency, ``drop`` the loss against the reference,
-        ``nodes`` how many nodes are quantized.
+    quantity : what is compared: ``p50`` is the candidate's own median latency, ``drop`` the loss against the reference.
     outcome : what the comparison of this quantity found.
     unit : of `base` and `head`; empty when they have none.
     better : which way the quantity is better; ``None`` where neither is.
-    base : value at the base; text for statuses and counts of nodes, ``None`` when not measured.
+    base : value at the base; text for statuses, ``None`` when not measured.
     head : value at the head, in the same form.
     change : head against base in `change_unit`; ``None`` where it is not a number.
     change_unit : ``%`` for times and sizes, else that of a difference, ``pp`` for percentages.
@@ -142,16 +140,22 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A series that only base or only head has.
+    """A series that only base or only head has, that has another test's name, or whose scores are not compared.
 
     Attributes
     ----------
-    series : its key.
+    series : its key, of the head where that has it.
     nodeid : the test, as pytest spells it.
     model : name of the model.
     engine_id : the candidate's readable name, ``ort-int8-static``.
-    status : of its check on the side that has it.
+    status : of its last check.
     accepted : the reason with which its removal was accepted; empty where it was not.
+    base_nodeid : the test at the base, where a renamed one has another node id there; else empty.
+    metric : of the head, where scores are not compared; ``None`` without one.
+    unit : of the scores of the head; empty without a metric.
+    base : the candidate's score at the base, by the metric and on the data of the base; ``None`` without one.
+    head : the candidate's score at the head, by the metric and on the data of the head; ``None`` without one.
+    what : what changed so that scores are not compared; empty where they are.
     """
 
     series: str
@@ -160,58 +164,12 @@ class Listed:
     engine_id: str
     status: str
     accepted: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Renamed:
-    """A test that has another node id, and the same model, engine, batch size and metric.
-
-    Attributes
-    ----------
-    base_series : key of the series at the base.
-    head_series : key of the series at the head.
-    base_nodeid : the test at the base, as pytest spells it.
-    head_nodeid : the test at the head, as pytest spells it.
-    model : name of the model.
-    engine_id : the candidate's readable name, ``ort-int8-static``.
-    """
-
-    base_series: str
-    head_series: str
-    base_nodeid: str
-    head_nodeid: str
-    model: str
-    engine_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reversioned:
-    """A series with another metric, or other evaluation data with too few samples in common.
-
-    Its scores are shown and not compared; what needs no equal data, its size for example, is compared in rows.
-
-    Attributes
-    ----------
-    series : its key.
-    nodeid : the test, as pytest spells it, of the head.
-    model : name of the model.
-    engine_id : the candidate's readable name, ``ort-int8-static``.
-    metric : of the head; ``None`` without one.
-    unit : of the scores of the head; empty without a metric.
-    base : the candidate's score at the base, by the metric and on the data of the base; ``None`` without one.
-    head : the candidate's score at the head, by the metric and on the data of the head; ``None`` without one.
-    what : what changed.
-    """
-
-    series: str
-    nodeid: str
-    model: str
-    engine_id: str
-    metric: str | None
-    unit: str
-    base: float | None
-    head: float | None
-    what: Literal["evaluation data", "metric"]
+    base_nodeid: str = ""
+    metric: str | None = None
+    unit: str = ""
+    base: float | None = None
+    head: float | None = None
+    what: Literal["", "evaluation data", "metric"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,43 +192,6 @@ class Side:
     checks: Count
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Base and head, series by series.
-
-    Attributes
-    ----------
-    rows : one for each series and quantity, regressions first.
-    added, removed : series that only the head, and only the base, has.
-    renamed : tests with another node id, which are also compared in `rows`.
-    reversioned : series whose scores are not compared.
-    family : number of rows that were tested together, at the level `alpha`.
-    """
-
-    base: Side
-    head: Side
-    rows: tuple[Row, ...] = ()
-    added: tuple[Listed, ...] = ()
-    removed: tuple[Listed, ...] = ()
-    renamed: tuple[Renamed, ...] = ()
-    reversioned: tuple[Reversioned, ...] = ()
-    notes: tuple[str, ...] = ()
-    family: Count = 0
-    alpha: float = ALPHA
-
-    def having(self, *outcomes: Outcome) -> tuple[Row, ...]:
-        """Return the rows with one of these outcomes."""
-        return tuple(row for row in self.rows if row.outcome in outcomes)
-
-    @property
-    def changed(self) -> tuple[Row, ...]:
-        """The rows that differ between base and head."""
-        return self.having(*CHANGED)
-
-
-OK, REGRESSION, INCONCLUSIVE, NO_BASELINE = 0, 1, 3, 4
-
-
 class Word(StrEnum):
     """The result of a comparison: `regression` with exit code 1 only, `ok` with 0 only, `inconclusive` with 3 only.
 
@@ -285,40 +206,88 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
-    """The word of a comparison, its exit code, and the removed tests that make it a regression."""
+class Comparison:
+    """Base and head, series by series, and what they come to.
 
-    word: Word
-    code: int
-    missing: tuple[Listed, ...] = ()
-
-
-def rule(comparison: Comparison, *, strict: bool = False, full_suite: bool = False) -> Ruling:
-    """Return what a comparison comes to: a regression, or under `strict` what cannot be decided, or neither.
-
-    Parameters
+    Attributes
     ----------
-    comparison : of two commits.
-    strict : ``inconclusive`` where a quantity could not be judged, with too few launches for example, or where a test
-        fails in some launches of the head and in none of the base; ``no_baseline`` where there is no base at all, or
-        the base does not have a quantity, a machine or a version of the data. An added test is none of these.
+    base : what is compared with.
+    head : what is compared.
+    rows : one for each series and quantity, regressions first.
+    added : series that only the head has.
+    removed : series that only the base has.
+    renamed : tests with another node id, which are also compared in `rows`.
+    reversioned : series with another metric, or other evaluation data, whose scores are not compared; what needs no
+        equal data, the size for example, is compared in `rows`.
+    notes : what else the reader should know, one sentence each.
+    family : number of rows that were tested together, at the level `alpha`.
+    alpha : probability that any row is called a change by a test where nothing changed, 0..1.
+    strict : what cannot be decided has an exit code of its own.
     full_suite : base and head ran every test, so that a missing one was removed, which is a regression unless the
         removal was accepted.
+    about : lines that name base and head, and where their records are from.
     """
-    missing = tuple(listed for listed in comparison.removed if not listed.accepted) if full_suite else ()
-    if missing or comparison.having(Outcome.REGRESSION):
-        return Ruling(Word.REGRESSION, REGRESSION, missing)
-    no_base = NO_BASELINE if strict else OK
-    if not comparison.head.checks:
-        return Ruling(Word.NOTHING, OK if comparison.base.checks else no_base)
-    if not comparison.base.checks:
-        return Ruling(Word.NO_BASELINE, no_base)
-    if strict and _undecided(comparison):
-        return Ruling(Word.INCONCLUSIVE, INCONCLUSIVE)
-    if strict and (comparison.having(Outcome.NO_BASELINE) or comparison.reversioned):
-        return Ruling(Word.NO_BASELINE, NO_BASELINE)
-    return Ruling(Word.OK, OK)
 
+    base: Side
+    head: Side
+    rows: tuple[Row, ...] = ()
+    added: tuple[Listed, ...] = ()
+    removed: tuple[Listed, ...] = ()
+    renamed: tuple[Listed, ...] = ()
+    reversioned: tuple[Listed, ...] = ()
+    notes: tuple[str, ...] = ()
+    family: Count = 0
+    alpha: float = ALPHA
+    strict: bool = False
+    full_suite: bool = False
+    about: tuple[str, ...] = ()
 
-def _undecided(comparison: Comparison) -> bool:
-    return any(row.advisory for row in comparison.rows) or bool(comparison.having(Outcome.INCONCLUSIVE))
+    def having(self, *outcomes: Outcome) -> tuple[Row, ...]:
+        """Return the rows with one of these outcomes."""
+        return tuple(row for row in self.rows if row.outcome in outcomes)
+
+    def with_rows(self, rows: Iterable[Row]) -> Comparison:
+        """Return the comparison with these rows: by outcome, then by test."""
+        order = list(Outcome)
+        by_outcome = sorted(rows, key=lambda row: (order.index(row.outcome), row.nodeid, row.series, row.quantity))
+        return replace(self, rows=tuple(by_outcome), family=sum(row.p is not None for row in by_outcome))
+
+    @property
+    def changed(self) -> tuple[Row, ...]:
+        """The rows that differ between base and head."""
+        return self.having(*CHANGED)
+
+    @property
+    def missing(self) -> tuple[Listed, ...]:
+        """The removed tests that make it a regression."""
+        return tuple(listed for listed in self.removed if not listed.accepted) if self.full_suite else ()
+
+    @property
+    def verdict(self) -> Word:
+        """The result in one word.
+
+        Under strict a quantity that could not be judged, with too few launches for example, or a test that fails in
+        some launches of the head and in none of the base makes it inconclusive, and a base without a quantity, a
+        machine or a version of the data is no baseline. An added test is none of these.
+        """
+        if self.missing or self.having(Outcome.REGRESSION):
+            return Word.REGRESSION
+        if not self.head.checks:
+            return Word.NOTHING
+        if not self.base.checks:
+            return Word.NO_BASELINE
+        if self.strict and (self.having(Outcome.INCONCLUSIVE) or any(row.advisory for row in self.rows)):
+            return Word.INCONCLUSIVE
+        if self.strict and (self.having(Outcome.NO_BASELINE) or self.reversioned):
+            return Word.NO_BASELINE
+        return Word.OK
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that says the same: 1 for a regression, and under strict 3 or 4 for what cannot be decided."""
+        verdict = self.verdict
+        if verdict is Word.REGRESSION:
+            return 1
+        # A head without records beside a base that has some is no fault of the base.
+        decided = verdict is Word.OK or (verdict is Word.NOTHING and self.base.checks)
+        return 0 if decided or not self.strict else 3 if verdict is Word.INCONCLUSIVE else 4

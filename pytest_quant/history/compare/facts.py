@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_quant.history.compare.comparison import Difference, Outcome, Quantity, Row, worse_or_better
+from pytest_quant.history.compare.comparison import Difference, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Pair, row_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.result import Better, Status
+from pytest_quant.result import Status
 
 
 def what_differs(pair: Pair) -> tuple[Difference, ...]:
@@ -59,7 +59,7 @@ def compare_statuses(pair: Pair) -> Row:
     """
     base, head = _usual(pair.base), _usual(pair.head)
     notes = (*_others("base", pair.base, base), *_others("head", pair.head, head))
-    row = replace(row_of(pair, pair.head[-1].record, "status"), base=base.value, head=head.value, notes=notes)
+    row = replace(row_of(pair, "status", base.value, head.value), notes=notes)
     outcome = _outcome(base, head)
     if outcome is Outcome.UNCHANGED and _fails(pair.head) and not _fails(pair.base):
         outcome = Outcome.INCONCLUSIVE
@@ -104,13 +104,13 @@ T = TypeVar("T", bound=Hashable)
 
 
 def compare_exact(pair: Pair) -> Iterator[Row]:
-    """Yield the rows of size, coverage and nodes, where base and head both have them.
+    """Yield the rows of size and coverage, where base and head both have them.
 
     Where launches of one commit differ their values form a range, and base and head differ when their ranges do not
     overlap. Nothing is a regression on another machine, where a runtime may build another engine.
     """
     common, same_machine = on_common_machines(pair)
-    for row in (_size(common), _coverage(common), _nodes(common)):
+    for row in (_size(common), _coverage(common)):
         if row is not None and row.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT) and not same_machine:
             outcome = worse_or_better(row.outcome is Outcome.REGRESSION, proven=False)
             yield replace(row, outcome=outcome, notes=(*row.notes, "other machine, so it does not gate"))
@@ -124,7 +124,7 @@ def _size(pair: Pair) -> Row | None:
         return None
     was, now = base[-1], head[-1]
     change = 100.0 * (now / was - 1.0) if was > 0.0 else None
-    row = _row(pair, "size", base, head, unit="MB", better="lower", change=change, change_unit="%")
+    row = replace(row_of(pair, "size", was, now, "MB", "lower"), change=change, notes=_varying(base, head))
     if not _apart(base, head):
         return row
     is_material = min(was, now) <= 0.0 or abs(math.log(now / was)) >= math.log1p(MIN_SIZE_CHANGE_PCT / 100.0)
@@ -132,11 +132,16 @@ def _size(pair: Pair) -> Row | None:
 
 
 def _coverage(pair: Pair) -> Row | None:
+    """Return the row of the coverage, whose nodes by operator type are neither better nor worse."""
     base, head = _both(pair, lambda record: record.coverage.pct if record.coverage else None)
     if not base or not head:
         return None
-    row = _row(pair, "coverage", base, head, unit="%", better="higher", change=head[-1] - base[-1], change_unit="pp")
+    row = row_of(pair, "coverage", base[-1], head[-1], "%", "higher")
+    row = replace(row, change=head[-1] - base[-1], notes=_varying(base, head))
     units = _both(pair, lambda record: record.coverage.unit if record.coverage else None)
+    nodes = _both(pair, _by_op)
+    if not set(nodes[0]) & set(nodes[1]):
+        row = replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, _nodes(nodes[0][-1], nodes[1][-1])))
     if set(units[0]) != set(units[1]):
         return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, "counted in other units: MACs against nodes"))
     if not _apart(base, head):
@@ -144,56 +149,20 @@ def _coverage(pair: Pair) -> Row | None:
     return replace(row, outcome=worse_or_better(max(head) < min(base), proven=True))
 
 
-def _row(
-    pair: Pair,
-    quantity: Quantity,
-    base: list[float],
-    head: list[float],
-    *,
-    unit: str,
-    better: Better,
-    change: float | None,
-    change_unit: str,
-) -> Row:
-    """Return the unchanged row of a figure, whose values are those of the last launches."""
-    return replace(
-        row_of(pair, pair.head[-1].record, quantity),
-        unit=unit,
-        better=better,
-        base=base[-1],
-        head=head[-1],
-        change=change,
-        change_unit=change_unit,
-        notes=_varying(base, head),
-    )
-
-
-def _nodes(pair: Pair) -> Row | None:
-    """Return the row of node counts by operator type, whose change is neither better nor worse."""
-    base, head = _both(pair, _by_op)
-    if not base or not head:
-        return None
-    row = row_of(pair, pair.head[-1].record, "nodes")
-    row = replace(row, base=_total(base[-1]), head=_total(head[-1]), notes=_varying(base, head))
-    if set(base) & set(head):
-        return row
-    before, after = ({op: f"{quantized}/{nodes}" for op, quantized, nodes in side} for side in (base[-1], head[-1]))
-    ops = [op for op in sorted({*before, *after}) if before.get(op) != after.get(op)]
-    changes = ", ".join(f"{op} {before.get(op, '0/0')} -> {after.get(op, '0/0')}" for op in ops)
-    return replace(row, outcome=Outcome.CHANGED, notes=(*row.notes, f"quantized of all nodes: {changes}"))
-
-
-_Ops = tuple[tuple[str, int, int], ...]
+_Ops = tuple[tuple[str, str], ...]
 
 
 def _by_op(record: Record) -> _Ops | None:
     if record.coverage is None:
         return None
-    return tuple(sorted((op.op_type, op.quantized_nodes, op.nodes) for op in record.coverage.by_op))
+    return tuple(sorted((op.op_type, f"{op.quantized_nodes}/{op.nodes}") for op in record.coverage.by_op))
 
 
-def _total(ops: _Ops) -> str:
-    return f"{sum(quantized for _, quantized, _ in ops)}/{sum(nodes for _, _, nodes in ops)}"
+def _nodes(base: _Ops, head: _Ops) -> str:
+    before, after = dict(base), dict(head)
+    ops = [op for op in sorted({*before, *after}) if before.get(op) != after.get(op)]
+    changes = ", ".join(f"{op} {before.get(op, '0/0')} -> {after.get(op, '0/0')}" for op in ops)
+    return f"quantized of all nodes: {changes}"
 
 
 def _both(pair: Pair, read: Callable[[Record], T | None]) -> tuple[list[T], list[T]]:

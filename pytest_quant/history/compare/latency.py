@@ -6,13 +6,12 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from pytest_quant.history.baselines.launches import CANDIDATE, REFERENCE, SPEEDUP, LatencyNoise
 from pytest_quant.history.compare.comparison import Moved, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.machine import Launches, Machine, by_identity, launches_of, mean_change
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
-from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
+from pytest_quant.history.rows import StoredCheck, describe_identity, identity_of, way_of_timing
 from pytest_quant.result import Interval, LaunchNoise
 from pytest_quant.stats.launch_difference import ASSUMED, LaunchDifference, difference
 from pytest_quant.stats.launches import Launch
@@ -51,9 +50,6 @@ def when_ratio_changed(
     return outcome, "", (f"{became}, or the machine did: too few series on this machine to tell",)
 
 
-_TELLING = ("gpu", "cpu", "isa", "cores")
-
-
 def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
     """Return the launches on machines that base and head share, and true; all launches, and false, without any."""
     base, head = by_identity(pair.base), by_identity(pair.head)
@@ -69,10 +65,9 @@ def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
 
 def describe_machine(launch: StoredCheck) -> str:
     """Return the recognizable parts of a machine's identity, the provider that ran, and what it was timed against."""
-    identity = launch.run.environment.identity
     provider = launch.record.coverage.provider if launch.record.coverage else ""
-    parts = [f"{identity[name]} cores" if name == "cores" else identity[name] for name in _TELLING if name in identity]
-    return ", ".join([*parts, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
+    known = describe_identity(launch.run.environment.identity)
+    return ", ".join([*known, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
 
 
 FEWEST_LAUNCHES = 5
@@ -135,7 +130,7 @@ def compare_latency(pair: Pair, machines: Mapping[str, Machine]) -> Iterator[Dra
     bases, heads = by_identity(timed[0]), by_identity(timed[1])
     common = sorted(bases.keys() & heads.keys())
     if not common:
-        row = row_of(pair, timed[1][-1].record, "speedup")
+        row = row_of(pair, "speedup")
         machines_told = f"{describe_machine(timed[0][-1])} -> {describe_machine(timed[1][-1])}"
         ways = [way_of_timing(side[-1].record.latency) for side in timed]
         what = "other machine" if ways[0] == ways[1] else "timed in another way"
@@ -152,17 +147,17 @@ def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft
     record = pair.head[-1].record
     if base_timed and measured(record):
         why = record.latency_off or "it was not measured"
-        yield Draft(replace(row_of(pair, record, "speedup"), outcome=Outcome.INCONCLUSIVE, notes=(f"head: {why}",)))
+        yield Draft(replace(row_of(pair, "speedup"), outcome=Outcome.INCONCLUSIVE, notes=(f"head: {why}",)))
     if head_timed and measured(pair.base[-1].record):
         why = pair.base[-1].record.latency_off or "it was not measured"
-        yield Draft(replace(row_of(pair, record, "speedup"), outcome=Outcome.NO_BASELINE, notes=(f"base: {why}",)))
+        yield Draft(replace(row_of(pair, "speedup"), outcome=Outcome.NO_BASELINE, notes=(f"base: {why}",)))
 
 
 def _on_one_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
     """Yield the row of the speedup, and that of the candidate's own time where it is known what the machine did."""
     base, head = launches_of(pair.base, pair.head)
     noise = machine.noise_of(pair.series, base, head)
-    row, change = _begun(pair, base, head, noise, "speedup")
+    row, change = _begun(row_of(pair, "speedup", unit="x", better="higher"), pair, base, head, noise)
     if change is None:
         yield Draft(row)
     elif min(base.n, head.n) < FEWEST_LAUNCHES:
@@ -173,21 +168,19 @@ def _on_one_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
         paces = [pace(was[figure], now[figure], noise[figure], shift) for figure in (CANDIDATE, REFERENCE)]
         yield _judged_ratio(row, change, paces[0], paces[1], machine.shift)
         if machine.shift is not None:
-            row, _ = _begun(pair, base, head, noise, "p50")
+            row, _ = _begun(row_of(pair, "p50", unit="ms", better="lower"), pair, base, head, noise)
             yield _judged_time(row, _beyond(shift, was[CANDIDATE], now[CANDIDATE], noise[CANDIDATE]), shift)
 
 
 def _begun(
-    pair: Pair, base: Launches, head: Launches, noise: LatencyNoise, quantity: Literal["speedup", "p50"]
+    row: Row, pair: Pair, base: Launches, head: Launches, noise: LatencyNoise
 ) -> tuple[Row, LaunchDifference | None]:
     """Return the row with all that is told of any change, and the change; ``None`` without a launch of both."""
-    figure = SPEEDUP if quantity == "speedup" else CANDIDATE
+    figure = SPEEDUP if row.quantity == "speedup" else CANDIDATE
     was, now = base.figures[figure], head.figures[figure]
     candidate, reference = (mean_change(base.figures[name], head.figures[name]) for name in (CANDIDATE, REFERENCE))
     row = replace(
-        row_of(pair, pair.head[-1].record, quantity),
-        unit="x" if quantity == "speedup" else "ms",
-        better="higher" if quantity == "speedup" else "lower",
+        row,
         base_launches=base.n,
         head_launches=head.n,
         candidate_change_pct=None if candidate is None else percent(candidate),
@@ -199,7 +192,7 @@ def _begun(
     if mean is None:
         return replace(row, outcome=Outcome.INCONCLUSIVE), None
     means = [math.exp(statistics.fmean(launch.value for launch in side)) for side in (was, now)]
-    row = replace(row, base=means[0], head=means[1], change=percent(mean), change_unit="%")
+    row = replace(row, base=means[0], head=means[1], change=percent(mean))
     change = difference(was, now, noise[figure])
     if change.assumed:
         share = {launch.day for launch in was} & {launch.day for launch in now}

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_quant.history.compare.comparison import Listed, Outcome, Quantity, Renamed, Reversioned, Row
-from pytest_quant.history.rows import StoredCheck, version_of
+from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, Outcome, Quantity, Row, Side
+from pytest_quant.history.rows import StoredCheck, commit_of, version_of
 from pytest_quant.record import Record
+from pytest_quant.result import Better
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +41,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def judge(drafts: Sequence[Draft], alpha: float) -> list[Row]:
-    """Return the row of each draft, the replacement where its adjusted p is at most `alpha`."""
-    tested = [(index, draft.row.p) for index, draft in enumerate(drafts) if draft.row.p is not None]
-    adjusted = dict(zip((index for index, _ in tested), holm([p for _, p in tested]), strict=True))
-    return [_judged(draft, adjusted.get(index), alpha) for index, draft in enumerate(drafts)]
-
-
-def _judged(draft: Draft, adjusted: float | None, alpha: float) -> Row:
-    rejected = adjusted is not None and adjusted <= alpha
-    chosen = draft.if_rejected if rejected and draft.if_rejected is not None else draft.row
-    return replace(chosen, p_adjusted=adjusted)
+def judge(drafts: Sequence[Draft]) -> list[Row]:
+    """Return the row of each draft, the replacement where its adjusted p is at most `ALPHA`."""
+    adjusted = iter(holm([draft.row.p for draft in drafts if draft.row.p is not None]))
+    rows = []
+    for draft in drafts:
+        p = None if draft.row.p is None else next(adjusted)
+        rejected = draft.if_rejected if p is not None and p <= ALPHA else None
+        rows.append(replace(rejected or draft.row, p_adjusted=p))
+    return rows
 
 
 _Launches = tuple[StoredCheck, ...]
@@ -69,15 +68,16 @@ class Pair:
     other_version: bool = field(default=False, kw_only=True)
 
 
-def row_of(pair: Pair, record: Record, quantity: Quantity) -> Row:
-    """Return an unchanged row without values.
-
-    Parameters
-    ----------
-    pair : launches of the series.
-    record : of the head.
-    quantity : what the row compares.
-    """
+def row_of(
+    pair: Pair,
+    quantity: Quantity,
+    base: float | str | None = None,
+    head: float | str | None = None,
+    unit: str = "",
+    better: Better | None = None,
+) -> Row:
+    """Return an unchanged row of these values, see `Row`, of the last launch of the head."""
+    record = pair.head[-1].record
     return Row(
         series=pair.series,
         nodeid=record.nodeid,
@@ -85,47 +85,62 @@ def row_of(pair: Pair, record: Record, quantity: Quantity) -> Row:
         engine_id=record.engine_id,
         quantity=quantity,
         outcome=Outcome.UNCHANGED,
-        base=None,
-        head=None,
+        base=base,
+        head=head,
+        unit=unit,
+        better=better,
+        change_unit="%" if quantity in _RELATIVE else unit_of_change(unit),
         base_launches=len(pair.base),
         head_launches=len(pair.head),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
-    """Series that base and head both have, and what only one of them has; `reversioned` are pairs too."""
-
-    pairs: tuple[Pair, ...]
-    added: tuple[Listed, ...]
-    removed: tuple[Listed, ...]
-    renamed: tuple[Renamed, ...]
-    reversioned: tuple[Reversioned, ...]
+_RELATIVE = ("size", "speedup", "p50")
+"""Quantities whose change is in percent of the base."""
 
 
-def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Pairing:
-    """Pair records by series key; a removed and an added test are a renamed one when all else of them is equal."""
+def unit_of_change(unit: str | None) -> str:
+    """Return the unit of a difference of two figures."""
+    return "pp" if unit == "%" else unit or ""
+
+
+def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tuple[list[Pair], Comparison]:
+    """Return the series that both have, and their comparison, which has no rows yet.
+
+    Records are paired by series key; a removed and an added test are a renamed one when all else of them is equal.
+    """
     complete = _complete_keys([*base, *head])
     bases, heads = _by_series(base, complete), _by_series(head, complete)
-    renamed = _renamed(
-        {key: bases[key] for key in bases if key not in heads}, {key: heads[key] for key in heads if key not in bases}
+    removed = {key: launches for key, launches in bases.items() if key not in heads}
+    added = {key: launches for key, launches in heads.items() if key not in bases}
+    names = _renamed(removed, added)
+    pairs = [
+        _same_version(Pair(key, bases[names.get(key, key)], launches))
+        for key, launches in heads.items()
+        if names.get(key, key) in bases
+    ]
+    comparison = Comparison(
+        base=_side(base),
+        head=_side(head),
+        added=tuple(_listed(key, launches) for key, launches in added.items() if key not in names),
+        removed=tuple(_listed(key, launches) for key, launches in removed.items() if key not in names.values()),
+        renamed=tuple(
+            replace(_listed(new, heads[new]), base_nodeid=bases[old][-1].record.nodeid) for new, old in names.items()
+        ),
+        reversioned=tuple(_reversioned(each) for each in pairs if each.other_version),
     )
-    names = {new: old for old, new in renamed}
-    pairs, other_versions = [], []
-    for key, launches in heads.items():
-        before = bases.get(names.get(key, key))
-        if before is None:
-            continue
-        pairs.append(_same_version(Pair(key, before, launches)))
-        if pairs[-1].other_version:
-            other_versions.append(_reversioned(pairs[-1]))
-    old_names = set(names.values())
-    return Pairing(
-        pairs=tuple(pairs),
-        added=tuple(_listed(key, heads[key]) for key in heads if key not in bases and key not in names),
-        removed=tuple(_listed(key, bases[key]) for key in bases if key not in heads and key not in old_names),
-        renamed=tuple(_rename(old, new, bases[old], heads[new]) for old, new in renamed),
-        reversioned=tuple(other_versions),
+    return pairs, comparison
+
+
+def _side(checks: Sequence[StoredCheck]) -> Side:
+    runs = {check.run.id: check.run for check in checks}
+    branches = {run.branch for run in runs.values()}
+    return Side(
+        commit=commit_of(checks),
+        branch=branches.pop() if len(branches) == 1 else None,
+        dirty=any(run.dirty for run in runs.values()),
+        launches=len(runs),
+        checks=len(checks),
     )
 
 
@@ -184,17 +199,20 @@ def _versions(launches: _Launches) -> set[str]:
     return {version_of(launch.record) for launch in launches if measured(launch.record)}
 
 
-def _reversioned(given: Pair) -> Reversioned:
+def _reversioned(given: Pair) -> Listed:
     base, head = (
         next(check.record for check in reversed(s) if measured(check.record)) for s in (given.base, given.head)
     )
     scores = [record.accuracy.candidate if record.accuracy else None for record in (base, head)]
     other_data = base.digests.get("data") != head.digests.get("data")
-    unit = head.accuracy.unit if head.accuracy else None
-    return Reversioned(
-        given.series, head.nodeid, head.model, head.engine_id, head.metric, unit or "", scores[0], scores[1],
-        "evaluation data" if other_data else "metric",
-    )  # fmt: skip
+    return replace(
+        _listed(given.series, given.head),
+        metric=head.metric,
+        unit=(head.accuracy.unit if head.accuracy else None) or "",
+        base=scores[0],
+        head=scores[1],
+        what="evaluation data" if other_data else "metric",
+    )
 
 
 def _engine(launches: _Launches) -> tuple[object, ...]:
@@ -202,11 +220,11 @@ def _engine(launches: _Launches) -> tuple[object, ...]:
     return (record.model, record.backend, record.precision, record.scheme, record.batch_size, record.metric)
 
 
-def _renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -> list[tuple[str, str]]:
-    """Return pairs of an old and a new key with the same engine, metric and batch size, where these are unique."""
+def _renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -> dict[str, str]:
+    """Return the old key by the new one where both have the same engine, metric and batch size, and no other has."""
     old, new = _by_engine(removed), _by_engine(added)
     both = (engine for engine in old if engine in new)
-    return [(old[engine][0], new[engine][0]) for engine in both if len(old[engine]) == len(new[engine]) == 1]
+    return {new[engine][0]: old[engine][0] for engine in both if len(old[engine]) == len(new[engine]) == 1}
 
 
 def _by_engine(series: Mapping[str, _Launches]) -> dict[tuple[object, ...], list[str]]:
@@ -214,11 +232,6 @@ def _by_engine(series: Mapping[str, _Launches]) -> dict[tuple[object, ...], list
     for key, launches in series.items():
         keys.setdefault(_engine(launches), []).append(key)
     return keys
-
-
-def _rename(old: str, new: str, base: _Launches, head: _Launches) -> Renamed:
-    before, after = base[-1].record, head[-1].record
-    return Renamed(old, new, before.nodeid, after.nodeid, after.model, after.engine_id)
 
 
 def _listed(series: str, launches: _Launches) -> Listed:

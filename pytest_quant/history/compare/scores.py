@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, worse_or_better
-from pytest_quant.history.compare.pairing import Draft, Pair, row_of
-from pytest_quant.record import Record
+from pytest_quant.history.compare.pairing import Draft, Pair, row_of, unit_of_change
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import paired_bootstrap
 from pytest_quant.stats.ratio import student_tails
@@ -21,11 +20,6 @@ MIN_CHANGE = 1e-4
 
 MIN_CHANGE_FROM_ZERO = 1e-6
 """The same in the metric's unit where the reference's score is 0 and nothing tells what is much."""
-
-
-def change_unit(unit: str | None) -> str:
-    """Return the unit of a difference of scores."""
-    return "pp" if unit == "%" else unit or ""
 
 
 def reference_note(base: AccuracyResult, head: AccuracyResult) -> tuple[str, ...]:
@@ -63,13 +57,14 @@ def paired_p(differences: NDArray[np.float64]) -> float | None:
     return min(1.0, max(least, student_tails(abs(float(np.mean(differences))) / error, n - 1.0)))
 
 
+def score_row(pair: Pair, base: AccuracyResult, head: AccuracyResult) -> Row:
+    """Return the row of the candidate's score, without its change."""
+    row = row_of(pair, "accuracy", base.candidate, head.candidate, head.unit or "", head.better)
+    return replace(row, n=head.n, notes=reference_note(base, head))
+
+
 def paired_scores(
-    pair: Pair,
-    base: AccuracyResult,
-    head: AccuracyResult,
-    record: Record,
-    was: NDArray[np.float64],
-    now: NDArray[np.float64],
+    pair: Pair, base: AccuracyResult, head: AccuracyResult, was: NDArray[np.float64], now: NDArray[np.float64]
 ) -> Draft:
     """Return the row of the candidate's score, compared sample by sample.
 
@@ -77,61 +72,44 @@ def paired_scores(
     ----------
     pair : launches of the series.
     base, head : what the two records found.
-    record : of the head.
     was, now : score of each sample at base and head in the metric's unit, in the same order (n,).
     """
-    differences = now - was
     # Scores of samples are kept in float32, and the mean over all of them is known better than that.
     change = (head.candidate or 0.0) - (base.candidate or 0.0)
-    p = paired_p(differences)
+    p = paired_p(now - was)
     span = paired_bootstrap(now, was, _mean, confidence=CONFIDENCE, span=0.0) if p is not None else None
-    row = replace(
-        row_of(pair, record, "accuracy"),
-        unit=head.unit or "",
-        better=head.better,
-        base=base.candidate,
-        head=head.candidate,
-        change=change,
-        change_unit=change_unit(head.unit),
-        interval=None if span is None else Interval(span.low, span.high),
-        n=len(was),
-        notes=reference_note(base, head),
-    )
-    return _tested(row, change if head.better == "lower" else -change, p, base, head)
+    interval = None if span is None else Interval(span.low, span.high)
+    row = replace(score_row(pair, base, head), change=change, interval=interval)
+    return draft_of(row, change if head.better == "lower" else -change, p, base, head)
 
 
 def _mean(scores: NDArray[np.float64]) -> float:
     return float(np.mean(scores))
 
 
-def _tested(row: Row, worse_by: float, p: float | None, base: AccuracyResult, head: AccuracyResult) -> Draft:
-    """Return `row` with its outcome; a change above the floor is tested together with all others."""
+def draft_of(
+    row: Row, worse_by: float, p: float | None, base: AccuracyResult, head: AccuracyResult, *, floor: bool = True
+) -> Draft:
+    """Return `row` with its outcome; a change is tested together with all others, a negligible one below a `floor`."""
+    row = replace(row, p=p)
     if worse_by == 0.0:
         same = base.candidate == head.candidate and p is None
         return Draft(replace(row, outcome=Outcome.UNCHANGED if same else Outcome.CHANGED))
     as_it_is, rejected = (
         replace(row, outcome=worse_or_better(worse_by > 0.0, proven=proven)) for proven in (False, True)
     )
-    if p is None or is_negligible(worse_by, base, head):
-        return Draft(as_it_is)
-    return Draft(replace(as_it_is, p=p), replace(rejected, p=p))
+    if p is None or (floor and is_negligible(worse_by, base, head)):
+        return Draft(replace(as_it_is, p=None))
+    return Draft(as_it_is, rejected)
 
 
-def unpaired(pair: Pair, base: AccuracyResult, head: AccuracyResult, record: Record) -> Draft:
+def unpaired(pair: Pair, base: AccuracyResult, head: AccuracyResult) -> Draft:
     """Return the row of the drop against the own reference, where no scores per sample are there to be paired."""
     change = (head.drop or 0.0) - (base.drop or 0.0)
-    row = replace(
-        row_of(pair, record, "drop"),
-        unit=change_unit(head.unit),
-        better="lower",
-        base=base.drop,
-        head=head.drop,
-        change=change,
-        change_unit=change_unit(head.unit),
-        n=head.n,
-        notes=(*_intervals_note(base, head), *reference_note(base, head)),
-    )
-    return _tested(row, change, _p_of_intervals(base, head) if change else None, base, head)
+    row = row_of(pair, "drop", base.drop, head.drop, unit_of_change(head.unit), "lower")
+    notes = (*_intervals_note(base, head), *reference_note(base, head))
+    row = replace(row, change=change, n=head.n, notes=notes)
+    return draft_of(row, change, _p_of_intervals(base, head) if change else None, base, head)
 
 
 def _p_of_intervals(base: AccuracyResult, head: AccuracyResult) -> float | None:

@@ -22,14 +22,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_quant.history import StoredCheck
-from pytest_quant.history.compare import Outcome
-from pytest_quant.history.rows import in_utc
+from pytest_quant.history.compare.comparison import Comparison, Outcome
+from pytest_quant.history.rows import StoredCheck, in_utc
 from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison
-from pytest_quant.report.comparison import ComparedRuns
 from pytest_quant.report.failure import both_figures, meanings
 from pytest_quant.report.page.charts import (
     accepted_in_words,
@@ -63,7 +61,7 @@ def page_html(
     *,
     runs: Sequence[Run] = (),
     expected: Collection[str] = (),
-    compared: ComparedRuns | None = None,
+    compared: Comparison | None = None,
     why_not_compared: str = "",
     next_step: str = "",
     history: Sequence[SeriesHistory] = (),

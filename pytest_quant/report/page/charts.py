@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from pytest_quant.history import CheckSummary
+from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
@@ -152,10 +152,10 @@ def _ranked(engines: Sequence[dict[str, Any]], higher: bool) -> list[dict[str, A
 
 
 FIGURES = {
-    "speedup": ("speedup", "speedup_low", "speedup_high"),
+    "speedup": ("speedup", "speedup_ci_low", "speedup_ci_high"),
     "latency": ("candidate_p50_ms", "p50_low_ms", "p50_high_ms"),
     "score": ("candidate",),
-    "drop": ("drop", "drop_low", "drop_high"),
+    "drop": ("drop", "drop_ci_low", "drop_ci_high"),
 }
 """Of a point, by the name of the quantity: a figure, and the ends of its interval."""
 

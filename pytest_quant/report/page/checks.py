@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import StoredCheck
 from pytest_quant.history.compare.accuracy import answers_of
+from pytest_quant.history.rows import StoredCheck
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
 from pytest_quant.report.columns import EXPECTED, CheckRow, default_columns, pick_columns, rows_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_quant.cli import commands
-from pytest_quant.cli.accept import show_diff
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
@@ -116,16 +114,6 @@ def test_what_is_refused_leaves_the_file_alone(
     assert not (scratch.path / NAME).exists()
 
 
-def test_one_failed_series_refuses_all(scratch: ScratchRepository) -> None:
-    """Unless it is left out by name."""
-    _add(scratch, [a_record(), _trt()])
-    with pytest.raises(UsageError, match="never becomes a baseline"):
-        _accept()
-    assert not (scratch.path / NAME).exists()
-    _accept("--series", "trt")
-    assert [baseline.series.backend for baseline in read_baselines(scratch.path / NAME).values()] == ["trt"]
-
-
 def test_a_removal_is_accepted_by_name_only(scratch: ScratchRepository) -> None:
     """Of a series that the history or the file knows."""
     _add(scratch, [a_pass(), _trt()])
@@ -150,15 +138,3 @@ def test_bad_questions_are_clear_errors(scratch: ScratchRepository) -> None:
         _accept("--reason", " ")
     assert CliRunner().invoke(commands, ["accept"]).exit_code == 2
     assert CliRunner().invoke(commands, ["accept", "--reason", "r", "--expires", "soon"]).exit_code == 2
-
-
-def test_changes_are_a_unified_diff(capsys: pytest.CaptureFixture[str]) -> None:
-    """As difflib writes it, which ``git apply`` reads, without escapes that somebody wrote; or none is said."""
-    before, after = "a\nb\nc\n", "a\nB\nc\n"
-    show_diff(before, after, "file")
-    expected = difflib.unified_diff(before.splitlines(), after.splitlines(), "a/file", "b/file", lineterm="")
-    assert capsys.readouterr().out.splitlines() == list(expected)
-    show_diff("a\n", "a\n", "file")
-    assert capsys.readouterr().out == "file stays as it is\n"
-    show_diff("", "\x1b]0;title\x07\n", "file")
-    assert "\x1b]" not in capsys.readouterr().out

@@ -81,15 +81,6 @@ def test_a_removed_test_fails_unless_it_was_accepted(scratch: ScratchRepository)
     assert _compare().exit_code == 0
 
 
-def test_without_a_base_strict_exits_with_4(scratch: ScratchRepository) -> None:
-    """Else the comparison says it and passes."""
-    _add(scratch, "topic", [a_pass()])
-    assert _compare("--strict").exit_code == 4
-    done = _compare()
-    assert done.exit_code == 0
-    assert "no base: there are no records of" in done.stdout
-
-
 def test_an_empty_commit_is_compared_with_its_own_runs(scratch: ScratchRepository) -> None:
     """Base and head have one content: each has its own runs, and one without any has those of the other."""
     _add(scratch, "topic", [a_pass()])

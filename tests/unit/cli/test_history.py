@@ -18,7 +18,6 @@ from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run, run_from_json
-from pytest_quant.result import Environment, Status
 from tests.unit.record.examples import ACCURACY, RUN, a_check, a_pass, a_record, unavailable
 
 _SCORES = (97.5, 97.5, 97.5, 97.5, 95.0, 95.0, 95.0)
@@ -60,37 +59,12 @@ def test_series_are_listed(store: Store) -> None:
     assert {one["key"] for one in listed} == {one.key for one in store.series()}
 
 
-def test_a_series_is_a_table_with_bars(store: Store) -> None:
-    """One row for each point, oldest first; a score that fell has low bars at its end."""
+def test_a_series_is_a_table(store: Store) -> None:
+    """One row for each point, oldest first."""
     lines = _run("digits static", "--branch", "main").stdout.splitlines()
-    assert "score    ████▁▁▁  95 .. 97.5" in lines
     rows = [line.split() for line in lines if line.startswith("2026-")]
     assert [row[0][:10] for row in rows] == [f"2026-01-0{number}" for number in range(1, 8)]
     assert [row[6] for row in rows] == ["97.50"] * 4 + ["95.00"] * 3
-
-
-def test_bars_hold_one_branch_and_one_version(store: Store) -> None:
-    """Those of the newest point: a step between branches or data is no step that a commit made. A gap is an ERROR."""
-    assert "bars of branch top\\x1b[31mic: 1 of 8 points" in _run("digits static").stdout.splitlines()
-    other = replace(_scored(80.0), digests={"data": "other"})
-    for number, record in enumerate(
-        (other, replace(a_record(), accuracy=None, latency=None, status=Status.ERROR), other)
-    ):
-        store.append(_day(20 + number), [record])
-    lines = _run("digits static", "--branch", "main").stdout.splitlines()
-    assert "bars of branch main, the newest data: 3 of 10 points" in lines
-    assert "score    ▅ ▅  80 .. 80" in lines
-
-
-def test_bars_of_times_hold_one_machine(store: Store) -> None:
-    """Scores go on from one machine to the next."""
-    fast = a_record(accuracy=replace(ACCURACY, candidate=95.0, drop=2.78))
-    assert fast.latency is not None
-    fast = replace(fast, latency=replace(fast.latency, speedup=9.0))
-    store.append(replace(_day(20), environment=Environment({"cpu": "Another"}, {})), [fast])
-    lines = _run("digits static", "--branch", "main").stdout.splitlines()
-    assert "speedup  ▅  9 .. 9" in lines
-    assert "score    ████▁▁▁▁  95 .. 97.5" in lines
 
 
 def test_last_branch_and_since_choose_points(store: Store) -> None:
@@ -103,12 +77,6 @@ def test_last_branch_and_since_choose_points(store: Store) -> None:
     assert days("--branch", "main", "--last", "2") == ["06", "07"]
     assert days("--since", "2026-01-06") == ["06", "07", "10"]
     assert days("--branch", "none") == []
-
-
-def test_escapes_in_a_branch_show(store: Store) -> None:
-    """Its name is somebody else's text, in every form."""
-    for form, shown in (((), "\\x1b[31m"), (("--csv",), "\\x1b[31m"), (("--json",), "\\u001b[31m")):
-        assert f"top{shown}ic" in _run("static", *form).stdout
 
 
 def test_json_has_every_column(store: Store) -> None:
@@ -210,13 +178,6 @@ def test_one_run_shows_its_checks(project: Path) -> None:
     assert "97.78 -> 93.55" in shown
     assert "FAIL" in shown
     assert "\x1b" not in shown
-
-
-@pytest.mark.parametrize(("run", "message"), [("2026", "2 runs begin with"), ("2025", "there is no run")])
-def test_a_run_that_cannot_be_told_is_an_error(project: Path, run: str, message: str) -> None:
-    """None or several begin so."""
-    with pytest.raises(UsageError, match=message):
-        _run(run)
 
 
 def test_json_is_the_documents_of_the_runs(project: Path) -> None:

@@ -45,13 +45,6 @@ def test_entries_are_shown_with_size_age_and_slot(root: Path) -> None:
     assert total == f"2 entries, {sum(entry.size_bytes for entry in Cache(root).entries()) / 1e6:.1f} MB in {root}"
 
 
-def test_a_damaged_entry_is_named(root: Path) -> None:
-    """It is not used, and it takes room."""
-    (manifest,) = root.glob("engine/*/manifest.json")
-    manifest.write_text("{")
-    assert "damaged" in _run("cache").stdout
-
-
 def test_clearing_asks_first(root: Path) -> None:
     """No is no, and so is no answer."""
     assert _run("cache", "clear", answer="n\n").exit_code == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_quant.history import StoredCheck, StoredRun
+from pytest_quant.history.rows import StoredCheck, StoredRun
 from pytest_quant.history.store import Store
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Record, Run
@@ -22,13 +22,10 @@ class InMemory(Store):
         clean = [one.run for one in self.kept if not one.run.dirty]
         return {one for run in clean for one in (run.commit, run.tree) if one in known and one}
 
-    def launches(self, *known: str) -> list[StoredCheck]:
-        """Those of the clean commits or trees."""
-        return [one for one in self.kept if {one.run.commit, one.run.tree} & set(known) and not one.run.dirty]
-
-    def launches_of(self, series: str, commits: Sequence[str]) -> list[StoredCheck]:
-        """Those of one series of the clean commits."""
-        return [launch for launch in self.launches(*commits) if launch.record.series == series]
+    def launches(self, *known: str, series: str | None = None) -> list[StoredCheck]:
+        """Those of the clean commits or trees, of one series or of all."""
+        clean = [one for one in self.kept if {one.run.commit, one.run.tree} & set(known) and not one.run.dirty]
+        return [one for one in clean if series in (None, one.record.series)]
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Summaries of the latency of every series."""

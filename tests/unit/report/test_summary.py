@@ -138,13 +138,6 @@ def test_an_unknown_column_is_an_error_that_names_the_nearest() -> None:
         table([a_record()], 100, ["speedupp"])
 
 
-def test_colours_are_around_statuses_only() -> None:
-    """Without colours the text is the same."""
-    colored = table(_RUN, 200, color=True)
-    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == table(_RUN, 200)
-    assert re.findall(r"\x1b\[[1-9][0-9;]*m(\w+)", colored) == [record.status.value for record in _RUN]
-
-
 _OF_TESTS = st.lists(
     records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3, unique_by=lambda one: one.nodeid
 )

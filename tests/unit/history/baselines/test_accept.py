@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace as replace_entry
 
 from pytest_quant.errors import UsageError
-from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.accept import accept, accepted_since, choose_series
 from pytest_quant.history.baselines.file import NAME, AcceptedLatency, BaselineEntry, write_baselines
+from pytest_quant.history.rows import StoredCheck
 from pytest_quant.result import Environment, LaunchFigures, Status
 from tests.support.repository import ScratchRepository, make_repository
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable

@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace as replace_entry
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.choose import Baselines
 from pytest_quant.history.baselines.file import NAME, AcceptedLatency, write_baselines
+from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, Status
@@ -187,14 +187,6 @@ def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: 
 
     baselines = Baselines(scratch.path, broken, _HERE, _TODAY)
     assert "the history x cannot be opened: file is not a database" in _why(baselines.find(_SERIES, None))
-
-
-def test_outside_a_repository_there_is_no_merge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the tests go on."""
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    recorded = InMemory(())
-    why = _why(Baselines(tmp_path, lambda: recorded, _HERE, _TODAY).find(_SERIES, None))
-    assert why.startswith("no record of this series was accepted, and git knows no repository")
 
 
 def test_the_history_is_read_once(scratch: ScratchRepository) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from pytest_quant.environment import Repository
-from pytest_quant.history import StoredCheck
 from pytest_quant.history.baselines.launches import (
     CANDIDATE,
     NO_NOISE_KNOWN,
@@ -22,10 +21,10 @@ from pytest_quant.history.baselines.launches import (
     shared_noise,
     with_launches,
 )
-from pytest_quant.history.summaries import CheckSummary
-from pytest_quant.result import NOTHING_KNOWN, Baseline, LatencyFigures, LaunchFigures, LaunchNoise, Status
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LatencyFigures, LaunchFigures, LaunchNoise
 from tests.support.repository import make_repository, without_ci
-from tests.unit.history.in_memory import InMemory
+from tests.unit.history.in_memory import InMemory, a_point
 from tests.unit.record.examples import RUN, a_pass
 
 NOTHING = Baseline("c", drop=None, speedup=None, candidate_p50_ms=None, same_identity=False)
@@ -104,14 +103,12 @@ def test_series_on_one_machine_have_their_noise_in_common() -> None:
     """Twenty series of thirty days with 1 % between them; a step in one, and another machine, change nothing."""
     random = np.random.default_rng(5)
     points = [
-        CheckSummary(
-            f"r{day}", f"2026-03-{day:02}T12:00:00+00:00", f"c{day}", "main", False, f"s{series}", "v", machine, "avx2",
-            Status.PASS, speedup=float(np.exp(random.normal(0.0, sd))) * (2.0 if series == 3 and day > 15 else 1.0),
-        )
+        a_point(day, series=f"s{series}", identity=machine, speedup=float(np.exp(random.normal(0.0, sd))) * step)
         for machine, sd in (("here", 0.01), ("there", 0.1))
         for day in range(1, 31)
         for series in range(20)
-    ]  # fmt: skip
+        for step in [2.0 if series == 3 and day > 15 else 1.0]
+    ]
     found = noise_by_machine(points)
     here, there = (shared_noise(found[machine].values()) for machine in ("here", "there"))
     assert here[SPEEDUP].between.sd == pytest.approx(0.01, rel=0.12)

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pytest_quant.history.compare import Comparison, Row
+from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.comparison import Comparison, Row
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import Better, Environment, Interval, LatencyFigures, Status
@@ -79,6 +80,11 @@ def launches(records: Iterable[Record], commit: str = "base", cpu: str = "Some C
     """One run of pytest for each record."""
     found = enumerate(records)
     return [one for index, record in found for one in launch(record, run=str(index), commit=commit, cpu=cpu)]
+
+
+def between(base: Record, head: Record) -> Comparison:
+    """Compare one launch of each."""
+    return compare(launch(base), launch(head, commit="head"))
 
 
 def row(comparison: Comparison, quantity: str) -> Row:

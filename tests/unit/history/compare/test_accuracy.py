@@ -10,15 +10,11 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.compare import Comparison, Outcome, compare
+from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.comparison import Outcome
 from pytest_quant.record import Record
 from pytest_quant.result import Better
-from tests.unit.history.compare.launched import N, answered, answers, launch, launches, record_of, row
-from tests.unit.history.compare.test_whole_rows import MAP, scored
-
-
-def _with(base: Record, head: Record) -> Comparison:
-    return compare(launch(base), launch(head, commit="head"))
+from tests.unit.history.compare.launched import N, answered, answers, between, launch, launches, record_of, row
 
 
 def _answering(wrong: range, better: Better = "higher") -> Record:
@@ -30,7 +26,7 @@ def _answering(wrong: range, better: Better = "higher") -> Record:
 def test_lost_and_won_are_counted_sample_by_sample(before: set[int], after: set[int]) -> None:
     """The counts are those of the sets, the change is that of the scores, and p is SciPy's binomial test."""
     base, head = answered(record_of(), answers(before)), answered(record_of(), answers(after))
-    found = row(_with(base, head), "accuracy")
+    found = row(between(base, head), "accuracy")
     lost, won = len(after - before), len(before - after)
     assert (found.lost, found.won, found.n) == (lost, won, N)
     assert found.change == pytest.approx(100.0 * (won - lost) / N)
@@ -53,15 +49,8 @@ def test_what_chance_could_give_is_shown_and_does_not_gate(
     before: range, after: range, outcome: Outcome, family: int
 ) -> None:
     """One sample, or as many lost as won; equal answers test nothing and do not weaken the tests of others."""
-    comparison = _with(_answering(before), _answering(after))
+    comparison = between(_answering(before), _answering(after))
     assert (row(comparison, "accuracy").outcome, comparison.family) == (outcome, family)
-
-
-def test_drops_are_equal_or_not() -> None:
-    """Exact equality, and not nearness."""
-    same = scored(**MAP, candidate=69.0, drop=1.0)
-    near = scored(**MAP, candidate=69.0 - 1e-9, drop=1.0 + 1e-9)
-    assert row(_with(same, near), "drop").outcome is Outcome.WORSE
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -96,4 +85,4 @@ def test_damaged_answers_are_named(spoiled: str) -> None:
     assert record.accuracy is not None
     broken = replace(record, accuracy=replace(record.accuracy, candidate_correct=spoiled))
     with pytest.raises(HistoryError, match="damaged"):
-        _with(record, broken)
+        between(record, broken)

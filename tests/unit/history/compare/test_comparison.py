@@ -13,17 +13,18 @@ from msgspec.structs import replace as replace_entry
 
 from pytest_quant.history.baselines.accept import accept
 from pytest_quant.history.baselines.file import BaselineEntry, series_of
-from pytest_quant.history.compare import Comparison, Outcome, compare, rule
+from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.report.comparison import ComparedRuns, comparison_json
+from pytest_quant.report.comparison import comparison_json
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.pull_request import comparison_comment
 from pytest_quant.result import Resources, Status
 from tests.unit.history.compare.launched import answered, answers, changed, key, launch, launches, record_of, timed
 
 _A, _B = "tests/test_a.py::test_a", "tests/test_b.py::test_b"
-_NOW = datetime(2026, 1, 2, tzinfo=UTC)
+_NOW = datetime(2026, 3, 4, tzinfo=UTC)
 _OTHER = replace(record_of(_B), model="other")
 
 
@@ -64,20 +65,19 @@ _FLAKY = launches([record_of(_A), replace(record_of(_A), status=Status.FAIL), re
 def test_the_exit_code(base: list[StoredCheck], head: list[StoredCheck], code: int, strict: int) -> None:
     """1 before 3 before 4; what cannot be told fails under strict only, and an added test never does."""
     found = compare(base, head)
-    assert (rule(found).code, rule(found, strict=True).code) == (code, strict)
+    assert (found.exit_code, replace(found, strict=True).exit_code) == (code, strict)
 
 
 def test_a_removed_test_is_1_for_the_whole_suite_unless_accepted() -> None:
     """A part of the suite says nothing about the rest."""
-    found = compare(_BASE, _head(_A))
-    assert rule(found).code == 0
-    assert rule(found, full_suite=True).code == 1
-    assert [one.series for one in rule(found, full_suite=True).missing] == [_OTHER.series]
+    part, whole = (compare(_BASE, _head(_A), full_suite=full_suite) for full_suite in (False, True))
+    assert (part.exit_code, whole.exit_code) == (0, 1)
+    assert [one.series for one in whole.missing] == [_OTHER.series]
     for nodeid, series, code in ((_B, _OTHER.series, 0), (_A, key(_A), 1)):
         entry = BaselineEntry(
             **series_of(key(nodeid))._asdict(), commit="c", reason="r", accepted_at=_NOW, removed=True
         )
-        assert rule(compare(_BASE, _head(_A), accepted={series: entry}), full_suite=True).code == code
+        assert compare(_BASE, _head(_A), accepted={series: entry}, full_suite=True).exit_code == code
 
 
 _RECORDS = st.builds(
@@ -118,21 +118,18 @@ def test_the_headline_agrees_with_the_exit_code(
     base: list[StoredCheck], head: list[StoredCheck], entries: list[BaselineEntry], strict: bool, full_suite: bool
 ) -> None:
     """In text, Markdown and JSON alike, whatever changed, was removed or was accepted."""
-    found = compare(base, head, accepted={entry.series.key: entry for entry in entries})
-    ruling = rule(found, strict=strict, full_suite=full_suite)
-    headline = comparison_text(found, ruling, 10_000).splitlines()[1]
-    assert f"**{headline}**" in unescape(comparison_comment(ComparedRuns(found, ruling)))
-    document = comparison_json(found, ruling)
+    accepted = {entry.series.key: entry for entry in entries}
+    found = compare(base, head, accepted=accepted, strict=strict, full_suite=full_suite)
+    headline = comparison_text(found, 10_000).splitlines()[1]
+    assert f"**{headline}**" in unescape(comparison_comment(found))
+    document = comparison_json(found)
     word = headline.partition(":")[0]
-    assert ruling.code in _CODES[word]
-    assert strict or ruling.code in (0, 1)
+    assert found.exit_code in _CODES[word]
+    assert strict or found.exit_code in (0, 1)
     said = {"NO REGRESSION": "ok"}.get(word, word.lower().replace(" ", "_"))
-    assert (document["verdict"], document["exit_code"]) == (said, ruling.code)
+    assert (document["verdict"], document["exit_code"]) == (said, found.exit_code)
     bad = bool(found.having(Outcome.REGRESSION)) or (full_suite and any(not one.accepted for one in found.removed))
-    assert (ruling.code == 1) is bad
-
-
-_NOW = datetime(2026, 3, 4, tzinfo=UTC)
+    assert (found.exit_code == 1) is bad
 
 
 def _record(wrong: int = 0, mb: float = 1.0, ms: float = 0.5, pct: float = 90.0) -> Record:
@@ -166,8 +163,8 @@ def test_an_accepted_change_is_no_regression(quantity: str, wanted: Record, more
     assert (quantity, "regression") in changed(_compared(wanted, None))
     found = _compared(wanted, _entry(wanted))
     assert (quantity, "accepted") in changed(found)
-    assert rule(found).code == 0
-    text = comparison_text(found, rule(found), 200)
+    assert found.exit_code == 0
+    text = comparison_text(found, 200)
     assert "NO REGRESSION: 1 accepted change, " in text
     assert "accepted with c0ffee on 2026-03-04: retrained" in text
     assert (quantity, "regression") in changed(_compared(more, _entry(wanted)))

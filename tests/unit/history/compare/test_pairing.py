@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from pytest_quant.history.compare import Outcome, Row, compare
+from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.comparison import Outcome, Row
 from pytest_quant.history.compare.pairing import Draft, holm, judge, pair
 from pytest_quant.result import Resources, Status
-from tests.unit.history.compare.launched import answered, answers, key, launch, launches, record_of, row, timed
+from tests.unit.history.compare.launched import answered, answers, between, key, launch, launches, record_of, row, timed
 
 _A, _B, _C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_c.py::test_c"
 
 
 def test_a_series_is_paired_by_its_key() -> None:
     """Every launch of both sides, oldest first."""
-    found = pair(launches([record_of(_A)] * 3), launches([record_of(_A)] * 2, commit="head"))
-    (only,) = found.pairs
+    (only,), found = pair(launches([record_of(_A)] * 3), launches([record_of(_A)] * 2, commit="head"))
     assert [one.run.id for one in only.base] == ["base-0", "base-1", "base-2"]
     assert [one.run.id for one in only.head] == ["head-0", "head-1"]
     assert (found.added, found.removed, found.renamed, found.reversioned) == ((), (), (), ())
@@ -31,14 +31,14 @@ def test_a_series_is_paired_by_its_key() -> None:
 def test_of_two_reports_in_one_run_the_last_counts() -> None:
     """A rerun is no second launch."""
     first, again = replace(record_of(_A), status=Status.FAIL), record_of(_A)
-    (only,) = pair(launch(first, again), launch(again, commit="head")).pairs
+    ((only,), _) = pair(launch(first, again), launch(again, commit="head"))
     assert [one.record.status for one in only.base] == [Status.PASS]
 
 
 def test_a_renamed_test_follows_its_engine() -> None:
     """It is listed, and compared like any other."""
-    found = compare(launch(record_of(_A)), launch(record_of(_B), commit="head"))
-    assert [(one.base_nodeid, one.head_nodeid) for one in found.renamed] == [(_A, _B)]
+    found = between(record_of(_A), record_of(_B))
+    assert [(one.base_nodeid, one.nodeid) for one in found.renamed] == [(_A, _B)]
     assert (found.added, found.removed) == ((), ())
     assert row(found, "accuracy").series == key(_B)
 
@@ -52,18 +52,11 @@ def test_two_that_could_be_the_renamed_one_are_not() -> None:
     assert found.rows == ()
 
 
-def test_a_test_that_is_still_there_was_not_renamed() -> None:
-    """A copy of it is an added one."""
-    found = compare(launch(record_of(_A)), launch(record_of(_A), record_of(_B), commit="head"))
-    assert found.renamed == ()
-    assert [one.nodeid for one in found.added] == [_B]
-
-
 def test_scores_on_other_evaluation_data_are_shown_and_never_compared() -> None:
     """Both scores are listed; no row tells of a change of them."""
     other = replace(record_of(_A), digests={"data": "other"})
-    found = compare(launch(record_of(_A)), launch(answered(other, answers(range(90))), commit="head"))
-    assert {one.quantity for one in found.rows} == {"status", "size", "coverage", "nodes"}
+    found = between(record_of(_A), answered(other, answers(range(90))))
+    assert {one.quantity for one in found.rows} == {"status", "size", "coverage"}
     assert found.changed == ()
     (only,) = found.reversioned
     assert (only.what, only.base, only.head) == ("evaluation data", 100.0, 77.5)
@@ -91,7 +84,7 @@ def test_a_metric_that_turned_round_is_another_version() -> None:
     record = record_of(_A)
     assert record.accuracy is not None
     other = replace(record, accuracy=replace(record.accuracy, better="lower"))
-    (only,) = compare(launch(record), launch(other, commit="head")).reversioned
+    (only,) = between(record, other).reversioned
     assert only.what == "metric"
 
 
@@ -99,7 +92,7 @@ def test_launches_of_a_version_that_only_one_side_has_are_left_out() -> None:
     """The data changed between two runs of one commit; what both sides have is compared."""
     other = replace(record_of(_A), digests={"data": "other"})
     base = [*launch(other, run="0"), *launch(record_of(_A), run="1")]
-    (only,) = pair(base, launch(record_of(_A), commit="head")).pairs
+    ((only,), _) = pair(base, launch(record_of(_A), commit="head"))
     assert [one.run.id for one in only.base] == ["base-1"]
 
 
@@ -108,7 +101,7 @@ def test_a_check_that_never_came_to_be_is_of_the_series_it_would_have_been() -> 
     broken = replace(
         record_of(_A), series=key(_A, None), metric=None, accuracy=None, status=Status.ERROR, digests={}, message="x"
     )
-    found = compare(launch(record_of(_A)), launch(broken, commit="head"))
+    found = between(record_of(_A), broken)
     assert (found.added, found.removed) == ((), ())
     assert (row(found, "status").base, row(found, "status").head) == ("PASS", "ERROR")
 
@@ -132,11 +125,6 @@ def test_it_is_holms_adjustment(p_values: list[float]) -> None:
     assert holm(p_values) == pytest.approx(list(expected), rel=1e-12, abs=1e-300)
 
 
-def test_no_test_is_no_family() -> None:
-    """Nothing to adjust."""
-    assert holm([]) == []
-
-
 def _draft(p: float | None) -> Draft:
     kinds = (Outcome.UNCHANGED, Outcome.REGRESSION)
     row, rejected = (Row("key", "node", "m", "ort-int8", "speedup", outcome, 1.0, 2.0, p=p) for outcome in kinds)
@@ -145,22 +133,22 @@ def _draft(p: float | None) -> Draft:
 
 def test_only_what_is_below_the_level_after_the_adjustment_is_rejected() -> None:
     """0.004 and 0.006 are below 0.01 each; of the two, 0.004 * 2 = 0.008 is, and then 0.006 * 1, raised to 0.008."""
-    rows = judge([_draft(0.004), _draft(0.006)], alpha=0.01)
+    rows = judge([_draft(0.004), _draft(0.006)])
     assert [row.outcome for row in rows] == [Outcome.REGRESSION, Outcome.REGRESSION]
     assert [row.p_adjusted for row in rows] == [0.008, 0.008]
-    rows = judge([_draft(0.004), _draft(0.006), _draft(0.5)], alpha=0.01)
+    rows = judge([_draft(0.004), _draft(0.006), _draft(0.5)])
     assert [row.outcome for row in rows] == [Outcome.UNCHANGED] * 3
     assert rows[0].p_adjusted == pytest.approx(0.012)
 
 
 def test_a_row_without_a_test_takes_no_part() -> None:
     """It neither is rejected nor makes the others harder to reject."""
-    rows = judge([_draft(None), _draft(0.009)], alpha=0.01)
+    rows = judge([_draft(None), _draft(0.009)])
     assert [row.outcome for row in rows] == [Outcome.UNCHANGED, Outcome.REGRESSION]
     assert [row.p_adjusted for row in rows] == [None, 0.009]
 
 
 def test_a_level_that_is_hit_exactly_is_a_rejection() -> None:
     """At most alpha, as Holm has it."""
-    (row,) = judge([_draft(0.01)], alpha=0.01)
+    (row,) = judge([_draft(0.01)])
     assert (row.outcome, row.p_adjusted) == (Outcome.REGRESSION, 0.01)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_quant.history.rows import identity_of, version_of
 from pytest_quant.record import Record, Run, from_json, to_json
-from pytest_quant.report.figures import cell, csv_lines, figures, junit_properties
+from pytest_quant.record.figures import figures, junit_properties
+from pytest_quant.report.spreadsheet import cell, csv_lines
 from pytest_quant.result import Status
 from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record, unavailable
 from tests.unit.record.strategies import records

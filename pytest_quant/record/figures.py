@@ -1,4 +1,4 @@
-"""The figures of a check by name, as properties of its JUnit test case and as a row of CSV.
+"""The figures of a check by name: of the history's points, of a row of CSV, and of a JUnit test case as properties.
 
 A later version adds names without changing any. What has no name here, such as single rounds, operators and outputs, is
 in newline-delimited JSON and in ``--quant-json``.
@@ -6,15 +6,11 @@ in newline-delimited JSON and in ``--quant-json``.
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 
-from pytest_quant.history.rows import identity_of, version_of
 from pytest_quant.printable import clean
-from pytest_quant.record import Record, Run
+from pytest_quant.record.record import Record
 
 _OF_CHECK = ("status", "model", "backend", "precision", "scheme", "batch_size", "metric")
 _OF_ACCURACY = (
@@ -29,7 +25,7 @@ _OF_RESOURCES = (
     *("size_mb", "reference_size_mb", "build_s", "calibration_s", "build_memory_mb", "run_memory_mb"),
     *("device_memory_mb", "energy_mj"),
 )
-_PLACES: Mapping[str, str] = {
+PLACES: Mapping[str, str] = {
     **{name: name for name in _OF_CHECK},
     **{name: f"accuracy.{name}" for name in _OF_ACCURACY},
     **{f"drop_ci_{end}": f"accuracy.drop_ci.{end}" for end in ("low", "high")},
@@ -44,13 +40,10 @@ _PLACES: Mapping[str, str] = {
 }
 """Where each figure stands in a record."""
 
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a formula begins with; the last four are the wide forms, which Japanese and Chinese spreadsheets take too."""
-
 
 def figures(record: Record) -> dict[str, str | float | int | None]:
     """Return the figures of a check by name; ``None`` where one was not measured."""
-    return {name: _at(record, place) for name, place in _PLACES.items()}
+    return {name: _at(record, place) for name, place in PLACES.items()}
 
 
 def _at(record: Record, place: str) -> str | float | int | None:
@@ -72,37 +65,3 @@ def junit_properties(record: Record) -> list[tuple[str, str | float | int]]:
         for name, value in figures(record).items()
         if value is not None
     ]
-
-
-def csv_lines(runs: Iterable[tuple[Run, Iterable[Record]]]) -> Iterator[str]:
-    """Yield the head and a line for each record of `runs`, in their order."""
-    of_run = ("id", "started_at", "commit", "branch", "dirty", "pull_request")
-    of_check = ("nodeid", "series", "isa", "message")
-    yield line([*(f"run_{name}" for name in of_run), *of_check, *_PLACES, "cpu", "identity", "version", "verdicts"])
-    for run, records in runs:
-        about_run = [getattr(run, name) for name in of_run]
-        cpu = run.environment.identity.get("cpu")
-        for record in records:
-            about = [getattr(record, name) for name in of_check]
-            verdicts = "; ".join(f"{verdict.limit} {verdict.status.value}" for verdict in record.verdicts or ())
-            compared = (identity_of(run, record), version_of(record))
-            yield line([*about_run, *about, *figures(record).values(), cpu, *compared, verdicts])
-
-
-def line(values: Iterable[object]) -> str:
-    """Return one line of CSV with its end; ``None`` and numbers that are not finite are empty cells."""
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerow([_shown(value) for value in values])
-    return written.getvalue()
-
-
-def _shown(value: object) -> object:
-    if isinstance(value, str):
-        return cell(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def cell(text: str) -> str:
-    """Return a text that a spreadsheet shows as it is, and never computes, as it does what begins like a formula."""
-    shown = clean(text)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) or text.startswith(("\t", "\r")) else shown

@@ -1,0 +1,194 @@
+"""The records of the two commits that a comparison is of, and that comparison, with all that the project knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_quant.environment import Committed, Repository
+from pytest_quant.errors import UsageError
+from pytest_quant.history.baselines.accept import accepted_since
+from pytest_quant.history.baselines.launches import points_before
+from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.comparison import Comparison
+from pytest_quant.history.merge_base import elsewhere, records_of, resolve, select_base
+from pytest_quant.history.rows import StoredCheck
+from pytest_quant.printable import clean
+from pytest_quant.record import Record, Run
+
+if TYPE_CHECKING:
+    from pytest_quant.history.store import Store
+
+_RUN_ID = re.compile(r"\d{8}T\d")
+_RECENT_RUNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRecords:
+    """The records of a revision or run, described in one line, and the commit that they are of."""
+
+    checks: list[StoredCheck]
+    description: str
+    commit: Committed | None = None
+
+
+def compare_records(
+    store: Store, root: Path, base: NamedRecords, head: NamedRecords, *, strict: bool = False, full_suite: bool
+) -> Comparison:
+    """Return the comparison of two sides, with what was accepted since and how launches differed before.
+
+    Parameters
+    ----------
+    store : the history.
+    root : the project's folder, with its baselines, in the git repository.
+    base, head : see `find_sides`.
+    strict, full_suite : see `Comparison`.
+
+    Raises
+    ------
+    HistoryError : a record or the file of baselines is damaged.
+    """
+    accepted = accepted_since(root, base.checks, head.checks, datetime.now(UTC).date())
+    return compare(
+        base.checks,
+        head.checks,
+        accepted=accepted,
+        earlier=points_before(store, Repository(root), base.commit.id if base.commit else None),
+        strict=strict,
+        full_suite=full_suite,
+        about=tuple(side.description for side in (base, head) if side.description),
+    )
+
+
+def find_base(store: Store, root: Path, name: str | None, head: Committed, *, dirty: bool) -> NamedRecords:
+    """Return the records that those of a commit are compared with; none where no commit in reach has any.
+
+    Parameters
+    ----------
+    store : the history.
+    root : folder in the git repository.
+    name : a revision; ``None`` for the merge base, see `select_base`.
+    head : the commit.
+    dirty : its records are those of uncommitted changes.
+
+    Raises
+    ------
+    UsageError : git knows no such revision, or no base.
+    """
+    chosen = select_base(store.commits, Repository(root), name, head.id, dirty=dirty)
+    checks = [] if chosen.found is None else records_of(store, chosen.found, head)
+    return NamedRecords(checks, f"{chosen}{elsewhere(checks, chosen.commit)}", chosen.found)
+
+
+def compare_run(
+    store: Store, root: Path, run: Run, records: Sequence[Record], base: str | None, *, strict: bool, all_ran: bool
+) -> Comparison:
+    """Return the comparison of a run that has just ended with its base.
+
+    Records of earlier runs of the same commit, of the same series, count too. Those of uncommitted changes are of no
+    commit, and stand alone.
+
+    Parameters
+    ----------
+    store : the history.
+    root : the project's folder.
+    run, records : the run.
+    base : a revision; ``None`` for the merge base.
+    strict : see `Comparison`.
+    all_ran : every test of the suite ran; otherwise no test counts as removed.
+
+    Raises
+    ------
+    QuantError : they cannot be compared.
+    """
+    head = Committed(run.commit or "HEAD", run.tree)
+    before = find_base(store, root, base, head, dirty=run.dirty)
+    of_base = [check for check in before.checks if check.run.id != run.id]
+    mine = {record.series for record in records}
+    stored = [] if run.dirty or run.commit is None else records_of(store, head)
+    known = {run.id, *(check.run.id for check in of_base)}
+    others = [check for check in stored if check.run.id not in known and check.record.series in mine]
+    now = [*others, *(StoredCheck(run, record) for record in records)]
+    before = replace(before, checks=of_base)
+    comparison = compare_records(store, root, before, NamedRecords(now, ""), strict=strict, full_suite=all_ran)
+    if comparison.removed and not all_ran:
+        unsure = f"{before.description}; not every test ran, so that none counts as removed"
+        return replace(comparison, about=(unsure,))
+    return comparison
+
+
+def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[NamedRecords, NamedRecords]:
+    """Return the records of base and head.
+
+    Parameters
+    ----------
+    store : the history.
+    base, head : revisions or runs; ``None`` for the merge base, and for what is checked out.
+    root : folder in the git repository.
+
+    Raises
+    ------
+    UsageError : git knows no such revision, or there are no records of the head.
+    """
+    now = find_side(store, head or "HEAD", root)
+    about_head = f"head {now.description}"
+    if base is not None and _RUN_ID.match(base):
+        before = find_side(store, base, root)
+        return replace(before, description=f"base {before.description}"), replace(now, description=about_head)
+    if now.commit is None:
+        raise UsageError("the head is no commit", value=now.description, fix="name a run as the base too")
+    dirty = any(check.run.dirty for check in now.checks)
+    before = find_base(store, root, base, now.commit, dirty=dirty)
+    same = before.commit is not None and before.commit.tree is not None and before.commit.tree == now.commit.tree
+    later = records_of(store, now.commit, before.commit) if same else now.checks
+    return before, replace(now, checks=later, description=about_head)
+
+
+def find_side(store: Store, name: str, root: Path) -> NamedRecords:
+    """Return the records of the run or the commit that `name` names; its last run where no run had a clean tree.
+
+    Parameters
+    ----------
+    store : the history.
+    name : start of a run's id, or a revision.
+    root : folder in the git repository.
+
+    Raises
+    ------
+    UsageError : git knows no such commit, there is no such run, or there are no records of it.
+    """
+    if _RUN_ID.match(name):
+        return of_run(store, name)
+    git = Repository(root)
+    commit = resolve(git, name, store.commits)
+    committed = Committed(commit, git.tree(commit))
+    checks = records_of(store, committed)
+    shown = f"{clean(name)} ({commit[:12]})" if not commit.startswith(name) else commit[:12]
+    if checks:
+        return NamedRecords(checks, f"{shown}: {_count(checks)}{elsewhere(checks, commit)}", committed)
+    recent = (stored.run for stored in store.runs(limit=_RECENT_RUNS))
+    dirty = next((run for run in recent if run.commit == commit and run.dirty), None)
+    if dirty is not None:
+        return of_run(store, dirty.id)
+    raise UsageError(
+        f"there are no records of {shown}",
+        fix="run the tests there; 'pytest-quant history' lists the runs there are, whose ids can be named too",
+    )
+
+
+def of_run(store: Store, name: str) -> NamedRecords:
+    """Return the records of the run whose id begins with `name`. Raises `UsageError` when there is none, or several."""
+    run = store.run(name).run
+    checks = [StoredCheck(run, record) for record in store.records(run.id)]
+    dirty = ", of a tree with changes that were not committed" if run.dirty else ""
+    description = f"run {run.id} of {(run.commit or 'no commit')[:12]}{dirty}: {_count(checks)}"
+    return NamedRecords(checks, description, None if run.commit is None else Committed(run.commit))
+
+
+def _count(checks: list[StoredCheck]) -> str:
+    records, runs = len(checks), len({check.run.id for check in checks})
+    return f"{records} record{'s' * (records != 1)} of {runs} run{'s' * (runs != 1)}"

@@ -1,0 +1,74 @@
+"""A run that has just ended is compared with its base; `tests/unit/cli/test_compare.py` names two sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_quant.errors import UsageError
+from pytest_quant.history import open_store
+from pytest_quant.history.commits import compare_run
+from pytest_quant.history.compare.comparison import Comparison
+from pytest_quant.report.comparison import fault
+from tests.support.repository import ScratchRepository, make_repository, without_ci
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record
+
+_OTHER = a_record(a_check(backend="trt"))
+
+Compare = Callable[..., Comparison]
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """A project on a branch of one commit more than ``main``."""
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path)
+    made.commit("1")
+    made.git("checkout", "-b", "topic")
+    made.commit("2")
+    return made
+
+
+@pytest.fixture
+def compare(scratch: ScratchRepository) -> Compare:
+    """Compares a run of the head with a history that has records of two series of ``main``."""
+    store = open_store(scratch.path / ".quant" / "history.db")
+    store.append(replace(RUN, id="base", commit=scratch.git("rev-parse", "main")), [a_pass(), _OTHER])
+
+    def run(*records: object, base: str | None = None, strict: bool = False, all_ran: bool = True) -> Comparison:
+        head = replace(RUN, id="head", commit=scratch.git("rev-parse", "HEAD"))
+        return compare_run(store, scratch.path, head, records, base, strict=strict, all_ran=all_ran)  # type: ignore[arg-type]
+
+    return run
+
+
+def test_a_run_is_compared_with_its_merge_base(scratch: ScratchRepository, compare: Compare) -> None:
+    """Which is named; what lets the run fail is counted, and a base can be named."""
+    found = compare(a_pass(), _OTHER)
+    main = scratch.git("rev-parse", "main")
+    assert (found.about, fault(found)) == ((f"base {main[:12]}: merge base with main",), "")
+    assert found.base.checks == 2
+    assert " rows regressed" in fault(compare(a_record(), _OTHER))
+    assert compare(a_pass(), _OTHER, base="main").about == (f"base {main[:12]}: main",)
+    with pytest.raises(UsageError, match="git knows no such commit"):
+        compare(a_pass(), base="no-such")
+
+
+def test_a_removed_test_lets_the_run_fail(compare: Compare) -> None:
+    """Where all tests ran; else the line of the base says that some did not."""
+    assert "1 tests of the base are gone" in fault(compare(a_pass()))
+    part = compare(a_pass(), all_ran=False)
+    assert fault(part) == ""
+    assert part.about[0].endswith("not every test ran, so that none counts as removed")
+
+
+def test_a_run_is_not_compared_with_itself(scratch: ScratchRepository, compare: Compare) -> None:
+    """The base is the commit that is tested, whose only records are those of this run; no base fails under strict."""
+    store = open_store(scratch.path / ".quant" / "history.db")
+    store.append(replace(RUN, id="head", commit=scratch.git("rev-parse", "HEAD")), [a_pass()])
+    found = compare(a_pass(), base="HEAD")
+    assert (found.base.checks, fault(found)) == (0, "")
+    assert "--quant-strict is set" in fault(compare(a_pass(), base="HEAD", strict=True))
