@@ -12,8 +12,16 @@ import onnx
 from onnx import numpy_helper
 
 from pytest_quant.backends.offer import calibration_ingredients
-from pytest_quant.backends.onnx_files import file_digests, model_file, model_ingredients, needs_external_data
-from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes, constant_names, replace_nodes
+from pytest_quant.backends.onnx_files import (
+    all_graphs,
+    all_nodes,
+    constant_names,
+    file_digests,
+    model_file,
+    model_ingredients,
+    needs_external_data,
+    replace_nodes,
+)
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method
 from pytest_quant.backends.ort.half import write_half

@@ -18,17 +18,20 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_graph, write_model
-from pytest_quant.backends.onnx_files.graphs import (
+from pytest_quant.backends.onnx_files import (
     all_graphs,
     captured_names,
     classical_operators,
     constant_names,
     defined_names,
     fresh_name,
+    model_file,
+    needs_external_data,
     opset_of,
+    read_graph,
     rename_captured,
     replace_nodes,
+    write_model,
 )
 from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.ort.session import ort_error
