@@ -96,7 +96,6 @@ def test_half_precision_on_the_device(tmp_path: Path) -> None:
     [
         ("fp16", None, (), 50.0),
         ("bf16", None, (), 35.0),
-        ("int8", "static", (("ranges", "table"),), 20.0),
         ("int8", "static", (("beside", "fp16"),), 20.0),
     ],
 )

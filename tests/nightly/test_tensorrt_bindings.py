@@ -34,8 +34,8 @@ ASKED: dict[str, object] = {
 }
 """Options that the builder hears of; implicit INT8 with FP16 beside it ended with version 10."""
 
-ELSEWHERE = {"compute_capability", "max_batch", "opt_batch", "shapes", "beside", "cuda_graph", "memory", "ranges"}
-"""Decide the target of TensorRT-RTX, the profile, the graph, the run and ONNX Runtime's provider."""
+ELSEWHERE = {"compute_capability", "max_batch", "opt_batch", "shapes", "beside", "cuda_graph", "memory"}
+"""Decide the target of TensorRT-RTX, the profile, the graph and the run."""
 
 ASK = """
 import json, pickle, sys
@@ -129,3 +129,39 @@ def test_every_call_exists_with_those_arguments(tensorrt: tuple[int, Bindings], 
     missed = {name for line in wrong for name in re.findall(r'has no attribute "(\w+)"', line)}
     assert missed == (set() if major == 10 else {"int8_calibrator", "set_calibration_profile"}), wrong
     assert len(wrong) == len(missed), wrong
+
+
+OURS = """
+import tensorrt as trt
+from pytest_quant.backends.cuda.device import make_logger
+from pytest_quant.backends.trt.builder import register_plugins
+from pytest_quant.backends.trt.implicit import ALGORITHMS, make_calibrator
+from tests.support.fake_tensorrt import HostMemory
+
+logger = make_logger(trt, [])
+assert isinstance(logger, trt.ILogger)
+register_plugins(trt, logger)
+try:
+    trt.Runtime(logger)
+except TypeError as error:
+    assert "nullptr" in str(error), error
+for method, name in ALGORITHMS.items():
+    if int(trt.__version__.partition(".")[0]) < 11:
+        device = HostMemory()
+        with device.current():
+            calibrator = make_calibrator(trt, method, iter(()), device, 3)
+        assert isinstance(calibrator, getattr(trt, name)), name
+        assert calibrator.get_batch_size() == 3
+    else:
+        assert not hasattr(trt, name)
+print("done")
+"""
+
+
+def test_the_real_bindings_take_our_logger_and_our_calibrators(tensorrt: tuple[int, Bindings]) -> None:
+    """They are classes that derive from those of the bindings, and plugins are registered with such a logger."""
+    command = (sys.executable, "-c", OURS)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=tensorrt[1].environment()
+    )
+    assert ended.stdout.strip() == "done", ended.stderr

@@ -14,7 +14,6 @@ CHECKS = [Combination(entry.name, *check) for entry in MODELS for check in entry
 REFUSED = {
     "table_structure__openvino__int8__static": "Loop",
     "lossy_call__openvino__int8__static": "Squeeze",
-    "validity__ort__int8__static": "TreeEnsembleClassifier",
     "validity__openvino__int8__static": "TreeEnsembleClassifier",
 }
 """Checks that cannot be, and what the error must name."""

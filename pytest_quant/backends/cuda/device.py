@@ -6,7 +6,6 @@ A process of its own: a TensorRT that does not fit its driver or its CUDA may en
 from __future__ import annotations
 
 import atexit
-import re
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -95,7 +94,6 @@ TIME_LIMIT_S = 60.0
 _INSTALL = 'pip install "pytest-quant[trt]"'
 _OLDER_CUDA = 'in a new environment pip install "pytest-quant[trt-cu12]"'
 _SIMULATE = "or let it be simulated: pytest --quant-simulate=SM89"
-_LIBRARY = re.compile(r"(?P<stem>lib(?:nvinfer|nvonnxparser)\w*)\.so\.(?P<major>\d+)")
 _PACKAGES = tuple(
     f"tensorrt{toolkit}{part}" for part in ("", "-bindings", "-libs") for toolkit in ("", "-cu13", "-cu12")
 )
@@ -147,23 +145,13 @@ def load_native(with_device: bool) -> Availability:
             trt.Runtime(make_logger(trt, lines))
     except Exception as error:
         if not lines:
-            return read_import_error(f"{type(error).__name__}: {error}", installed_tensorrt())
+            said = f"{type(error).__name__}: {error}"
+            return _broken(f"import tensorrt fails: {said}; installed: {installed_tensorrt()}")
         # The error is only that there is no runtime; the log has the cause.
         reason = f"TensorRT gives no runtime: {complaints(lines)}"
         fix = f"nvidia-smi shows the driver's CUDA; for CUDA 12 {_OLDER_CUDA}"
         return Availability(False, reason=reason, fix=fix, broken=True)
     return Availability(True, version=str(trt.__version__))
-
-
-def read_import_error(error: str, installed: str) -> Availability:
-    """Explain why ``import tensorrt`` failed: the library that it wants, and what is installed."""
-    named = _LIBRARY.search(error)
-    if named is None:
-        return _broken(f"import tensorrt fails: {error}")
-    wanted = f"{named['stem']}.so.{named['major']}"
-    major = int(named["major"])
-    fix = f'pip install --force-reinstall "tensorrt>={major},<{major + 1}"'
-    return Availability(False, reason=f"tensorrt wants {wanted}, and found {installed}", fix=fix, broken=True)
 
 
 def installed_tensorrt() -> str:

@@ -165,25 +165,16 @@ class TrtBackend(TrtRtxBackend):
     def check(self, spec: EngineSpec) -> None:
         """Raise `UsageError` as `TrtRtxBackend` does, and for what TensorRT's own calibrator does not do."""
         super().check(spec)
-        if not parse_options(self.name, spec.options).implicit:
+        if not parse_options(self.name, spec.options).implicit or spec.scheme is None:
             return
-        if spec.scheme == "qat":
+        is_percentile = spec.scheme == "static" and spec.calibration.method == "percentile"
+        if spec.scheme == "qat" or is_percentile or spec.exclude:
+            ruled_out = "calibration='percentile'" if is_percentile else f"exclude={list(spec.exclude)}"
             raise UsageError(
-                "a calibrator finds no ranges in a model that arrives with Q/DQ pairs",
-                value="quantization='implicit' with scheme='qat'",
-                fix="drop quantization='implicit'",
-            )
-        if spec.scheme == "static" and spec.calibration.method == "percentile":
-            raise UsageError(
-                "TensorRT has no calibrator for percentiles",
-                value="calibration 'percentile' with quantization='implicit'",
-                allowed="entropy, minmax",
-            )
-        if spec.scheme == "static" and spec.exclude:
-            raise UsageError(
-                "implicit INT8 leaves to TensorRT which layers stay in float",
-                value=f"exclude={list(spec.exclude)}",
-                fix="drop quantization='implicit': explicit Q/DQ pairs leave named nodes out",
+                "TensorRT's own calibrator chooses ranges and the layers that stay in float",
+                value="scheme='qat'" if spec.scheme == "qat" else ruled_out,
+                allowed="scheme 'static' by entropy or minmax, no exclude",
+                fix="drop quantization='implicit': Q/DQ pairs leave named nodes out",
             )
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:

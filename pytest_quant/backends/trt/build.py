@@ -23,7 +23,7 @@ from pytest_quant.backends.trt.builder import (
     build,
 )
 from pytest_quant.backends.trt.graph import write_graph
-from pytest_quant.backends.trt.implicit import write_samples
+from pytest_quant.backends.trt.implicit import samples_of
 from pytest_quant.backends.trt.options import Range, float_type, parse_options
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.spec import EngineSpec
@@ -78,16 +78,13 @@ def write_implicit_ranges(spec: EngineSpec, batches: Iterator[Feeds], folder: Pa
     DataError : there is no batch, or batches differ in shape or do not fit the model.
     BuildError : TensorRT refused the model, or read no batch.
     """
+    axes = {shapes.name: shapes.batch_axis for shapes in spec.shapes}
+    samples = samples_of(batches, read_signature(model_file(spec.model)), spec.model.name, axes)
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
-        samples, engine = Path(work) / "samples", Path(work) / "engine"
-        samples.mkdir()
-        engine.mkdir()
-        axes = {shapes.name: shapes.batch_axis for shapes in spec.shapes}
-        write_samples(batches, samples, read_signature(model_file(spec.model)), spec.model.name, axes)
-        request = request_for(spec, write_graph(spec, None, engine), module=module)
+        request = request_for(spec, write_graph(spec, None, Path(work)), module=module)
         # The ranges do not depend on kernels, and those that this build finds are thrown away with its plan.
         options = replace(request.options, optimization_level=0, timing_cache=None)
-        request = replace(request, options=options, samples=str(samples), ranges=str(folder / _RANGES_FILE))
+        request = replace(request, options=options, samples=samples, ranges=str(folder / _RANGES_FILE))
         run_builder(request, f"{spec.id} of {spec.model.name}, to calibrate it")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.cuda.device import complaints, make_logger
 from pytest_quant.backends.trt.coverage import layers_in_log
 from pytest_quant.backends.trt.implicit import calibrating
@@ -57,7 +58,7 @@ class BuildRequest:
     shapes : smallest, usual and largest of every input with free axes.
     calibration : method of TensorRT's own calibrator, which chooses types itself then; empty where those of the graph
         hold.
-    samples : folder with the calibrator's batches; empty when `ranges` are reused.
+    samples : the calibrator's batches, all of one size; none when `ranges` are reused.
     ranges : file with what the calibrator found, read when there are no `samples`, else written.
     """
 
@@ -66,7 +67,7 @@ class BuildRequest:
     options: TrtOptions
     shapes: Mapping[str, Range]
     calibration: str = ""
-    samples: str = ""
+    samples: tuple[Feeds, ...] = ()
     ranges: str = ""
 
 

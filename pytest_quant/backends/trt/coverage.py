@@ -166,11 +166,7 @@ def _multiplies(layer: Layer) -> bool:
     return bool(_KERNELS.search(f"{own} {layer.tactic}"))
 
 
-_WORDS = {"FP32": "Float", "FP16": "Half", "BF16": "BFloat16", "INT8": "Int8", "FP8": "FP8", "INT4": "Int4"}
 _WORD = re.compile(r"\b(FP32|FP16|BF16|BFloat16|INT8|INT4|INT32|INT64|FP8|FP4|Float|Half|Bool)\b", re.IGNORECASE)
-_CANONICAL = {word.lower(): word for word in ("Float", "Half", "BFloat16", "Int32", "Int64", "Bool")} | {
-    short.lower(): word for short, word in _WORDS.items()
-}
 _TACTIC = re.compile(
     r"(?P<Int8>i8(?:i8|i32|f16|f32)|imma|int8)|(?P<BFloat16>bf16(?:bf16|f32))|(?P<FP8>e4m3e4m3)"
     r"|(?P<Half>(?<!b)f16(?:f16|f32)|h884|h1688|h16816)|(?P<Float>f32(?:f32|tf32)|ffma|scudnn|sgemm)"
@@ -204,13 +200,13 @@ def _layer(row: Mapping[str, Any]) -> Layer:
 
 
 def _type_of(tensor: Mapping[str, Any]) -> str:
-    """Return the type as the builder's log spells it, Float, Half or Int8; an empty text where it is hidden."""
+    """Return the word for the type, as `precision_of` takes it; an empty text where it is hidden."""
     return _word(next((tensor[key] for key in ("DataType", "Datatype", "Format/Datatype") if tensor.get(key)), ""))
 
 
 def _word(phrase: str | None) -> str:
     matched = _WORD.search(phrase or "")
-    return _CANONICAL.get(matched[1].lower(), matched[1]) if matched else ""
+    return matched[1] if matched else ""
 
 
 _QUANTIZING = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})

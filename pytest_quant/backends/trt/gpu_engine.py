@@ -105,7 +105,7 @@ def _no_memory(what: str, lines: list[str]) -> OutOfMemoryError:
 def held_bytes(trt: Any, engine: Any, plan_bytes: int) -> int:
     """Return the bytes of device memory that `engine` reports for its activations and weights.
 
-    The figure for activations had another name in early versions 10, and counts as 0 where there is none.
+    The figure for activations had another name in early versions 10.
 
     Parameters
     ----------
@@ -113,12 +113,9 @@ def held_bytes(trt: Any, engine: Any, plan_bytes: int) -> int:
     engine : a ``tensorrt.ICudaEngine``.
     plan_bytes : size of the plan's file in bytes, taken for the weights where this version does not report them.
     """
-    for name in ("device_memory_size_v2", "device_memory_size"):
-        activations = getattr(engine, name, None)
-        if activations is not None:
-            break
-    else:
-        activations = 0
+    activations = getattr(engine, "device_memory_size_v2", None)
+    if activations is None:
+        activations = engine.device_memory_size
     statistic = getattr(getattr(trt, "EngineStat", None), "TOTAL_WEIGHTS_SIZE", None)
     weights = plan_bytes if statistic is None else engine.get_engine_stat(statistic)
     return int(activations) + int(weights)

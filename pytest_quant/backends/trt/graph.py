@@ -20,7 +20,6 @@ from onnx import TensorProto, numpy_helper
 from pytest_quant.backends.onnx_files import bodies_of, external_files, model_file, read_graph
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.trt.options import QUANTIZER, parse_options, quantizer_spec
-from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
 
@@ -50,9 +49,7 @@ def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Pat
         QUANTIZER.build(quantizer_spec(spec), calibration, folder)
     else:
         _copy(model_file(spec.quantized or spec.model), graph)
-    gpu = None if options.compute_capability else cuda_gpu()
-    target = options.compute_capability or (gpu and gpu.sm) or ""
-    check_graph(graph, calibrator=options.implicit and spec.scheme == "static", target=target)
+    check_graph(graph, calibrator=options.implicit and spec.scheme == "static")
     return graph
 
 
@@ -65,9 +62,6 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(file, copied)
 
 
-_NO_FP8 = frozenset({"SM75", "SM80", "SM86", "SM87"})
-"""Compute capabilities before Ada, which have no FP8 (CUDA C++ Programming Guide, tensor core types)."""
-
 _PAIRS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _DYNAMIC = frozenset({"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "MatMulIntegerToFloat"})
 _FP8_TYPES = frozenset(
@@ -78,13 +72,12 @@ _Constants: TypeAlias = Mapping[str, TensorProto | None]
 _STATIC_FIX = "quantize it in TensorRT's style: backend='trt-rtx' or 'trt' with scheme='static' does so"
 
 
-def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> None:
+def check_graph(path: Path, *, calibrator: bool = False) -> None:
     """Refuse the graph in `path` where TensorRT would refuse it or compute something else.
 
     Parameters
     ----------
     calibrator : the build would find ranges itself (implicit INT8), which a graph with Q/DQ pairs rules out.
-    target : a compute capability such as ``SM86``; empty when it is not known.
 
     Raises
     ------
@@ -93,7 +86,7 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
     """
     read_graph(path)
     model = normalized(onnx.load(path))
-    faults = list(_faults(model.graph, {}, calibrator, target))
+    faults = list(_faults(model.graph, {}, calibrator))
     if not faults:
         return
     node, cause, fix = faults[0]
@@ -105,14 +98,12 @@ def check_graph(path: Path, *, calibrator: bool = False, target: str = "") -> No
     )
 
 
-def _faults(
-    graph: onnx.GraphProto, around: _Constants, calibrator: bool, target: str
-) -> Iterator[tuple[onnx.NodeProto, str, str]]:
+def _faults(graph: onnx.GraphProto, around: _Constants, calibrator: bool) -> Iterator[tuple[onnx.NodeProto, str, str]]:
     """Yield the faults of `graph` and of the graphs inside it, which read the constants `around` them by name."""
     constants = {**around, **_constants(graph, around)}
     for node in graph.node:
         for body in bodies_of(node):
-            yield from _faults(body, constants, calibrator, target)
+            yield from _faults(body, constants, calibrator)
         if node.op_type in _DYNAMIC:
             yield node, "it has no operators that find ranges while they run", _STATIC_FIX
         elif node.op_type.startswith("QLinear") or node.op_type in ("QGemm", "QAttention"):
@@ -121,30 +112,20 @@ def _faults(
             if calibrator:
                 fix = "build the float model, or leave the calibrator out"
                 yield node, "a calibrator finds no ranges where the graph has Q/DQ pairs; it would be ignored", fix
-            yield from _pair_faults(node, constants, target)
+            yield from _pair_faults(node, constants)
 
 
 def _constants(graph: onnx.GraphProto, around: _Constants) -> dict[str, TensorProto | None]:
-    """Return what `graph` itself holds constant, or computes of constants alone, which the parser folds.
-
-    A value is ``None`` where it is not computed here; casts of a constant are, as exports to float16 have them.
-    """
+    """Return what `graph` itself holds constant; ``None`` for what it computes of constants, which the parser folds."""
     constants: dict[str, TensorProto | None] = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
-        reads = {name: constants.get(name, around.get(name)) for name in node.input if name}
-        if not reads or any(bodies_of(node)) or not all(name in constants or name in around for name in reads):
-            continue
-        value = next(iter(reads.values())) if node.op_type in ("Cast", "Identity") else None
-        kinds = [attribute.i for attribute in node.attribute if attribute.name == "to"]
-        constants.update(dict.fromkeys(node.output, _cast(value, kinds[0]) if value and kinds else value))
+        reads = [name for name in node.input if name]
+        if reads and not any(bodies_of(node)) and all(name in constants or name in around for name in reads):
+            constants.update(dict.fromkeys(node.output))
     return constants
 
 
-def _cast(tensor: TensorProto, to: int) -> TensorProto:
-    return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(onnx.helper.tensor_dtype_to_np_dtype(to)))
-
-
-def _pair_faults(node: onnx.NodeProto, constants: _Constants, target: str) -> Iterator[tuple[onnx.NodeProto, str, str]]:
+def _pair_faults(node: onnx.NodeProto, constants: _Constants) -> Iterator[tuple[onnx.NodeProto, str, str]]:
     scale = constants.get(node.input[1])
     if node.input[1] not in constants:
         fix = "export the model with scales as constants"
@@ -163,12 +144,6 @@ def _pair_faults(node: onnx.NodeProto, constants: _Constants, target: str) -> It
     elif kind == TensorProto.INT32:
         fix = f"leave biases in float (QuantizeBias=False); {_STATIC_FIX}"
         yield node, "it is an int32 bias, and TensorRT takes int8 only", fix
-    elif kind in _FP8_TYPES and target in _NO_FP8:
-        yield (
-            node,
-            f"FP8 needs a GPU of Ada's generation or later, and {target} is older",
-            "use int8, or another target",
-        )
     if zero_point is not None and zero_point.data_type not in _FP8_TYPES and _values(zero_point).any():
         yield node, "its zero point is not 0, and TensorRT quantizes symmetrically", _STATIC_FIX
     if scale is not None and _values(scale).size > 1 and not _is_weight(node, constants):

@@ -1,15 +1,13 @@
 """Implicit INT8 of TensorRT 10 around one build: its calibrator is set before, and its ranges are kept after.
 
 TensorRT prints an exception inside a callback and goes on with the samples it had, so it is kept here and raised
-after the build; and a build whose calibrator gave no batch has invented its ranges. Batches come in files, all of
-one size, from the process that asked for the build.
+after the build; and a build whose calibrator gave no batch has invented its ranges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,7 +142,7 @@ def calibrating(
     trt: Any,
     config: tensorrt.IBuilderConfig,
     method: str,
-    samples: str,
+    samples: Sequence[Feeds],
     ranges: str,
     profile_for: Callable[[dict[str, tuple[int, ...]]], tensorrt.IOptimizationProfile],
 ) -> Iterator[None]:
@@ -155,7 +153,8 @@ def calibrating(
     trt : the module ``tensorrt``.
     config : of the builder; it gets the calibrator and the profile to calibrate with.
     method : a key of `ALGORITHMS`, or empty.
-    samples, ranges : the file `ranges` is read where there is no folder of samples, else written.
+    samples : batches of one size to calibrate on.
+    ranges : a file, which is read where there are no samples, and else written.
     profile_for : a profile for inputs of exactly these shapes.
 
     Raises
@@ -165,18 +164,13 @@ def calibrating(
     if not method:
         yield
         return
-    name = ALGORITHMS[method]
-    if not hasattr(trt, name):
-        raise BuildError(f"{trt.__name__} {trt.__version__} has no {name}: calibrators ended with version 10")
     known = None if samples else Path(ranges).read_bytes()
-    batches = read_samples(Path(samples)) if samples else iter(())
-    first = next(batches, None)
-    if first is not None:
-        config.set_calibration_profile(profile_for({key: np.shape(array) for key, array in first.items()}))
-    size = 1 if first is None else len(next(iter(first.values())))
+    if samples:
+        config.set_calibration_profile(profile_for({key: np.shape(array) for key, array in samples[0].items()}))
+    size = len(next(iter(samples[0].values()))) if samples else 1
     device = open_device()
     with device.current():
-        calibrator = make_calibrator(trt, method, chain([] if first is None else [first], batches), device, size, known)
+        calibrator = make_calibrator(trt, method, iter(samples), device, size, known)
         config.int8_calibrator = calibrator
         try:
             yield
@@ -193,18 +187,17 @@ def calibrating(
         Path(ranges).write_bytes(new_ranges)
 
 
-def write_samples(
-    batches: Iterable[Feeds], folder: Path, signature: Signature, model: str, axes: Mapping[str, int | None]
-) -> None:
-    """Write every batch into a file of its own, for the process that builds.
+def samples_of(
+    batches: Iterable[Feeds], signature: Signature, model: str, axes: Mapping[str, int | None]
+) -> tuple[Feeds, ...]:
+    """Return the samples of all batches, in order, in batches of one size, as a calibrator of TensorRT reads them.
 
-    A calibrator of TensorRT has one batch size for all of them. Where the last batch is smaller, all are cut to the
-    size that divides them: what it finds over the same samples does not depend on how many it reads at once.
+    Where the last batch is smaller, all are cut to the size that divides them: what a calibrator finds over the same
+    samples does not depend on how many it reads at once.
 
     Parameters
     ----------
     batches : calibration batches.
-    folder : an empty folder, which gets one ``.npz`` file for each batch.
     signature : the inputs that the model takes.
     model : name of the model, for errors.
     axes : of each input the axis that counts samples, ``None`` for one that has none; the first where it is not named.
@@ -213,32 +206,23 @@ def write_samples(
     ------
     DataError : there is none, one does not fit the model, or samples have another shape than those of the first.
     """
-    shapes: dict[str, tuple[int, ...]] | None = None
-    sizes = set()
-    for index, feeds in enumerate(fitting_batches(batches, signature, model)):
-        actual = {name: np.shape(array) for name, array in feeds.items()}
-        shapes = shapes or actual
-        if _without_samples(actual, axes) != _without_samples(shapes, axes):
+    whole = [(feeds, _samples_in(feeds, axes)) for feeds in fitting_batches(batches, signature, model)]
+    size = gcd(*(count for _, count in whole))
+    parts = tuple(
+        {name: _samples_from(array, axes.get(name, 0), start, size) for name, array in feeds.items()}
+        for feeds, count in whole
+        for start in range(0, count, size)
+    )
+    first, *others = ({name: np.shape(array) for name, array in part.items()} for part in parts)
+    for shapes in others:
+        if shapes != first:
             raise DataError(
-                f"TensorRT's calibrators take samples of one shape, and batch {index} of {model} has another",
-                value=str(actual),
-                allowed=str(shapes),
+                f"TensorRT's calibrators take samples of one shape, and one of {model} has another",
+                value=str(shapes),
+                allowed=str(first),
                 fix="pad or crop samples that differ in size",
             )
-        sizes.add(_samples_in(feeds, axes))
-        _write(feeds, folder / f"{index:06}.npz")
-    size = gcd(*sizes)
-    if sizes != {size}:
-        _cut(folder, size, axes)
-
-
-def _without_samples(
-    shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int | None]
-) -> dict[str, tuple[int | None, ...]]:
-    return {
-        name: tuple(None if axis == axes.get(name, 0) else size for axis, size in enumerate(shape))
-        for name, shape in shapes.items()
-    }
+    return parts
 
 
 def _samples_in(feeds: Feeds, axes: Mapping[str, int | None]) -> int:
@@ -247,33 +231,7 @@ def _samples_in(feeds: Feeds, axes: Mapping[str, int | None]) -> int:
     return next((shape[axis] for axis, shape in counted if axis is not None and axis < len(shape)), 1)
 
 
-def _cut(folder: Path, size: int, axes: Mapping[str, int | None]) -> None:
-    """Replace each file by as many as hold `size` samples each, in the same order."""
-    for file in sorted(folder.glob("*.npz")):
-        feeds = _read(file)
-        for start in range(0, _samples_in(feeds, axes), size):
-            part = {name: _samples_of(array, axes.get(name, 0), start, size) for name, array in feeds.items()}
-            _write(part, file.with_stem(f"{file.stem}-{start:06}"))
-        file.unlink()
-
-
-def _samples_of(array: NDArray[Any], axis: int | None, start: int, size: int) -> NDArray[Any]:
+def _samples_from(array: NDArray[Any], axis: int | None, start: int, size: int) -> NDArray[Any]:
     if axis is None or axis >= array.ndim:
         return array
     return np.take(array, range(start, start + size), axis)
-
-
-def read_samples(folder: Path) -> Iterator[Feeds]:
-    """Yield the batches that `write_samples` wrote, in order."""
-    return map(_read, sorted(folder.glob("*.npz")))
-
-
-def _write(feeds: Feeds, file: Path) -> None:
-    # Positional names keep inputs apart whose own names are no file names.
-    numbered = {f"input{index}": array for index, array in enumerate(feeds.values())}
-    np.savez(file, allow_pickle=False, names=np.array(list(feeds)), **numbered)
-
-
-def _read(file: Path) -> Feeds:
-    with np.load(file, allow_pickle=False) as arrays:
-        return {str(name): arrays[f"input{index}"] for index, name in enumerate(arrays["names"])}

@@ -104,12 +104,6 @@ class TrtOptions:
     memory: str | None = option(
         None, one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"
     )
-    ranges: str = option(
-        "qdq",
-        one_of("qdq", "table"),
-        "`ort-trt`: Q/DQ pairs in the graph, or a table of ranges next to the float graph, which is implicit INT8 "
-        "of TensorRT 10",
-    )
 
     @property
     def implicit(self) -> bool:
@@ -125,8 +119,7 @@ class TrtOptions:
         return self.beside or ("fp16" if self.implicit else "fp32")
 
 
-_ALL_KEYS = keys_of(TrtOptions)
-NATIVE_KEYS = {name: key for name, key in _ALL_KEYS.items() if name != "ranges"}
+NATIVE_KEYS = keys_of(TrtOptions)
 # TensorRT-RTX has no calibrator, no lean runtime to put into a plan, no plan for other GPUs than those it is built for,
 # and runs nothing here.
 BUILDER_KEYS = {
@@ -136,25 +129,9 @@ BUILDER_KEYS = {
 }
 PROVIDER_KEYS = {
     **{name: key for name, key in BUILDER_KEYS.items() if name not in ("timing_cache", "native_instancenorm")},
-    "ranges": _ALL_KEYS["ranges"],
     "tf32": Key("tf32", one_of(False), "the provider has no option for it: it is off for the whole process"),
 }
 """Options of ``trt``, ``trt-rtx`` and ``ort-trt``."""
-
-
-_DLA = (
-    "engines on a DLA of Jetson are not supported: TensorRT shows what runs there as one node, so nothing proves INT8",
-    "drop it: the engine is built for the GPU; trtexec --useDLACore measures a DLA",
-)
-_STREAMING = (
-    "weight streaming is not supported: weights that come over the bus in each run decide its time, not the kernels",
-    "drop it, and take a precision whose weights fit into the GPU's memory, such as int8",
-)
-_REFUSED = {
-    **dict.fromkeys(("dla_core", "use_dla", "allow_gpu_fallback", "trt_dla_enable", "trt_dla_core"), _DLA),
-    **dict.fromkeys(("weight_streaming", "weight_streaming_budget", "allow_weight_streaming"), _STREAMING),
-}
-"""What is refused and what to do, by the names that TensorRT, its tools and ONNX Runtime have for such options."""
 
 
 _KEYS_OF = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}
@@ -162,23 +139,12 @@ _KEYS_OF = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}
 
 def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:
     """Turn the options of a mark into `TrtOptions`. Raises `UsageError`."""
-    options = tuple(options)
-    for name, value in options:
-        if name in _REFUSED:
-            what, fix = _REFUSED[name]
-            raise UsageError(f"option '{name}': {what}", value=repr(value), fix=fix)
     parsed = TrtOptions(**checked(backend, options, _KEYS_OF.get(backend, PROVIDER_KEYS)))
     if parsed.opt_batch is not None and parsed.max_batch is not None and parsed.opt_batch > parsed.max_batch:
         raise UsageError(
             "opt_batch lies above max_batch",
             value=f"{parsed.opt_batch} above {parsed.max_batch}",
             fix="raise max_batch",
-        )
-    if parsed.cuda_graph and parsed.memory == "pycuda":
-        raise UsageError(
-            "pycuda has no CUDA graphs",
-            value="cuda_graph=True with memory='pycuda'",
-            fix="drop one of them: cuda-bindings have graphs",
         )
     if not parsed.native_instancenorm and (parsed.version_compatible or parsed.hardware_compatible):
         raise UsageError(
@@ -192,11 +158,6 @@ def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOpt
 def target_of(spec: EngineSpec) -> str | None:
     """Return the compute capability that the options of `spec` name, if they name one. Raises `UsageError`."""
     return parse_options(spec.backend, spec.options).compute_capability
-
-
-def uses_table(spec: EngineSpec) -> bool:
-    """Whether the options of `spec` ask for a table of ranges. Raises `UsageError`."""
-    return spec.scheme == "static" and parse_options(spec.backend, spec.options).ranges == "table"
 
 
 def float_type(spec: EngineSpec) -> str:

@@ -110,21 +110,13 @@ def _checked_shapes(named: Range, tensor: TensorInfo) -> Range:
     if wanted is None:
         return named
     for shape in named:
-        if len(shape) != len(wanted):
+        if len(shape) != len(wanted) or any(n not in (None, size) for size, n in zip(shape, wanted, strict=True)):
             raise UsageError(
-                f"option 'shapes': input '{tensor.name}' has {len(wanted)} axes, the batch included",
+                f"option 'shapes': input '{tensor.name}' of the model has other axes, the batch included",
                 value=str(shape),
                 allowed=spelled(tensor),
                 fix="write all axes of the smallest, the usual and the largest shape",
             )
-        for axis, (size, fixed) in enumerate(zip(shape, wanted, strict=True)):
-            if fixed not in (None, size):
-                raise UsageError(
-                    f"option 'shapes': axis {axis} of input '{tensor.name}' is {fixed} in the model",
-                    value=str(shape),
-                    allowed=spelled(tensor),
-                    fix=f"write {fixed} there",
-                )
     return named
 
 

@@ -10,7 +10,7 @@ from pytest_quant.backends.cuda.device import installed_tensorrt
 from pytest_quant.backends.offer import TF32, Availability, switch_off
 from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_provider, loading_trouble
 from pytest_quant.backends.trt import TrtRtxBackend
-from pytest_quant.backends.trt.options import PROVIDER_KEYS, float_type, target_of, uses_table
+from pytest_quant.backends.trt.options import PROVIDER_KEYS, float_type, target_of
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec
@@ -46,14 +46,13 @@ class OrtTrtBackend(TrtRtxBackend):
             self.before_loading(spec)
             return find_provider(TENSORRT)
         floats = float_type(spec)
-        if spec.precision in _SHORT_FLOATS or floats == "bf16" or uses_table(spec):
-            what = "a table of ranges" if uses_table(spec) else floats
-            fix = "run it on a machine with an NVIDIA GPU, or judge int8 from Q/DQ pairs here"
-            return Availability(False, reason=f"the simulation computes Q/DQ pairs and float32, not {what}", fix=fix)
+        if spec.precision in _SHORT_FLOATS or floats == "bf16":
+            fix = "run it on a machine with an NVIDIA GPU, or judge int8 here"
+            return Availability(False, reason=f"the simulation computes Q/DQ pairs and float32, not {floats}", fix=fix)
         return super().availability(spec)
 
     def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for what is not offered, TF32, and nodes left in float by a table of ranges."""
+        """Raise `UsageError` for what is not offered, and for TF32."""
         if (TF32, True) in spec.options:
             raise UsageError(
                 "ONNX Runtime's TensorRT provider has no option for TF32, so that it is off for the whole process",
@@ -62,12 +61,6 @@ class OrtTrtBackend(TrtRtxBackend):
                 fix="backend='trt' times FP32 with TF32",
             )
         super().check(spec)
-        if uses_table(spec) and spec.exclude:
-            raise UsageError(
-                "a table of ranges leaves no node in float: TensorRT chooses, by what is faster",
-                value=f"exclude={list(spec.exclude)}",
-                fix="drop options={'ranges': 'table'}: Q/DQ pairs say which nodes are quantized",
-            )
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the graph and the builder, and ONNX Runtime with its provider."""
@@ -84,21 +77,17 @@ class OrtTrtBackend(TrtRtxBackend):
         return not target_of(spec)
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
-        """Write the checked graph, the table of ranges if one is asked for, and the engines of the provider."""
+        """Write the checked graph and the engines of the provider."""
         if target_of(spec):
             super().build(spec, calibration, folder)
             return
         self.before_loading(spec)
         _require_tensorrt()
-        from pytest_quant.backends.trt.graph import GRAPH_FILE, write_graph
-        from pytest_quant.backends.trt.provider_build import build_engines, providers_of, write_float_with_table
+        from pytest_quant.backends.trt.graph import write_graph
+        from pytest_quant.backends.trt.provider_build import build_engines, providers_of
 
-        if uses_table(spec) and calibration is not None:
-            write_float_with_table(spec, calibration, folder)
-        else:
-            write_graph(spec, calibration, folder)
-        graph = folder / GRAPH_FILE
-        build_engines(graph, providers_of(spec, graph, folder)[0], folder, f"{spec.id} of {spec.model.name}")
+        graph = write_graph(spec, calibration, folder)
+        build_engines(graph, providers_of(spec, graph, folder), folder, f"{spec.id} of {spec.model.name}")
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on TensorRT. Raises `BuildError`."""

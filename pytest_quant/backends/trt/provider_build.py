@@ -16,34 +16,24 @@ its nodes, joined by ``+``; one that Myelin compiled has the first and the last 
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
-from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
 
 from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
 from pytest_quant.backends.onnx_files import read_graph, read_signature
-from pytest_quant.backends.ort.calibrate import RANGES_FILE
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, find_provider
-from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.builder import LAYERS_FILE, write_log
 from pytest_quant.backends.trt.coverage import Layer, ops_of
-from pytest_quant.backends.trt.graph import GRAPH_FILE, check_graph
-from pytest_quant.backends.trt.options import Range, float_type, parse_options, quantizer_spec, uses_table
+from pytest_quant.backends.trt.options import Range, float_type, parse_options
 from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.errors import BuildError
+from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec
 
-TABLE_FILE = "ranges.flatbuffers"
-CACHED = ("*.engine", "*.profile", TABLE_FILE)
+CACHED = ("*.engine", "*.profile")
 """What the provider is to find beside the model, all of it written by the build."""
 
 LISTS_LAYERS = "trt_detailed_build_log"
@@ -129,8 +119,8 @@ def _spelling(node: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w./:-]){re.escape(node)}(?:/\w*Fusion\w*)?(?![\w./:-])")
 
 
-def providers_of(spec: EngineSpec, graph: Path, cache: Path) -> tuple[tuple[Provider, ...], tuple[str, ...]]:
-    """Return TensorRT, then CUDA, as a session is asked for them, and notes on what the provider cannot be told.
+def providers_of(spec: EngineSpec, graph: Path, cache: Path) -> tuple[Provider, ...]:
+    """Return TensorRT, then CUDA, as a session is asked for them.
 
     Parameters
     ----------
@@ -140,18 +130,17 @@ def providers_of(spec: EngineSpec, graph: Path, cache: Path) -> tuple[tuple[Prov
 
     Raises
     ------
-    UsageError, DataError : see `profile_of`.
+    UsageError, DataError : see `profile_of` and `profile_options`.
     """
-    shapes, notes = profile_options(profile_of(spec, read_signature(graph)))
-    tensorrt = Provider(TENSORRT, provider_options(spec, cache) | shapes)
-    return (tensorrt, Provider(CUDA, CUDA_OPTIONS)), notes
+    shapes = profile_options(profile_of(spec, read_signature(graph)))
+    return Provider(TENSORRT, provider_options(spec, cache) | shapes), Provider(CUDA, CUDA_OPTIONS)
 
 
 def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
     """Return the options of the provider: every switch that changes results, and its cache of engines in `folder`.
 
     It keys its engines by names and not by weights (github.com/microsoft/onnxruntime/issues/6455), so each engine of
-    ours has a folder of its own. With Q/DQ pairs in the graph a table would make it fail.
+    ours has a folder of its own.
     """
     parsed, floats = parse_options(spec.backend, spec.options), float_type(spec)
     options = {
@@ -162,8 +151,6 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
         "trt_bf16_enable": "1" if floats == "bf16" else "0",
         "trt_int8_enable": "1" if spec.precision == "int8" else "0",
     }
-    if uses_table(spec):
-        options |= {"trt_int8_calibration_table_name": TABLE_FILE, "trt_int8_use_native_calibration_table": "0"}
     if parsed.workspace_mb is not None:
         options["trt_max_workspace_size"] = str(parsed.workspace_mb * 10**6)
     if parsed.optimization_level is not None:
@@ -171,103 +158,24 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
     return options
 
 
-def profile_options(shapes: Mapping[str, Range]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the provider's options for shapes, ``name:1x3x64x64,other:1x7``, and a note where they cannot be written.
+def profile_options(shapes: Mapping[str, Range]) -> dict[str, str]:
+    """Return the provider's options for shapes, ``name:1x3x64x64,other:1x7``; none where no axis is free.
 
-    Without them the provider builds at the first run, for that run's shapes alone, and again whenever a later run lies
-    outside of all before. Colon and comma part its entries, so an input with one of them in its name has no spelling.
+    Raises
+    ------
+    UsageError : the name of an input has a colon or comma, which part the entries. Without its shapes the provider
+        would build at the first run, for that run's shapes alone, and again for others.
     """
-    if not shapes:
-        return {}, ()
-    unspeakable = [name for name in shapes if ":" in name or "," in name]
-    if unspeakable:
-        names = ", ".join(f"'{name}'" for name in unspeakable)
-        return {}, (f"the provider cannot be told shapes of {names} (colon or comma): it builds anew for new shapes",)
-    words = ("min", "opt", "max")
+    for name in shapes:
+        if ":" in name or "," in name:
+            raise UsageError(
+                f"ONNX Runtime's TensorRT provider cannot be told the shapes of input '{name}'",
+                allowed="names without colon and comma",
+                fix="rename the input, or use backend='trt'",
+            )
     return {
         f"trt_profile_{word}_shapes": ",".join(
             f"{name}:{'x'.join(map(str, shapes[name][place]))}" for name in sorted(shapes)
         )
-        for place, word in enumerate(words)
-    }, ()
-
-
-def write_float_with_table(spec: EngineSpec, calibration: Path, folder: Path) -> None:
-    """Write the float graph and the table of its ranges. The table uses the names of the graph that was calibrated.
-
-    Parameters
-    ----------
-    spec : the engine, whose float model is read.
-    calibration : a folder that `pytest_quant.backends.ort.calibrate.write_ranges` filled.
-    folder : gets ``model.onnx`` with its external data, and `TABLE_FILE`.
-
-    Raises
-    ------
-    ModelError : the model is missing or broken.
-    BuildError : the model cannot be prepared, its graph has Q/DQ pairs or operators that TensorRT cannot take, or a
-        range is refused by `largest_magnitude`.
-    """
-    from onnxruntime.quantization.calibrate import load_tensors_data
-
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
-        prepared = prepare(quantizer_spec(spec), Path(work), per_channel=True)
-        for file in Path(work).glob(f"{prepared.name}*"):
-            name = GRAPH_FILE if file == prepared else file.name
-            shutil.copyfile(file, folder / name)
-    check_graph(folder / GRAPH_FILE, calibrator=True)
-    tensors = load_tensors_data(calibration / RANGES_FILE).data
-    ends = {name: (np.min(tensor.range_value[0]), np.max(tensor.range_value[1])) for name, tensor in tensors.items()}
-    write_table(
-        {name: (float(lowest), float(highest)) for name, (lowest, highest) in ends.items()}, folder / TABLE_FILE
-    )
-
-
-def largest_magnitude(tensor: str, lowest: float, highest: float) -> float:
-    """Return the largest absolute value of a range.
-
-    Parameters
-    ----------
-    tensor : name of the tensor, for the error.
-    lowest, highest : smallest and largest value of the tensor in the calibration.
-
-    Raises
-    ------
-    BuildError : the range is not finite, runs backwards, or holds nothing but 0.
-    """
-    largest = max(abs(lowest), abs(highest))
-    if isfinite(lowest) and isfinite(highest) and lowest <= highest and largest > 0.0:
-        return largest
-    raise BuildError(
-        f"TensorRT cannot quantize '{tensor}' by its range",
-        value=f"{lowest} to {highest}",
-        allowed="two finite numbers in order, not both 0",
-        fix="calibrate on samples for which the network computes numbers that are finite and not all 0",
-    )
-
-
-def write_table(ranges: Mapping[str, tuple[float, float]], file: Path) -> None:
-    """Write the largest absolute value of each tensor, whose lowest and highest value are given. Raises `BuildError`.
-
-    ONNX Runtime's own writer puts max(highest, lowest) into the table, which would cut a tensor that ranges from -5 to
-    1 off at 1 (github.com/microsoft/onnxruntime/issues/25621).
-    """
-    from onnxruntime.quantization.CalTableFlatBuffers import KeyValue, TrtTable
-
-    builder: Any = import_module("flatbuffers").Builder(1024)
-    entries = []
-    for name in sorted(ranges):
-        key = builder.CreateString(name)
-        value = builder.CreateString(repr(largest_magnitude(name, *ranges[name])))
-        KeyValue.KeyValueStart(builder)
-        KeyValue.KeyValueAddKey(builder, key)
-        KeyValue.KeyValueAddValue(builder, value)
-        entries.append(KeyValue.KeyValueEnd(builder))
-    TrtTable.TrtTableStartDictVector(builder, len(entries))
-    # A flatbuffer is written from its end, so the last entry goes first.
-    for entry in reversed(entries):
-        builder.PrependUOffsetTRelative(entry)
-    entries_at = builder.EndVector()
-    TrtTable.TrtTableStart(builder)
-    TrtTable.TrtTableAddDict(builder, entries_at)
-    builder.Finish(TrtTable.TrtTableEnd(builder))
-    file.write_bytes(bytes(builder.Output()))
+        for place, word in enumerate(("min", "opt", "max") if shapes else ())
+    }

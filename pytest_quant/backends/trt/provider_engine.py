@@ -50,12 +50,11 @@ class OrtTrtEngine(OrtGpuEngine):
         for file in (file for pattern in CACHED for file in folder.glob(pattern)):
             shutil.copyfile(file, cache / file.name)
         copied = _state(cache)
-        providers, notes = providers_of(spec, folder / GRAPH_FILE, cache)
-        super().__init__(spec, folder / GRAPH_FILE, providers, notes=(*notes, *build_notes(folder)))
-        self._is_anew = bool(copied) and _state(cache) != copied
+        providers = providers_of(spec, folder / GRAPH_FILE, cache)
+        super().__init__(spec, folder / GRAPH_FILE, providers, notes=build_notes(folder))
+        self._is_anew = _state(cache) != copied
         if self._is_anew:
             self.notes = (*self.notes, _ANEW)
-        self._has_engines = bool(copied)
         self._layers = read_layers(folder / LAYERS_FILE)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
@@ -69,8 +68,6 @@ class OrtTrtEngine(OrtGpuEngine):
         """Return the layers of the engines that are open, or none and why they are not known."""
         if self._is_anew:
             return (), "the engine was built anew while it opened, and nothing tells of its layers"
-        if not self._has_engines:
-            return (), "the provider builds at the first run, so that there is no engine to look into"
         if not self._layers:
             return (), "the log of the provider's build does not tell the precision of layers"
         return self._layers, ""

@@ -18,30 +18,6 @@ if TYPE_CHECKING:
     import tensorrt
 
 
-_TYPES = {
-    "FLOAT": "float32",
-    "HALF": "float16",
-    "INT8": "int8",
-    "UINT8": "uint8",
-    "INT32": "int32",
-    "INT64": "int64",
-    "BOOL": "bool",
-}
-"""TensorRT's own `nptype` fails for the other types, and old versions of it gave int32 for INT64."""
-
-
-def _numpy_type(tensor: str, data_type: object) -> np.dtype[Any]:
-    """Return numpy's type for the ``DataType`` of `tensor`. Raises `BuildError` for one that numpy does not have."""
-    name = str(data_type).rpartition(".")[2]
-    if name not in _TYPES:
-        raise BuildError(
-            f"'{tensor}' of the engine is {name}, which numpy does not have",
-            allowed=", ".join(_TYPES),
-            fix="keep inputs and outputs of the model in float32",
-        )
-    return np.dtype(_TYPES[name])
-
-
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One input or output.
@@ -63,7 +39,12 @@ def slots_of(trt: Any, engine: tensorrt.ICudaEngine) -> tuple[Slot, ...]:
     # Not a generator, which would hold the engine after an error: it must end in its CUDA context.
     slots = []
     for name in map(engine.get_tensor_name, range(engine.num_io_tensors)):
-        dtype = _numpy_type(name, engine.get_tensor_dtype(name))
+        kind = engine.get_tensor_dtype(name)
+        try:
+            dtype = np.dtype(trt.nptype(kind))
+        except TypeError:
+            fix = "keep inputs and outputs of the model in float32"
+            raise BuildError(f"'{name}' of the engine is {kind}, which numpy does not have", fix=fix) from None
         is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
         slots.append(Slot(name, is_input, dtype, engine.get_tensor_location(name) == trt.TensorLocation.HOST))
     return tuple(slots)

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import NodeProto, TensorProto, helper
 
 from pytest_quant.backends import Feeds
-from pytest_quant.backends.trt import build
-from pytest_quant.backends.trt.builder import LOG_FILE, BuildRequest, write_log
+from pytest_quant.backends.trt.builder import LOG_FILE
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.plugin.collect import simulate_check
 from pytest_quant.record import Record
@@ -31,41 +29,35 @@ def yolo(folder: Path) -> Path:
     Sizes are read from the graph by Shape, so that they are shape tensors inside it, and one counts the anchors, whose
     coordinates are floats.
     """
-    nodes = [
-        *_convolution("stem", "images", 3, 2),
-        *_convolution("fine", "stem_out", 3, 2),
-        *_convolution("coarse", "fine_out", 3, 2),
-        helper.make_node("MaxPool", ["coarse_out"], ["pooled"], name="pool", kernel_shape=[5, 5], pads=[2] * 4),
-        helper.make_node("Concat", ["coarse_out", "pooled"], ["pyramid"], name="pyramid", axis=1),
-        *_convolution("narrow", "pyramid", 1, 1),
-        helper.make_node("Shape", ["fine_out"], ["fine_sizes"], name="fine_sizes"),
-        helper.make_node("Resize", ["narrow_out", "", "", "fine_sizes"], ["up"], name="up", mode="nearest"),
-        helper.make_node("Concat", ["up", "fine_out"], ["both"], name="both", axis=1),
-        *_convolution("mixed", "both", 3, 1),
-        helper.make_node("Conv", ["mixed_out", "fine_head_w"], ["fine_map"], name="fine_head", kernel_shape=[1, 1]),
-        helper.make_node("Gather", ["fine_sizes", "last"], ["columns"], name="columns"),
-        helper.make_node("Cast", ["columns"], ["count"], name="count", to=TensorProto.FLOAT),
-        helper.make_node("Range", ["zero", "count", "one"], ["anchors"], name="anchors"),
-        helper.make_node("Mul", ["anchors", "step"], ["spread"], name="spread"),
-        helper.make_node("Add", ["fine_map", "spread"], ["placed"], name="placed"),
-        helper.make_node("Reshape", ["placed", "flat"], ["fine_places"], name="fine_places"),
-        helper.make_node(
-            "Conv", ["narrow_out", "coarse_head_w"], ["coarse_map"], name="coarse_head", kernel_shape=[1, 1]
-        ),
-        helper.make_node("Reshape", ["coarse_map", "flat"], ["coarse_places"], name="coarse_places"),
-        helper.make_node("Concat", ["fine_places", "coarse_places"], ["raw"], name="places", axis=2),
-        helper.make_node("Sigmoid", ["raw"], ["boxes"], name="squash"),
-    ]
+    graph = f"""(float[n, 3, h, w] images) => (float[n, {_FEATURES}, k] boxes)
+        <int64[3] flat = {{0, {_FEATURES}, -1}}, int64 last = {{3}}, float zero = {{0}}, float one = {{1}},
+        float step = {{0.01}}> {{
+        {_convolution("stem", "images", 3, 2)}
+        {_convolution("fine", "stem_out", 3, 2)}
+        {_convolution("coarse", "fine_out", 3, 2)}
+        [pool] pooled = MaxPool<kernel_shape = [5, 5], pads = [2, 2, 2, 2]>(coarse_out)
+        [pyramid] pyramid = Concat<axis = 1>(coarse_out, pooled)
+        {_convolution("narrow", "pyramid", 1, 1)}
+        [fine_sizes] fine_sizes = Shape(fine_out)
+        [up] up = Resize<mode = "nearest">(narrow_out, , , fine_sizes)
+        [both] both = Concat<axis = 1>(up, fine_out)
+        {_convolution("mixed", "both", 3, 1)}
+        [fine_head] fine_map = Conv<kernel_shape = [1, 1]>(mixed_out, fine_head_w)
+        [columns] columns = Gather(fine_sizes, last)
+        [count] count = Cast<to = 1>(columns)
+        [anchors] anchors = Range(zero, count, one)
+        [spread] spread = Mul(anchors, step)
+        [placed] placed = Add(fine_map, spread)
+        [fine_places] fine_places = Reshape(placed, flat)
+        [coarse_head] coarse_map = Conv<kernel_shape = [1, 1]>(narrow_out, coarse_head_w)
+        [coarse_places] coarse_places = Reshape(coarse_map, flat)
+        [places] raw = Concat<axis = 2>(fine_places, coarse_places)
+        [squash] boxes = Sigmoid(raw) }}"""
     weights = {
         "stem_w": (16, 3, 3, 3), "fine_w": (16, 16, 3, 3), "coarse_w": (16, 16, 3, 3), "narrow_w": (16, 32, 1, 1),
         "mixed_w": (16, 32, 3, 3), "fine_head_w": (_FEATURES, 16, 1, 1), "coarse_head_w": (_FEATURES, 16, 1, 1),
     }  # fmt: skip
-    constants = {
-        "flat": np.array([0, _FEATURES, -1]), "last": np.array(3), "zero": np.array(0, np.float32),
-        "one": np.array(1, np.float32), "step": np.array(0.01, np.float32),
-    }  # fmt: skip
-    ends = {"images": ["n", 3, "h", "w"]}, {"boxes": ["n", _FEATURES, "k"]}
-    return save_network(folder / "yolo.onnx", nodes, *ends, weights, constants)
+    return save_network(folder / "yolo.onnx", graph, weights)
 
 
 def bert(folder: Path) -> Path:
@@ -73,51 +65,39 @@ def bert(folder: Path) -> Path:
 
     The positions are a Slice whose end is a size of the input: a shape tensor inside the graph.
     """
-    nodes = [
-        helper.make_node("Gather", ["words", "ids"], ["a"], name="words"),
-        helper.make_node("Shape", ["ids"], ["length"], name="length", start=1),
-        helper.make_node("Slice", ["places", "zero", "length", "zero"], ["p"], name="places"),
-        helper.make_node("Add", ["a", "p"], ["x"], name="embedded"),
-        *(node for name in ("query", "key", "value") for node in _split(name)),
-        helper.make_node("Transpose", ["key_heads"], ["key_turned"], name="key_turned", perm=[0, 1, 3, 2]),
-        helper.make_node("MatMul", ["query_heads", "key_turned"], ["scores"], name="scores"),
-        helper.make_node("Cast", ["mask"], ["m"], name="mask", to=TensorProto.FLOAT),
-        helper.make_node("Unsqueeze", ["m", "middle"], ["m4"], name="mask4"),
-        helper.make_node("Sub", ["m4", "one"], ["less"], name="less"),
-        helper.make_node("Mul", ["less", "far"], ["away"], name="away"),
-        helper.make_node("Add", ["scores", "away"], ["masked"], name="masked"),
-        helper.make_node("Softmax", ["masked"], ["attention"], name="attention", axis=-1),
-        helper.make_node("MatMul", ["attention", "value_heads"], ["context"], name="context"),
-        helper.make_node("Transpose", ["context"], ["context_turned"], name="context_turned", perm=[0, 2, 1, 3]),
-        helper.make_node("Reshape", ["context_turned", "joined"], ["c"], name="joined"),
-        helper.make_node("MatMul", ["c", "out_w"], ["o"], name="out"),
-        helper.make_node("Add", ["x", "o"], ["y"], name="rest1"),
-        helper.make_node("MatMul", ["y", "up_w"], ["u"], name="up"),
-        helper.make_node("Relu", ["u"], ["r"], name="relu"),
-        helper.make_node("MatMul", ["r", "down_w"], ["d"], name="down"),
-        helper.make_node("Add", ["y", "d"], ["z"], name="rest2"),
-        helper.make_node("ReduceMean", ["z"], ["mean"], name="mean", axes=[1], keepdims=0),
-        helper.make_node("MatMul", ["mean", "class_w"], ["logits"], name="class"),
-    ]
+    graph = f"""(int64[n, t] ids, int64[n, t] mask) => (float[n, 3] logits)
+        <int64[1] zero = {{0}}, int64[2] middle = {{1, 2}}, float one = {{1}}, float far = {{10000}},
+        int64[4] split = {{0, 0, {_HEADS}, {_WIDE // _HEADS}}}, int64[3] joined = {{0, 0, {_WIDE}}}> {{
+        [words] a = Gather(words, ids)
+        [length] length = Shape<start = 1>(ids)
+        [places] p = Slice(places, zero, length, zero)
+        [embedded] x = Add(a, p)
+        {" ".join(map(_split, ("query", "key", "value")))}
+        [key_turned] key_turned = Transpose<perm = [0, 1, 3, 2]>(key_heads)
+        [scores] scores = MatMul(query_heads, key_turned)
+        [mask] m = Cast<to = 1>(mask)
+        [mask4] m4 = Unsqueeze(m, middle)
+        [less] less = Sub(m4, one)
+        [away] away = Mul(less, far)
+        [masked] masked = Add(scores, away)
+        [attention] attention = Softmax<axis = -1>(masked)
+        [context] context = MatMul(attention, value_heads)
+        [context_turned] context_turned = Transpose<perm = [0, 2, 1, 3]>(context)
+        [joined] c = Reshape(context_turned, joined)
+        [out] o = MatMul(c, out_w)
+        [rest1] y = Add(x, o)
+        [up] u = MatMul(y, up_w)
+        [relu] r = Relu(u)
+        [down] d = MatMul(r, down_w)
+        [rest2] z = Add(y, d)
+        [mean] mean = ReduceMean<axes = [1], keepdims = 0>(z)
+        [class] logits = MatMul(mean, class_w) }}"""
     square = (_WIDE, _WIDE)
     weights = {
         "words": (100, _WIDE), "places": (64, _WIDE), "query_w": square, "key_w": square, "value_w": square,
         "out_w": square, "up_w": (_WIDE, 4 * _WIDE), "down_w": (4 * _WIDE, _WIDE), "class_w": (_WIDE, 3),
     }  # fmt: skip
-    constants = {
-        "zero": np.array([0]), "middle": np.array([1, 2]), "one": np.array(1, np.float32),
-        "far": np.array(1e4, np.float32),
-        "split": np.array([0, 0, _HEADS, _WIDE // _HEADS]), "joined": np.array([0, 0, _WIDE]),
-    }  # fmt: skip
-    return save_network(
-        folder / "bert.onnx",
-        nodes,
-        {"ids": ["n", "t"], "mask": ["n", "t"]},
-        {"logits": ["n", 3]},
-        weights,
-        constants,
-        {"ids": TensorProto.INT64, "mask": TensorProto.INT64},
-    )
+    return save_network(folder / "bert.onnx", graph, weights)
 
 
 def sentences(lengths: tuple[int, ...], seed: int = 0) -> list[Feeds]:
@@ -126,27 +106,15 @@ def sentences(lengths: tuple[int, ...], seed: int = 0) -> list[Feeds]:
     return [{"ids": rng.integers(0, 100, length), "mask": np.ones(length, np.int64)} for length in lengths]
 
 
-def _convolution(name: str, source: str, kernel: int, stride: int) -> list[NodeProto]:
-    return [
-        helper.make_node(
-            "Conv",
-            [source, f"{name}_w"],
-            [f"{name}_sum"],
-            name=name,
-            kernel_shape=[kernel] * 2,
-            strides=[stride] * 2,
-            pads=[kernel // 2] * 4,
-        ),
-        helper.make_node("Relu", [f"{name}_sum"], [f"{name}_out"], name=f"{name}_relu"),
-    ]
+def _convolution(name: str, source: str, kernel: int, stride: int) -> str:
+    shape = f"kernel_shape = [{kernel}, {kernel}], strides = [{stride}, {stride}], pads = {[kernel // 2] * 4}"
+    return f"[{name}] {name}_sum = Conv<{shape}>({source}, {name}_w) [{name}_relu] {name}_out = Relu({name}_sum)"
 
 
-def _split(name: str) -> list[NodeProto]:
-    return [
-        helper.make_node("MatMul", ["x", f"{name}_w"], [f"{name}_all"], name=name),
-        helper.make_node("Reshape", [f"{name}_all", "split"], [f"{name}_parted"], name=f"{name}_parted"),
-        helper.make_node("Transpose", [f"{name}_parted"], [f"{name}_heads"], name=f"{name}_heads", perm=[0, 2, 1, 3]),
-    ]
+def _split(name: str) -> str:
+    return f"""[{name}] {name}_all = MatMul(x, {name}_w)
+        [{name}_parted] {name}_parted = Reshape({name}_all, split)
+        [{name}_heads] {name}_heads = Transpose<perm = [0, 2, 1, 3]>({name}_parted)"""
 
 
 PICTURES = ((64, 64),) * 3 + ((96, 32), (160, 128))
@@ -215,17 +183,6 @@ def test_a_detector_is_built_for_the_pictures(tmp_path: Path) -> None:
     found.close()
 
 
-def test_a_text_encoder_is_built_for_the_sentences(tmp_path: Path) -> None:
-    """Both inputs of the commonest sentence, in the batch that is timed; products are weighed by their MACs."""
-    dataset = Dataset.from_iterable(sentences(LENGTHS), calibration=sentences((9,) * 8, seed=1))
-    with session_in(tmp_path) as session:
-        found = session.measure(check_of(bert(tmp_path), dataset))
-    assert built_for(tmp_path / "cache") == {(name, "[1,3]", "[4,9]", "[32,40]") for name in ("ids", "mask")}
-    assert (found.coverage.pct, found.coverage.unit) == (100.0, "MACs")
-    assert found.accuracy.simulated
-    found.close()
-
-
 def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
     """INT8 coverage and simulated accuracy of both in the table; the shapes where a limit is broken."""
     pytester.makeconftest(CONFTEST.format(pictures=PICTURES, lengths=LENGTHS))
@@ -241,25 +198,6 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
     )
     result.stdout.fnmatch_lines("*built for (1, 3) to (32, 40) of 'ids', usually (4, 9)")
     assert {check["coverage"]["provider"] for check in checks} == {"TensorRT-RTX for SM89, simulated in float"}
-
-
-def test_tensors_without_a_scale_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line in the builder's log, here one that is put there, becomes a note of the record, whatever the status is."""
-    real = build.run_builder
-
-    def with_a_warning(request: BuildRequest, name: str) -> None:
-        real(request, name)
-        log = (request.model.parent / LOG_FILE).read_text("utf-8")
-        warning = "[WARNING] Missing scale and zero-point for tensor x, expect fall back to non-int8"
-        write_log(request.model.parent, f"{log}\n{warning}")
-
-    monkeypatch.setattr("pytest_quant.backends.trt.build.run_builder", with_a_warning)
-    dataset = Dataset.from_iterable(sentences(LENGTHS), calibration=sentences((9,) * 8, seed=1))
-    with session_in(tmp_path) as session:
-        measured = session.measure(check_of(bert(tmp_path), dataset))
-        record = session.judge(measured).record
-    measured.close()
-    assert any("1 tensor has no scale" in note for note in record.notes)
 
 
 LIMITS = Limits(max_size_mb=1e6, max_build_s=1e6, min_coverage=50.0, min_sqnr_db=0.0)

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.errors import BuildError, DataError, UsageError
+from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Dataset
 from tests.integration.trt_traps.networks import (
     check_of,
     detector,
     images,
-    recognizer,
     resizer,
     session_in,
     steps,
@@ -39,18 +38,6 @@ def test_detector_with_free_height_and_width(tmp_path: Path) -> None:
     for spec in (found.check.candidate, found.check.reference):
         (x,) = spec.shapes
         assert (x.smallest, x.usual, x.largest) == ((1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 320))
-    found.close()
-
-
-def test_recognizer_with_free_width(tmp_path: Path) -> None:
-    """Lines of text as wide as they are: 40, 64 and 200 columns."""
-    lines = images(((32, 64), (32, 64), (32, 40), (32, 200)), channels=1)
-    dataset = Dataset.from_iterable(lines, calibration=images(((32, 64),), channels=1, seed=1))
-    with session_in(tmp_path) as session:
-        found = session.measure(check_of(recognizer(tmp_path), dataset))
-    assert found.coverage.pct == 100.0
-    (x,) = found.check.candidate.shapes
-    assert (x.smallest[3], x.usual[3], x.largest[3]) == (40, 64, 200)
     found.close()
 
 
@@ -103,49 +90,6 @@ def test_the_mark_sets_the_shapes(tmp_path: Path) -> None:
     found.close()
 
 
-@pytest.mark.parametrize(
-    ("asked", "value"),
-    [
-        ([(1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 160)], "(1, 3, 40, 64) to (32, 3, 96, 320)"),
-        ([(1, 3, 64, 64), (4, 3, 64, 64), (32, 3, 96, 320)], "(1, 3, 40, 64) to (32, 3, 96, 320)"),
-    ],
-)
-def test_data_outside_of_the_shapes_is_an_error_before_anything_is_built(
-    tmp_path: Path, asked: list[tuple[int, ...]], value: str
-) -> None:
-    """It names the input, what the data has, what the mark allows, and the line to write."""
-    check = check_of(detector(tmp_path), seen(), shapes={"x": asked})
-    with session_in(tmp_path) as session, pytest.raises(DataError) as caught:
-        session.measure(check)
-    text = str(caught.value)
-    assert "input 'x' of the data does not fit the shapes" in text
-    assert value in text
-    assert f"{asked[0]} to {asked[2]}" in text
-    assert "options={'shapes': {'x': [(1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 320)]}}" in text
-    assert not list((tmp_path / "cache").glob("engine/*/model.engine"))
-
-
-def test_a_timed_batch_above_the_largest_is_an_error(tmp_path: Path) -> None:
-    """The option that bounds it is named."""
-    check = check_of(detector(tmp_path), seen(), scheme=None, max_batch=2)
-    with session_in(tmp_path) as session, pytest.raises(DataError, match="'max_batch': 4"):
-        session.measure(check)
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"y": [(1,), (1,), (1,)]}, "no input 'y'"),
-        ({"x": [(1, 3, 8), (1, 3, 8), (1, 3, 8)]}, "has 4 axes"),
-        ({"x": [(1, 4, 40, 64), (4, 4, 64, 64), (32, 4, 96, 320)]}, "axis 1 of input 'x' is 3"),
-    ],
-)
-def test_shapes_that_are_not_the_models(tmp_path: Path, asked: dict[str, object], message: str) -> None:
-    """A name, a rank and a fixed axis are checked against the model."""
-    with session_in(tmp_path) as session, pytest.raises(UsageError, match=message):
-        session.measure(check_of(detector(tmp_path), seen(), shapes=asked))
-
-
 def test_another_shape_in_the_data_is_another_engine(tmp_path: Path) -> None:
     """The profile is part of the key: an engine for small images is not taken for large ones."""
     path, keys = detector(tmp_path), []
@@ -172,10 +116,3 @@ def test_an_input_that_is_a_shape_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"the values of an input decide shapes.*'size'") as caught:
         get_backend("trt-rtx").build(spec, None, tmp_path)
     assert "as a constant" in str(caught.value)
-
-
-def test_without_data_only_the_batch_may_be_free(tmp_path: Path) -> None:
-    """Nothing tells the height of an image then; the mark may."""
-    spec = check_of(detector(tmp_path), Dataset.from_iterable([]), scheme=None).candidate
-    with pytest.raises(UsageError, match="axes 2, 3 of input 'x' are free"):
-        get_backend("trt-rtx").build(spec, None, tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
-from pytest_quant.backends import Feeds, get_backend
+from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.trt.build import request_for, run_builder, write_plan
 from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
@@ -21,26 +20,24 @@ from pytest_quant.backends.trt.graph import GRAPH_FILE, check_graph
 from pytest_quant.backends.trt.options import BUILDER_KEYS
 from pytest_quant.backends.trt.provider_build import layers_in_summary
 from pytest_quant.backends.trt.simulated import SimulatedEngine
-from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import Example, conv, dense, passthrough
+from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
 from tests.unit.backends.trt.test_graph import PAIR, written
 
 RTX = get_backend("trt-rtx")
-TARGET = (("compute_capability", "SM89"),)
 
 
-def spec_of(model: Model, scheme: str | None = "static", **options: object) -> EngineSpec:
-    """A spec for the target."""
-    named = tuple(sorted({**dict(TARGET), **options}.items()))
-    return EngineSpec("trt-rtx", "int8" if scheme else "fp32", scheme, model, options=named)
+def spec_of(model: Model, precision: str = "fp32", scheme: str | None = None, /, **options: object) -> EngineSpec:
+    """A spec for one target."""
+    named = tuple(sorted({"compute_capability": "SM89", **options}.items()))
+    return EngineSpec("trt-rtx", precision, scheme, model, options=named)
 
 
 def parse(path: Path) -> None:
     """Let the real parser and builder say what they think of a file."""
-    spec = EngineSpec("trt-rtx", "fp32", None, Model.from_onnx(path), options=TARGET)
-    run_builder(request_for(spec, path, module="tensorrt_rtx"), "engine")
+    run_builder(request_for(spec_of(Model.from_onnx(path)), path, module="tensorrt_rtx"), "engine")
 
 
 def of_ort(example: Example, folder: Path, **options: object) -> Path:
@@ -51,62 +48,11 @@ def of_ort(example: Example, folder: Path, **options: object) -> Path:
     return build(get_backend("ort"), spec, example, target) / "model.onnx"
 
 
-def test_every_product_of_the_plan_is_int8(tmp_path: Path) -> None:
-    """Read from the detailed log of the real build, for a convolution and a dense layer."""
-    example = conv()
-    with opened(RTX, spec_of(example.write(tmp_path)), example) as engine:
-        found = engine.coverage(example.feeds(1, 0))
-        assert (found.pct, found.opaque_nodes) == (100.0, 0)
-        assert sum(row.quantized_nodes for row in found.by_op) == 2
-        assert found.provider == "TensorRT-RTX for SM89, simulated in float"
-
-
-def test_int8_weights_make_a_smaller_plan(tmp_path: Path) -> None:
-    """A plan has kernels of its own, so the weights must be large to show: a million of them."""
-    weights = np.random.default_rng(0).normal(size=(1024, 1024)).astype(np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 1024])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 1024])],
-        [numpy_helper.from_array(weights, "w")],
-    )
-    path = tmp_path / "wide.onnx"
-    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-
-    def batches() -> Iterator[Feeds]:
-        yield {"x": np.random.default_rng(1).normal(size=(8, 1024)).astype(np.float32)}
-
-    sizes = {}
-    for scheme in (None, "static"):
-        spec = spec_of(Model.from_onnx(path), scheme)
-        ranges, folder = tmp_path / f"ranges-{scheme}", tmp_path / f"engine-{scheme}"
-        ranges.mkdir()
-        folder.mkdir()
-        if scheme:
-            RTX.calibrate(spec, batches, ranges)
-        RTX.build(spec, ranges if scheme else None, folder)
-        engine = RTX.open(spec, folder)
-        sizes[scheme] = engine.size_bytes
-        engine.close()
-    assert sizes[None] - sizes["static"] > 2_500_000
-
-
-def test_the_simulation_is_of_the_graph_that_was_built(tmp_path: Path) -> None:
-    """It rounds as the Q/DQ pairs say: close to float, and not equal to it."""
-    example = dense()
-    feeds = example.feeds(32, 9)
-    with opened(RTX, spec_of(example.write(tmp_path)), example) as engine:
-        assert engine.simulated
-        assert 20 < sqnr_db(example.compute(feeds), engine.run(feeds)) < 60
-        assert any("float simulation" in note for note in engine.notes)
-
-
 def test_onnx_runtimes_own_pairs_are_refused_before_the_build(tmp_path: Path) -> None:
     """Its default has uint8 activations and an int32 bias; pre-flight says so, and so does the real parser."""
     example = conv()
     path = of_ort(example, tmp_path, activation_type="uint8")
-    spec = replace(spec_of(example.write(tmp_path), "qat"), quantized=Model.from_onnx(path))
+    spec = replace(spec_of(example.write(tmp_path), "int8", "qat"), quantized=Model.from_onnx(path))
     with pytest.raises(BuildError, match=r"TensorRT cannot take model\.onnx"), opened(RTX, spec, example):
         pass
     with pytest.raises(BuildError, match="tensorrt_rtx refused"):
@@ -145,21 +91,10 @@ def test_a_scale_that_constants_give_is_taken(scale: str, tmp_path: Path) -> Non
     assert (tmp_path / "model.engine").stat().st_size > 0
 
 
-def test_dynamic_quantization_is_refused(tmp_path: Path) -> None:
-    """DynamicQuantizeLinear is named, with the scheme to use."""
-    example = dense()
-    target = tmp_path / "dynamic"
-    target.mkdir()
-    path = build(get_backend("ort"), EngineSpec("ort", "int8", "dynamic", example.write(tmp_path)), example, target)
-    spec = replace(spec_of(example.write(tmp_path), "qat"), quantized=Model.from_onnx(path / "model.onnx"))
-    with pytest.raises(BuildError, match="find ranges while they run"), opened(RTX, spec, example):
-        pass
-
-
 def test_a_target_that_it_does_not_know(tmp_path: Path) -> None:
     """The list of those it knows is given."""
     example = dense()
-    spec = spec_of(example.write(tmp_path), None, compute_capability="SM50")
+    spec = spec_of(example.write(tmp_path), compute_capability="SM50")
     with pytest.raises(BuildError, match=r"SM50 is not one that it builds for: .*SM89"), opened(RTX, spec, example):
         pass
 
@@ -167,7 +102,7 @@ def test_a_target_that_it_does_not_know(tmp_path: Path) -> None:
 def test_without_a_target_and_a_gpu_it_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fix is the option to write; with a target it is available."""
     monkeypatch.setattr("pytest_quant.backends.trt.cuda_gpus", lambda: ((), "there is no NVIDIA GPU here"))
-    named = spec_of(dense().write(tmp_path), None)
+    named = spec_of(dense().write(tmp_path))
     found = RTX.availability(replace(named, options=()))
     assert not found.available
     assert not found.broken
@@ -175,70 +110,16 @@ def test_without_a_target_and_a_gpu_it_is_unavailable(tmp_path: Path, monkeypatc
     assert RTX.availability(named).available
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("compute_capability", "8.9"), ("workspace_mb", 0), ("optimization_level", 9), ("max_batch", "many")],
-)
-def test_a_wrong_option_is_refused_at_collection(tmp_path: Path, name: str, value: object) -> None:
-    """Before anything is built."""
-    with pytest.raises(UsageError, match=f"option '{name}'"):
-        RTX.check(spec_of(dense().write(tmp_path), None, **{name: value}))
-
-
-def test_an_engine_of_the_size_of_its_largest_batch(tmp_path: Path) -> None:
-    """The profile holds from one sample to the largest batch, and the opt size lies between."""
-    example = dense()
-    with opened(RTX, spec_of(example.write(tmp_path), None, max_batch=8, opt_batch=4), example) as engine:
-        assert engine.run(example.feeds(8, 0))["y"].shape == (8, 10)
-    with pytest.raises(UsageError, match="above max_batch"):
-        RTX.check(spec_of(example.write(tmp_path), None, max_batch=4, opt_batch=8))
-
-
-def float_spec_of(model: Model, precision: str = "fp32", scheme: str | None = None, **options: object) -> EngineSpec:
-    """A spec for one target."""
-    named = tuple(sorted({"compute_capability": "SM89", **options}.items()))
-    return EngineSpec("trt-rtx", precision, scheme, model, options=named)
-
-
-def with_options(model: Model, options: dict[str, object]) -> EngineSpec:
-    """The same with options whose names are not known here."""
-    spec = float_spec_of(model)
-    return replace(spec, options=tuple(sorted({**dict(spec.options), **options}.items())))
-
-
 def test_float16_is_what_the_layers_read(tmp_path: Path) -> None:
     """Strong types take float16 from the graph; the simulation rounds to its eleven bits and keeps float32 outside."""
     example = conv()
     feeds = example.feeds(8, 3)
-    with opened(RTX, float_spec_of(example.write(tmp_path), "fp16"), example) as engine:
+    with opened(RTX, spec_of(example.write(tmp_path), "fp16"), example) as engine:
         assert isinstance(engine, SimulatedEngine)
         assert engine.coverage(feeds).pct == 100.0
         found = engine.run(feeds)
         assert found["y"].dtype.name == "float32"
         assert 50 < sqnr_db(example.compute(feeds), found) < 90
-
-
-def test_a_float_engine_is_no_float16_engine(tmp_path: Path) -> None:
-    """Its layers read Float, so coverage in the other precision is nothing."""
-    example = conv()
-    spec = float_spec_of(example.write(tmp_path))
-    with opened(RTX, spec, example) as engine:
-        assert isinstance(engine, SimulatedEngine)
-        engine.spec = replace(spec, precision="fp16")
-        assert engine.coverage(example.feeds(1, 0)).pct == 0.0
-
-
-def test_a_model_without_weights_has_no_float16(tmp_path: Path) -> None:
-    """What changes nothing must not score as float16."""
-    example = passthrough()
-    example.proto.graph.ClearField("initializer")
-    example.proto.graph.node.pop()
-    example.proto.graph.output.pop()
-    with (
-        pytest.raises(BuildError, match="no float32 weights"),
-        opened(RTX, float_spec_of(example.write(tmp_path), "fp16"), example),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(("precision", "scheme"), [("fp32", None), ("int8", "static")])
@@ -250,19 +131,10 @@ def test_nodes_without_names_count(tmp_path: Path, precision: str, scheme: str |
     for node in unnamed.graph.node:
         node.name = ""
     example = replace(example, proto=unnamed)
-    with opened(RTX, float_spec_of(example.write(tmp_path), precision, scheme), example) as engine:
+    with opened(RTX, spec_of(example.write(tmp_path), precision, scheme), example) as engine:
         found = engine.coverage(example.feeds(1, 0))
     assert (found.pct, found.opaque_nodes) == (100.0, 0)
     assert sum(row.nodes for row in found.by_op) == 2
-
-
-def test_the_timing_cache_is_kept(tmp_path: Path) -> None:
-    """The real builder takes back what it wrote."""
-    file = tmp_path / "timing"
-    example = dense()
-    for _ in range(2):
-        with opened(RTX, float_spec_of(example.write(tmp_path), timing_cache=str(file)), example):
-            assert file.stat().st_size > 0
 
 
 @pytest.mark.parametrize(
@@ -280,7 +152,7 @@ def test_the_real_binding_has_what_an_option_sets(
     """Each is a name in the binding, a build with it comes to a plan, and the log calls nothing unsupported."""
     monkeypatch.chdir(tmp_path)
     example = dense()
-    RTX.build(with_options(example.write(tmp_path), options), None, tmp_path)
+    RTX.build(spec_of(example.write(tmp_path), **options), None, tmp_path)
     assert (tmp_path / PLAN_FILE).stat().st_size > 0
     assert "is unsupported" not in (tmp_path / LOG_FILE).read_text("utf-8")
 
@@ -296,7 +168,7 @@ def test_every_option_of_the_table_is_tried() -> None:
 def test_in_the_place_of_tensorrt_it_builds_without_what_it_lacks(tmp_path: Path, option: dict[str, object]) -> None:
     """A plan for other versions needs a library that TensorRT-RTX has not; the plan is not judged, accuracy is."""
     example = dense()
-    spec = replace(with_options(example.write(tmp_path), option), backend="trt")
+    spec = replace(spec_of(example.write(tmp_path), **option), backend="trt")
     write_plan(spec, None, tmp_path, module="tensorrt_rtx")
     assert (tmp_path / PLAN_FILE).stat().st_size > 0
 
@@ -304,7 +176,7 @@ def test_in_the_place_of_tensorrt_it_builds_without_what_it_lacks(tmp_path: Path
 def test_too_little_workspace_is_answered_with_more(tmp_path: Path) -> None:
     """No operator is at fault."""
     with pytest.raises(BuildError, match="within workspace limit") as caught:
-        RTX.build(float_spec_of(conv().write(tmp_path), workspace_mb=1), None, tmp_path)
+        RTX.build(spec_of(conv().write(tmp_path), workspace_mb=1), None, tmp_path)
     assert "larger workspace_mb" in str(caught.value)
 
 
@@ -312,7 +184,7 @@ def test_implicit_int8_is_refused_where_there_is_none(tmp_path: Path) -> None:
     """The real binding has no flag for it, as TensorRT 11 has none."""
     model = dense().write(tmp_path)
     request = replace(
-        request_for(float_spec_of(model), tmp_path / "dense.onnx", module="tensorrt_rtx"), calibration="entropy"
+        request_for(spec_of(model), tmp_path / "dense.onnx", module="tensorrt_rtx"), calibration="entropy"
     )
     with pytest.raises(BuildError, match="has no implicit INT8"):
         run_builder(request, "engine")
@@ -327,7 +199,7 @@ def test_a_plan_is_not_loaded_without_a_gpu(tmp_path: Path) -> None:
         pytest.skip("there is a GPU here")
     tensorrt_rtx = pytest.importorskip("tensorrt_rtx")
     example = dense()
-    RTX.build(float_spec_of(example.write(tmp_path)), None, tmp_path)
+    RTX.build(spec_of(example.write(tmp_path)), None, tmp_path)
     with pytest.raises(BuildError, match="does not take the plan"):
         Plan(tensorrt_rtx, tmp_path / "model.engine")
 
@@ -336,8 +208,7 @@ def test_the_log_lists_layers_with_types_all_the_same(tmp_path: Path) -> None:
     """One line for each layer, with the types that it reads; of a network that was compiled whole it is one line."""
     trt = pytest.importorskip("tensorrt_rtx")
     example = conv()
-    spec = EngineSpec("trt-rtx", "int8", "static", example.write(tmp_path), options=(("compute_capability", "SM89"),))
-    folder = build(get_backend("trt-rtx"), spec, example, tmp_path)
+    folder = build(RTX, spec_of(example.write(tmp_path), "int8", "static"), example, tmp_path)
     log = _build(trt, folder / GRAPH_FILE)
     assert layers_in_log(log) == []
     ops = ops_of(read_graph(folder / GRAPH_FILE).graph)

@@ -150,6 +150,6 @@ MODELS = (
         *("surfaces-onnx-files", "0.0.1", "surfaces_onnx_files/k_neighbors_classifier.validity.onnx", "MIT"),
         ("tree ensemble: nothing to quantize",),
         data_signals.settings,
-        checks=STATIC_ON_BOTH,
+        checks=(STATIC_ON_OPENVINO,),
     ),
 )

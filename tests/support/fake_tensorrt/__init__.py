@@ -1,17 +1,14 @@
 """A stand-in for ``tensorrt`` and for CUDA's runtime where there is no GPU, strict where the real ones are."""
 
-from tests.support.fake_tensorrt.cuda import FakeCuda
 from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.engine import (
     ACTIVATION_BYTES,
     COLUMNS,
     LAYER_MS,
     MAX_BATCH,
-    NVTX_MS,
     RUN_MS,
     WEIGHT_BYTES,
 )
-from tests.support.fake_tensorrt.enums import DataType
 from tests.support.fake_tensorrt.inspection import inspection
 from tests.support.fake_tensorrt.module import drive, make
 
@@ -20,11 +17,8 @@ __all__ = [
     "COLUMNS",
     "LAYER_MS",
     "MAX_BATCH",
-    "NVTX_MS",
     "RUN_MS",
     "WEIGHT_BYTES",
-    "DataType",
-    "FakeCuda",
     "HostMemory",
     "drive",
     "inspection",

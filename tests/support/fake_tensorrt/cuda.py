@@ -4,8 +4,7 @@ Its time is that of the device, which begins nothing before the host has put it 
 stream is reached when it is recorded, and a kernel behind it only after the host's way to it.
 
 It is strict where the library is: what it does not know it refuses, an allocation may find no room, and after an error
-that breaks the context every later call gives that error. `tests/integration/trt_traps/test_fake_contract.py`
-holds its names, parameters and codes against the real wheel.
+that breaks the context every later call gives that error.
 """
 
 # ruff: noqa: N801, N802, N803, N815 - CUDA's own names
@@ -14,15 +13,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import wraps
 from typing import Any
 
 ALIGNMENT = 256
-LAUNCH_MS = 0.25
-"""What launching a graph takes the host."""
-
 Work = Callable[[], object]
 
 
@@ -35,8 +30,6 @@ class cudaError_t(IntEnum):
     cudaErrorInvalidResourceHandle = 400
     cudaErrorNotReady = 600
     cudaErrorIllegalAddress = 700
-    cudaErrorStreamCaptureUnsupported = 900
-    cudaErrorStreamCaptureInvalidated = 901
 
 
 class cudaMemcpyKind(IntEnum):
@@ -46,31 +39,16 @@ class cudaMemcpyKind(IntEnum):
     cudaMemcpyDeviceToHost = 2
 
 
-class cudaStreamCaptureMode(IntEnum):
-    """Which calls of which threads a capture forbids."""
-
-    cudaStreamCaptureModeThreadLocal = 1
-
-
 Code = cudaError_t
 Kind = cudaMemcpyKind
-Mode = cudaStreamCaptureMode
 
 _TEXTS = {
     cudaError_t.cudaErrorMemoryAllocation: b"out of memory",
     cudaError_t.cudaErrorIllegalAddress: b"an illegal memory access was encountered",
-    cudaError_t.cudaErrorStreamCaptureUnsupported: b"operation not permitted when stream is capturing",
-    cudaError_t.cudaErrorStreamCaptureInvalidated: b"operation failed due to a previous error during capture",
 }
 
 
-@dataclass
-class _Capture:
-    works: list[Work] = field(default_factory=list)
-    valid: bool = True
-
-
-def _refusable(*, count: int, in_capture: bool = True) -> Callable[[Any], Any]:
+def _refusable(*, count: int) -> Callable[[Any], Any]:
     """Give what broke the context instead of calling; `count` results follow the status."""
 
     def around(call: Any) -> Any:
@@ -78,10 +56,6 @@ def _refusable(*, count: int, in_capture: bool = True) -> Callable[[Any], Any]:
         def guarded(self: FakeCuda, *arguments: Any) -> tuple[Any, ...]:
             self._need_context()
             status = self._broken
-            if status is None and not in_capture and self._captures:
-                for capture in self._captures.values():
-                    capture.valid = False
-                status = cudaError_t.cudaErrorStreamCaptureUnsupported
             if status is not None:
                 return (status, *([None] * count))
             found: tuple[Any, ...] = call(self, *arguments)
@@ -97,7 +71,6 @@ class FakeCuda:
 
     cudaError_t = Code
     cudaMemcpyKind = Kind
-    cudaStreamCaptureMode = Mode
 
     def __init__(self, capacity_bytes: int = 1 << 30) -> None:
         self._capacity_bytes = capacity_bytes
@@ -105,9 +78,6 @@ class FakeCuda:
         self._blocks: dict[int, tuple[Any, int]] = {}
         self._pinned: dict[int, tuple[Any, int]] = {}
         self._queues: dict[int, list[Work]] = {}
-        self._captures: dict[int, _Capture] = {}
-        self._graphs: dict[int, list[Work]] = {}
-        self._executables: dict[int, list[Work]] = {}
         self._events: dict[int, float | None] = {}
         self._pending: dict[int, int] = {}
         self._handles = 7000
@@ -122,19 +92,19 @@ class FakeCuda:
         """Choose the device."""
         return (self._broken or Code.cudaSuccess if device == 0 else Code.cudaErrorInvalidValue,)
 
-    @_refusable(count=1, in_capture=False)
+    @_refusable(count=1)
     def cudaMalloc(self, size: int) -> tuple[Code, int | None]:
         """Return an aligned block, or say that there is no room."""
         if sum(taken for _, taken in self._blocks.values()) + size > self._capacity_bytes:
             return Code.cudaErrorMemoryAllocation, None
         return Code.cudaSuccess, _reserve(self._blocks, size)
 
-    @_refusable(count=0, in_capture=False)
+    @_refusable(count=0)
     def cudaFree(self, devPtr: int) -> tuple[Code]:
         """Forget a block."""
         return (_known(self._blocks.pop(devPtr, None), Code.cudaErrorInvalidValue),)
 
-    @_refusable(count=1, in_capture=False)
+    @_refusable(count=1)
     def cudaHostAlloc(self, size: int, flags: int) -> tuple[Code, int | None]:
         """Return locked memory of the host."""
         assert flags == 0
@@ -142,7 +112,7 @@ class FakeCuda:
             return Code.cudaErrorMemoryAllocation, None
         return Code.cudaSuccess, _reserve(self._pinned, size)
 
-    @_refusable(count=0, in_capture=False)
+    @_refusable(count=0)
     def cudaFreeHost(self, ptr: int) -> tuple[Code]:
         """Forget a block of the host."""
         return (_known(self._pinned.pop(ptr, None), Code.cudaErrorInvalidValue),)
@@ -176,7 +146,7 @@ class FakeCuda:
         """Forget it."""
         return (_known(self._queues.pop(stream, None), Code.cudaErrorInvalidResourceHandle),)
 
-    @_refusable(count=0, in_capture=False)
+    @_refusable(count=0)
     def cudaStreamSynchronize(self, stream: int) -> tuple[Code]:
         """Do everything that was started."""
         if stream not in self._queues:
@@ -215,7 +185,7 @@ class FakeCuda:
 
         return self.enqueue(stream, reach)
 
-    @_refusable(count=0, in_capture=False)
+    @_refusable(count=0)
     def cudaEventSynchronize(self, event: int) -> tuple[Code]:
         """Wait for the stream that it was recorded in."""
         if event not in self._pending:
@@ -233,52 +203,6 @@ class FakeCuda:
             return Code.cudaErrorNotReady, None
         return Code.cudaSuccess, second - first
 
-    @_refusable(count=0)
-    def cudaStreamBeginCapture(self, stream: int, mode: Mode) -> tuple[Code]:
-        """Keep what comes instead of doing it."""
-        if stream not in self._queues or mode not in Mode:
-            return (Code.cudaErrorInvalidValue,)
-        self._captures[stream] = _Capture()
-        return (Code.cudaSuccess,)
-
-    @_refusable(count=1)
-    def cudaStreamEndCapture(self, stream: int) -> tuple[Code, int | None]:
-        """Return the graph of what was kept."""
-        capture = self._captures.pop(stream)
-        if not capture.valid:
-            return Code.cudaErrorStreamCaptureInvalidated, None
-        graph = self._new_handle()
-        self._graphs[graph] = capture.works
-        return Code.cudaSuccess, graph
-
-    @_refusable(count=1)
-    def cudaGraphInstantiate(self, graph: int, flags: int) -> tuple[Code, int]:
-        """Return what can be launched."""
-        assert flags == 0
-        executable = self._new_handle()
-        self._executables[executable] = self._graphs[graph]
-        return Code.cudaSuccess, executable
-
-    @_refusable(count=0)
-    def cudaGraphLaunch(self, graphExec: int, stream: int) -> tuple[Code]:
-        """Replay what was captured, at the addresses that it was captured with."""
-        if graphExec not in self._executables:
-            return (Code.cudaErrorInvalidValue,)
-        self.spend(LAUNCH_MS)
-        for work in self._executables[graphExec]:
-            self.enqueue(stream, work)
-        return (Code.cudaSuccess,)
-
-    @_refusable(count=0)
-    def cudaGraphDestroy(self, graph: int) -> tuple[Code]:
-        """Forget it."""
-        return (_known(self._graphs.pop(graph, None), Code.cudaErrorInvalidValue),)
-
-    @_refusable(count=0)
-    def cudaGraphExecDestroy(self, graphExec: int) -> tuple[Code]:
-        """Forget it."""
-        return (_known(self._executables.pop(graphExec, None), Code.cudaErrorInvalidValue),)
-
     def cudaGetErrorString(self, error: Code) -> tuple[Code, bytes | None]:
         """Return the text of a code, as bytes."""
         return Code.cudaSuccess, _TEXTS.get(error, error.name.encode())
@@ -288,29 +212,22 @@ class FakeCuda:
         return (self._broken or Code.cudaSuccess,)
 
     def enqueue(self, stream: int, work: Work) -> tuple[Code]:
-        """Put `work` off, or keep it where the stream is being captured."""
+        """Put `work` off."""
         self._need_context()
         if stream not in self._queues:
             return (Code.cudaErrorInvalidResourceHandle,)
-        capture, enqueued_ms = self._captures.get(stream), self._host_ms
+        enqueued_ms = self._host_ms
 
         def begin() -> None:
             self._clock_ms = max(self._clock_ms, enqueued_ms)
             work()
 
-        if capture is None:
-            self._queues[stream].append(begin)
-        else:
-            capture.works.append(work)
+        self._queues[stream].append(begin)
         return (Code.cudaSuccess,)
 
     def holds(self, address: int, size: int) -> bool:
         """Whether these bytes lie in a block of the device that nobody has freed."""
         return _inside(self._blocks, address, size)
-
-    def captures(self, stream: int) -> bool:
-        """Whether `stream` is being captured."""
-        return stream in self._captures
 
     def break_context(self) -> None:
         """Meet an illegal address."""
@@ -329,7 +246,6 @@ class FakeCuda:
         """Count what was made and not given back."""
         made: dict[str, dict[int, Any]] = {
             "blocks": self._blocks, "pinned": self._pinned, "streams": self._queues, "events": self._events,
-            "graphs": self._graphs, "executables": self._executables, "captures": self._captures,
         }  # fmt: skip
         return {name: len(found) for name, found in made.items() if found}
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.fake_tensorrt.cuda import ALIGNMENT, cudaError_t
-from tests.support.fake_tensorrt.device import HostMemory, PycudaHost
+from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.enums import DataType, ProfilingVerbosity, TensorIOMode, TensorLocation
 from tests.support.fake_tensorrt.inspection import inspection, without_shapes
 
@@ -34,8 +34,6 @@ LAYER_MS = {"product": 3.0, "__myl_Repl_myl0_0": 0.5}
 COLD = 10
 """How many times as long each takes in the first run of a context."""
 
-_LEVELS = {ProfilingVerbosity.NONE: 0, ProfilingVerbosity.LAYER_NAMES_ONLY: 1, ProfilingVerbosity.DETAILED: 2}
-
 
 @dataclass
 class Plan:
@@ -44,29 +42,21 @@ class Plan:
     Attributes
     ----------
     major : version of TensorRT that reads it.
-    old : an early version 10, whose activations had another name.
     plugin : it has a layer of a plugin.
     data_dependent : rows of outputs depend on values.
     refuses, crashes : what a run does.
-    uncapturable : a run waits for the device in between, as one with a loop does.
     silent : it was built without the verbosity that a profiler needs.
-    y_type : of the output ``y``.
     on_host : tensors that TensorRT reads from or writes to host memory.
-    shape_io : tensors that decide shapes; they lie on the device unless `on_host` names them.
     inspection : what the inspector says; empty for the form of the version.
     """
 
     major: int = 10
-    old: bool = False
     plugin: bool = False
     data_dependent: bool = False
     refuses: bool = False
     crashes: bool = False
-    uncapturable: bool = False
     silent: bool = False
-    y_type: DataType = DataType.FLOAT
     on_host: tuple[str, ...] = ()
-    shape_io: tuple[str, ...] = ()
     inspection: str = ""
 
 
@@ -74,7 +64,7 @@ class Plan:
 class Machine:
     """One process: its device, the log of what ended, and whether plugins are registered, with the logger they use."""
 
-    device: HostMemory | PycudaHost
+    device: HostMemory
     plan: Plan
     ended: list[str] = field(default_factory=list)
     plugins: bool = False
@@ -93,28 +83,16 @@ class IExecutionContext:
         self._activations = activations
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._addresses: dict[str, int] = {}
-        self._verbosity = engine.profiling_verbosity
-        self._settled = False
+        self.nvtx_verbosity = engine.profiling_verbosity
         self.profiler: Any = None
         self.enqueue_emits_profile = True
         self._runs = 0
         self._untold: dict[str, float] | None = None
 
-    @property
-    def nvtx_verbosity(self) -> ProfilingVerbosity:
-        """How much NVTX is told; at first as much as the build was."""
-        return self._verbosity
-
-    @nvtx_verbosity.setter
-    def nvtx_verbosity(self, verbosity: ProfilingVerbosity) -> None:
-        if _LEVELS[verbosity] <= _LEVELS[self._engine.profiling_verbosity]:
-            self._verbosity = verbosity
-
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
         """Say whether the profile holds the shape in every axis; what it does not hold is logged and not kept."""
         low, _, high = self._engine.get_tensor_profile_shape(name, 0)
         if len(shape) == len(low) and all(a <= b <= c for a, b, c in zip(low, shape, high, strict=True)):
-            self._settled = self._settled and self._shapes.get(name) == tuple(shape)
             self._shapes[name] = tuple(shape)
             return True
         bounds = f"Valid range for profile 0: {list(low)}..{list(high)}."
@@ -122,12 +100,8 @@ class IExecutionContext:
         return self._refuse(f"IExecutionContext::setInputShape: {said}")
 
     def infer_shapes(self) -> list[str]:
-        """Return the inputs without a shape, or without an address where they decide shapes; else check the rows."""
-        missing = [
-            name
-            for name in ("x", "ids")
-            if name not in self._shapes or (name in self._plan.shape_io and not self._addresses.get(name))
-        ]
+        """Return the inputs without a shape; else check the rows."""
+        missing = [name for name in ("x", "ids") if name not in self._shapes]
         if not missing and self._shapes["x"][0] != self._shapes["ids"][0]:
             self._refuse(f"IExecutionContext::inferShapes: x and ids differ in rows: {self._shapes}")
             raise RuntimeError("infer_shapes error code: -1")
@@ -154,25 +128,17 @@ class IExecutionContext:
         empty = [name for name in ("x", "ids", "next", "y") if not addresses.get(name)]
         if empty:
             return self._refuse(f"IExecutionContext::enqueueV3: no address is set for {', '.join(empty)}")
-        if cuda.captures(stream_handle) and (self._plan.uncapturable or not self._settled):
-            cuda.cudaStreamSynchronize(stream_handle)
-            return self._refuse("IExecutionContext::enqueueV3: operation not permitted when stream is capturing")
-        if self._plan.uncapturable:
-            cuda.cudaStreamSynchronize(stream_handle)
-        self._settled = True
         rows, plan = self._shapes["x"][0], self._plan
         if plan.plugin:
             logger = self._machine.plugin_logger()
             assert logger is not None, "a plugin logs to a logger that was freed: the process would crash here"
             logger.log("Severity.WARNING", "InstanceNormalization_TRT: enqueue")
-        lasts_ms = RUN_MS + (NVTX_MS if self._verbosity is not ProfilingVerbosity.NONE else 0.0)
+        lasts_ms = RUN_MS + (NVTX_MS if self.nvtx_verbosity is not ProfilingVerbosity.NONE else 0.0)
         self._runs, self._untold = self._runs + 1, None
         slower = COLD if self._runs == 1 else 1
-        # Values on the host are read now, and not when the device gets here.
-        on_host = _host_values(addresses["ids"], rows) if "ids" in plan.on_host else None
 
         def run() -> None:
-            _compute(self._machine.device, plan, addresses, rows, lasts_ms, on_host)
+            _compute(self._machine.device, plan, addresses, rows, lasts_ms)
             self._untold = {name: slower * ms for name, ms in LAYER_MS.items()}
 
         cuda.spend(ENQUEUE_MS)
@@ -224,24 +190,11 @@ class ICudaEngine:
     """What a plan says of itself."""
 
     num_io_tensors = 4
+    device_memory_size_v2 = ACTIVATION_BYTES
     profiling_verbosity = ProfilingVerbosity.DETAILED
 
     def __init__(self, logger: Any, machine: Machine, plan: Plan) -> None:
         self._logger, self._machine, self._plan = logger, machine, plan
-
-    @property
-    def device_memory_size(self) -> int:
-        """The activations, in early versions 10 only."""
-        if not self._plan.old:
-            raise AttributeError
-        return ACTIVATION_BYTES
-
-    @property
-    def device_memory_size_v2(self) -> int:
-        """The activations, later."""
-        if self._plan.old:
-            raise AttributeError
-        return ACTIVATION_BYTES
 
     def get_tensor_name(self, index: int) -> str:
         """Return them in an order that is not the model's."""
@@ -253,15 +206,11 @@ class ICudaEngine:
 
     def get_tensor_dtype(self, name: str) -> DataType:
         """Whole numbers have 64 bits, as since version 9."""
-        return {"x": DataType.FLOAT, "y": self._plan.y_type}.get(name, DataType.INT64)
+        return DataType.FLOAT if name in ("x", "y") else DataType.INT64
 
     def get_tensor_location(self, name: str) -> TensorLocation:
         """Tell where TensorRT reads or writes it."""
         return TensorLocation.HOST if name in self._plan.on_host else TensorLocation.DEVICE
-
-    def is_shape_inference_io(self, name: str) -> bool:
-        """Tell whether it decides shapes."""
-        return name in self._plan.shape_io
 
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
         """Return smallest, usual and largest."""
@@ -334,19 +283,7 @@ class Runtime:
         self._machine.end("runtime")
 
 
-def _host_values(address: int, rows: int) -> NDArray[np.int64]:
-    values = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), (rows,))
-    return values.copy()
-
-
-def _compute(
-    device: HostMemory | PycudaHost,
-    plan: Plan,
-    addresses: dict[str, int],
-    rows: int,
-    lasts_ms: float,
-    on_host: NDArray[np.int64] | None,
-) -> None:
+def _compute(device: HostMemory, plan: Plan, addresses: dict[str, int], rows: int, lasts_ms: float) -> None:
     sizes = {"x": (ctypes.c_float, rows * COLUMNS), "y": (ctypes.c_float, rows * COLUMNS)}
     found: dict[str, NDArray[Any]] = {}
     for name, address in addresses.items():
@@ -358,7 +295,7 @@ def _compute(
             device.cuda.break_context()
             return
         found[name] = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), (count,))
-    x, ids = found["x"].reshape(rows, COLUMNS), found["ids"] if on_host is None else on_host
+    x, ids = found["x"].reshape(rows, COLUMNS), found["ids"]
     found["y"][:] = (2 * x + ids[:, None]).ravel()
     found["next"][:] = ids + 1
     device.cuda.tick(lasts_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Any
 
-DataType = Enum("DataType", {"FLOAT": 0, "BF16": 7, "INT64": 8})
+DataType = Enum("DataType", {"FLOAT": 0, "INT64": 8})
 TensorIOMode = Enum("TensorIOMode", {"INPUT": 1, "OUTPUT": 2})
 TensorLocation = Enum("TensorLocation", {"DEVICE": 0, "HOST": 1})
 LayerInformationFormat = Enum("LayerInformationFormat", {"ONELINE": 0, "JSON": 1})

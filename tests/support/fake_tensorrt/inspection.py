@@ -13,21 +13,19 @@ TACTIC = {"int8": "sm80_xmma_gemm_i8f32_i8i32_f32_tn_n", "fp32": "sm80_xmma_gemm
 HIDDEN = "N/A due to dynamic shapes"
 
 
-def inspection(major: int, precision: str = "int8", *, fused: bool = False, tactic: str | None = None) -> str:
+def inspection(major: int, precision: str = "int8", *, tactic: str | None = None) -> str:
     """Return the text for the engine whose one product is the node ``product``.
 
     Parameters
     ----------
     major : 10 writes format and type as one phrase and lists ``Bindings``, 11 apart and lists ``I/O Tensors``.
     precision : ``int8`` or ``fp32``, in which the product reads ``x``.
-    fused : whether a ForeignNode swallowed it, whose kernels the inspector lists under Myelin's names.
     tactic : name of the product's kernel; ``None`` for one that tells what it multiplies.
     """
-    kind = ("Myelin", "{ForeignNode[product]}") if fused else ("CaskGemmMatrixMultiply", "product")
     layers: list[dict[str, Any]] = [
         {
-            "Name": kind[1],
-            "LayerType": kind[0],
+            "Name": "product",
+            "LayerType": "CaskGemmMatrixMultiply",
             "Inputs": [_tensor(major, "x", precision)],
             "Outputs": [_tensor(major, "y", "fp32")],
             "TacticName": TACTIC[precision] if tactic is None else tactic,

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from tests.support.fake_tensorrt import enums
-from tests.support.fake_tensorrt.device import HostMemory, PycudaHost
+from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.engine import (
     EngineInspector,
     ICudaEngine,
@@ -30,48 +32,15 @@ class ILogger:
     def __init__(self) -> None:
         self._made = True
 
-    def log(self, severity: object, msg: str) -> None:
-        """To be written by who derives from it."""
-        raise NotImplementedError
+
+class IProfiler(ILogger):
+    """Told of layers."""
 
 
-class IProfiler:
-    """Remembers whether it was made as the binding wants it."""
-
-    _made = False
-
-    def __init__(self) -> None:
-        self._made = True
-
-    def report_layer_time(self, layer_name: str, ms: float) -> None:
-        """To be written by who derives from it."""
-        raise NotImplementedError
-
-
-class Calibrator:
+class Calibrator(ILogger):
     """The base of calibrators; `drive` calls it back as the builder does, exceptions swallowed."""
 
-    _made = False
     _header = ""
-
-    def __init__(self) -> None:
-        self._made = True
-
-    def get_batch_size(self) -> int:
-        """To be written by who derives from it."""
-        raise NotImplementedError
-
-    def get_batch(self, names: list[str]) -> list[int] | None:
-        """To be written by who derives from it."""
-        raise NotImplementedError
-
-    def read_calibration_cache(self) -> bytes | None:
-        """To be written by who derives from it."""
-        raise NotImplementedError
-
-    def write_calibration_cache(self, cache: Any) -> None:
-        """To be written by who derives from it."""
-        raise NotImplementedError
 
 
 def drive(calibrator: Any, names: list[str], read: Callable[[str, int], object]) -> None:
@@ -94,7 +63,7 @@ def drive(calibrator: Any, names: list[str], read: Callable[[str, int], object])
         calibrator.write_calibration_cache(memoryview(known or header + b"\nx: 3c010a14\n"))
 
 
-def make(device: HostMemory | PycudaHost, major: int = 10, **changes: Any) -> SimpleNamespace:
+def make(device: HostMemory, major: int = 10, **changes: Any) -> SimpleNamespace:
     """Return a module of that major version whose engines run on `device`; `changes` go to the `Plan` it reads."""
     machine = Machine(device, Plan(major=major, **changes))
 
@@ -115,6 +84,7 @@ def make(device: HostMemory | PycudaHost, major: int = 10, **changes: Any) -> Si
         EngineInspector=EngineInspector,
         Runtime=type("Runtime", (Runtime,), {"_machine": machine}),
         DataType=enums.DataType,
+        nptype={enums.DataType.FLOAT: np.float32, enums.DataType.INT64: np.int64}.__getitem__,
         TensorIOMode=enums.TensorIOMode,
         TensorLocation=enums.TensorLocation,
         LayerInformationFormat=enums.LayerInformationFormat,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pytest_quant.backends.trt import build
@@ -13,7 +12,6 @@ from pytest_quant.backends.trt.build import next_step, run_builder
 from pytest_quant.backends.trt.builder import LOG_FILE, SHAPE_INPUT, BuildRequest
 from pytest_quant.backends.trt.options import TrtOptions
 from pytest_quant.errors import BuildError
-from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import Calibration, EngineSpec
 from pytest_quant.testing.conformance.examples import dense
 
@@ -21,12 +19,6 @@ from pytest_quant.testing.conformance.examples import dense
 def request(folder: Path, module: str = "tensorrt_rtx") -> BuildRequest:
     """A request whose answers go into `folder`."""
     return BuildRequest(module, folder / "model.onnx", TrtOptions(compute_capability="SM89"), {})
-
-
-def test_a_runtime_that_does_not_load(tmp_path: Path) -> None:
-    """The import's own message is shown."""
-    with pytest.raises(BuildError, match="No module named 'no_such_runtime'"):
-        run_builder(request(tmp_path, "no_such_runtime"), "engine")
 
 
 def test_a_crash_is_an_error_and_not_the_end_of_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,31 +44,10 @@ def test_a_build_that_takes_too_long(tmp_path: Path) -> None:
     assert "optimization_level" in str(caught.value)
 
 
-def test_the_limit_of_the_session_ends_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that hangs is ended, and the check is an error that names the option; pytest goes on."""
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import signal; signal.pause()"\n')
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
-    ended: list[int] = []
-    steps = Steps(print, 0.1, end=ended.append)
-    with (
-        pytest.raises(BuildError, match=r"building engine did not end within 0\.1 s") as caught,
-        steps.bounded("building engine"),
-    ):
-        run_builder(request(tmp_path), "engine")
-    assert "--quant-step-timeout" in str(caught.value)
-    assert not ended, "this process"
-
-
 SHAPES = {"x": ((1, 3, 8, 8), (1, 3, 16, 16), (4, 3, 32, 32))}
 ABOUT_SHAPES = [
-    "Error Code 4: Internal Error (kOPT values for profile 0 violate shape constraints: c: spatial dimension of "
-    "convolution/deconvolution output cannot be negative (build-time output dimension of axis 2 is (+ h -6)))",
     "Error Code 4: API Usage Error (Dynamic input tensor x is missing dimensions in profile 0. In validate)",
     "Error Code 4: Internal Error (Profile kOPT values are not self-consistent. Dimensions with name l must be equal.",
-    "Error Code 4: API Usage Error (Dimension mismatch for tensor x and profile 0. At dimension axis 1, profile has "
-    "min=4, opt=4, max=4 but tensor has 3.)",
     "IShuffleLayer flat: reshaping failed for tensor: c Tensor to be reshaped must have non-negative dimensions.",
     "Error Code 4: Shape Error (inherently false condition In rebuild at shape/valueRebuilder.cpp:160)",
 ]
@@ -89,11 +60,12 @@ ABOUT_OPERATORS = [
 
 @pytest.mark.parametrize("said", ABOUT_SHAPES)
 def test_shapes_are_answered_with_shapes(said: str) -> None:
-    """With those that were asked for, and the option that sets others; no node is at fault."""
+    """With those that were asked for, and the option that sets others, where there is one; no node is at fault."""
     text = next_step(said, SHAPES)
     assert "'x' from (1, 3, 8, 8) to (4, 3, 32, 32), usually (1, 3, 16, 16)" in text
     assert "options={'shapes': {'x':" in text
     assert "exclude" not in text
+    assert "options" not in next_step(said, {})
 
 
 @pytest.mark.parametrize(
@@ -117,11 +89,6 @@ def test_each_refusal_has_one_answer(said: str, step: str) -> None:
     assert not [other for other in others if other in text and step != "ort-cuda"]
 
 
-def test_fixed_shapes_cannot_be_set() -> None:
-    """An option would be of no use."""
-    assert "options" not in next_step(ABOUT_SHAPES[-1], {})
-
-
 def test_the_build_that_calibrates_looks_for_no_fast_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its plan is thrown away, and the times that it measured are no one else's; the build of the plan has them."""
     asked: list[BuildRequest] = []
@@ -141,4 +108,5 @@ def test_the_build_that_calibrates_looks_for_no_fast_kernels(tmp_path: Path, mon
     assert (ranges.options.optimization_level, ranges.options.timing_cache) == (0, None)
     assert (plan.options.optimization_level, plan.options.timing_cache) == (5, str(tmp_path / "times"))
     assert ranges.ranges == plan.ranges
-    assert np.all([ranges.calibration == plan.calibration == "entropy", ranges.samples != "", plan.samples == ""])
+    assert ranges.calibration == plan.calibration == "entropy"
+    assert (len(ranges.samples), plan.samples) == (3, ())

@@ -16,14 +16,12 @@ from pytest_quant.backends.trt.builder import (
     LOG_FILE,
     BuildRequest,
     configure,
-    configure_parser,
     keep_timing_cache,
     network_flags,
 )
 from pytest_quant.backends.trt.options import TrtOptions
 from pytest_quant.errors import BuildError
 from tests.support.fake_tensorrt import HostMemory, make
-from tests.support.fake_tensorrt.enums import OnnxParserFlag
 
 IMPLICIT: dict[str, Any] = {"quantization": "implicit", "beside": "fp16"}
 
@@ -64,14 +62,9 @@ class Config:
         return SimpleNamespace(serialize=lambda: memoryview(self.read + b"+"))
 
 
-@pytest.mark.parametrize(("major", "wanted"), [(10, 2), (11, 1)])
-def test_strong_types_are_another_bit_in_each_version(major: int, wanted: int) -> None:
-    """Bit 1 in version 10 and bit 0 in version 11; bit 0 of version 10 means something else."""
-    assert network_flags(make(HostMemory(), major), request()) == wanted
-
-
 def test_implicit_int8_ended_with_version_10() -> None:
-    """There it has no strong types; the next step with 11 is to do without it, or the version that has it."""
+    """There it has no strong types, whose bit differs between versions; with 11 the next step is to do without it."""
+    assert [network_flags(make(HostMemory(), major), request()) for major in (10, 11)] == [2, 1]
     assert network_flags(make(HostMemory(), 10), request(calibration="entropy", **IMPLICIT)) == 0
     with pytest.raises(BuildError, match=r"11\.13\.0 has no implicit INT8") as caught:
         network_flags(make(HostMemory(), 11), request(calibration="entropy", **IMPLICIT))
@@ -96,68 +89,25 @@ def test_flags_of_the_builder(calibration: str, options: dict[str, Any], flags: 
     assert config.flags == flags
 
 
-def test_a_flag_that_a_version_lacks_is_named() -> None:
-    """Nothing is left out in silence."""
-    with pytest.raises(BuildError, match=r"has no BuilderFlag\.INT8"):
-        configure(make(HostMemory(), 11), Config(), request(calibration="entropy", **IMPLICIT))
-
-
-def test_a_plan_for_other_gpus() -> None:
-    """A level, by its name."""
-    config: Any = Config()
-    configure(make(HostMemory()), config, request(hardware_compatible="AMPERE_PLUS"))
-    assert config.hardware_compatibility_level.name == "AMPERE_PLUS"
-
-
 def test_the_timing_cache_is_read_and_written_back(tmp_path: Path) -> None:
-    """The first build starts with none; it is replaced whole, so that another build reads on what it has opened."""
-    file = tmp_path / "cache"
-    asked = request(timing_cache=str(file))
+    """The first build starts with none; measurements of another device would choose the wrong kernels."""
+    request_with = request(timing_cache=str(tmp_path / "cache"))
     for wanted in (b"", b"+", b"++"):
         config = Config()
-        configure(make(HostMemory()), config, asked)
-        keep_timing_cache(config, asked)
+        configure(make(HostMemory()), config, request_with)
+        keep_timing_cache(config, request_with)
         assert config.read == wanted
-    with file.open("rb") as reader:
-        keep_timing_cache(Config(), asked)
-        assert reader.read() == b"+++"
-    assert file.read_bytes() == b"+"
-
-
-def test_a_timing_cache_of_another_gpu_is_an_error(tmp_path: Path) -> None:
-    """Measurements of another device choose the wrong kernels."""
     with pytest.raises(BuildError, match="another TensorRT or GPU"):
-        configure(make(HostMemory()), Config(takes_cache=False), request(timing_cache=str(tmp_path / "c")))
-
-
-@pytest.mark.parametrize("native", [True, False])
-def test_instance_norm_by_the_plugin(native: bool) -> None:
-    """The flag is cleared only when the plugin is asked for."""
-    cleared: list[object] = []
-    parser: Any = SimpleNamespace(clear_flag=cleared.append)
-    configure_parser(make(HostMemory()), parser, request(native_instancenorm=native))
-    assert cleared == ([] if native else [OnnxParserFlag.NATIVE_INSTANCENORM])
-
-
-def test_fake_builder_has_plugins_before_it_parses() -> None:
-    """Whatever the options: a graph may name one by itself, as ModelOpt's and users' own graphs do."""
-    trt = make(HostMemory())
-
-    def new_builder(_logger: object) -> None:
-        assert trt._machine.plugins
-        raise BuildError("far enough")
-
-    trt.Builder = new_builder
-    with pytest.raises(BuildError, match="far enough"):
-        builder._plan(trt, None, [], request())
+        configure(make(HostMemory()), Config(takes_cache=False), request_with)
 
 
 def test_fake_builder_that_is_none_is_told_with_its_log() -> None:
-    """The binding raises the same error whatever the cause is; the cause is in the log."""
+    """The binding raises the same error whatever the cause is; plugins, which any graph may name, are there by then."""
     trt = make(HostMemory())
     lines: list[str] = []
 
     def new_builder(_logger: object) -> None:
+        assert trt._machine.plugins
         lines.append("[WARNING] CUDA initialization failure with error: 35. Please check your CUDA installation")
         raise TypeError("pybind11::init(): factory function returned nullptr")
 

@@ -37,12 +37,6 @@ def with_options(spec: EngineSpec, **options: object) -> EngineSpec:
     return replace(spec, options=tuple(sorted(options.items())))
 
 
-def test_without_tensorrt_and_target_it_is_unavailable(spec: EngineSpec, native: Callable[..., None]) -> None:
-    """With the reason and the fix of the native runtime."""
-    native(NOT_HERE)
-    assert TRT.availability(spec) == NOT_HERE
-
-
 def test_a_gpu_without_onnxruntime_is_unavailable(
     spec: EngineSpec, native: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,8 +51,9 @@ def test_a_gpu_without_onnxruntime_is_unavailable(
 
 
 def test_with_a_target_it_is_simulated_by_the_other_builder(spec: EngineSpec, native: Callable[..., None]) -> None:
-    """Availability says that nothing runs."""
+    """Availability says that nothing runs; without one the native runtime has the reason and the fix."""
     native(NOT_HERE)
+    assert TRT.availability(spec) == NOT_HERE
     found = TRT.availability(with_options(spec, compute_capability="SM89"))
     assert found.available
     assert "runs nothing" in found.device
@@ -91,31 +86,22 @@ def test_what_only_the_device_can_build_is_not_simulated(
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "options", "message"),
     [
-        ({"calibration": Calibration(method="percentile")}, "no calibrator for percentiles"),
-        ({"exclude": ("first",)}, "leaves to TensorRT which layers"),
+        ({"calibration": Calibration(method="percentile")}, {"quantization": "implicit"}, "got: calibration='perc"),
+        ({"exclude": ("first",)}, {"quantization": "implicit"}, "first"),
+        ({"scheme": "qat"}, {"quantization": "implicit"}, "got: scheme='qat'"),
+        ({}, {"max_batch": 4, "opt_batch": 8}, "above max_batch"),
+        ({}, {"native_instancenorm": False, "version_compatible": True}, "InstanceNorm plugin"),
     ],
 )
-def test_what_implicit_int8_cannot_do_is_refused(spec: EngineSpec, change: dict[str, object], message: str) -> None:
-    """At collection, before anything is built."""
-    asked = with_options(spec, quantization="implicit")
-    TRT.check(asked)
-    with pytest.raises(UsageError, match=message):
-        TRT.check(replace(asked, **change))  # type: ignore[arg-type]
-
-
-def test_a_calibrator_and_pairs_exclude_each_other(spec: EngineSpec) -> None:
-    """TensorRT would ignore the calibrator."""
-    asked = with_options(replace(spec, scheme="qat", quantized=spec.model), quantization="implicit")
-    with pytest.raises(UsageError, match="arrives with Q/DQ pairs"):
-        TRT.check(asked)
-
-
-def test_a_graph_needs_a_library_that_has_graphs(spec: EngineSpec) -> None:
+def test_options_that_exclude_each_other(
+    spec: EngineSpec, change: dict[str, object], options: dict[str, object], message: str
+) -> None:
     """Said before anything is built."""
-    with pytest.raises(UsageError, match="pycuda has no CUDA graphs"):
-        TRT.check(with_options(spec, cuda_graph=True, memory="pycuda"))
+    given = replace(spec, quantized=spec.model, **change)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=message):
+        TRT.check(with_options(given, **options))
 
 
 def test_how_a_plan_runs_is_no_part_of_its_key(spec: EngineSpec, native: Callable[..., None]) -> None:
@@ -146,12 +132,6 @@ def test_ranges_of_implicit_int8_are_keyed_by_everything_that_decides_them(
     assert TRT.calibration_ingredients(asked) != before
 
 
-def test_the_plugin_and_compatible_plans_exclude_each_other(spec: EngineSpec) -> None:
-    """A plan for other versions cannot hold it."""
-    with pytest.raises(UsageError, match="InstanceNorm plugin"):
-        TRT.check(with_options(spec, native_instancenorm=False, version_compatible=True))
-
-
 def test_only_native_builds_choose_kernels_by_time(spec: EngineSpec, native: Callable[..., None]) -> None:
     """They need the device alone; a simulated one is TensorRT-RTX's, which needs no device."""
     native(HERE)
@@ -168,20 +148,6 @@ def test_bfloat16_beside_int8_cannot_be_simulated(spec: EngineSpec) -> None:
     with pytest.raises(UsageError, match="nothing here computes in bf16") as caught:
         TrtRtxBackend().check(with_options(asked, beside="bf16"))
     assert "beside='fp16'" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [("dla_core", "DLA of Jetson"), ("trt_dla_enable", "DLA of Jetson"), ("weight_streaming", "come over the bus"),
-     ("weight_streaming_budget", "come over the bus")],
-)  # fmt: skip
-@pytest.mark.parametrize("backend", ["trt", "trt-rtx", "ort-trt"])
-def test_what_is_not_supported_says_so(spec: EngineSpec, backend: str, name: str, why: str) -> None:
-    """Not "unknown option", which would be answered with the nearest spelling: why, and what to do."""
-    with pytest.raises(UsageError, match=f"option '{name}': .*not supported") as caught:
-        get_backend(backend).check(with_options(replace(spec, backend=backend), **{name: 1}))
-    assert why in str(caught.value)
-    assert "drop it" in str(caught.value)
 
 
 @pytest.mark.parametrize("backend", [TrtBackend(), TrtRtxBackend(), OrtTrtBackend()], ids=lambda one: one.name)

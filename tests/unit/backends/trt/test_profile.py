@@ -36,6 +36,8 @@ def test_without_data_the_batch_is_free() -> None:
     """From one sample to 64, tuned for one, unless the options say otherwise."""
     assert profile_of(spec_of(), ROWS) == {"x": ((1, 5), (1, 5), (64, 5))}
     assert profile_of(spec_of(max_batch=8, opt_batch=4), ROWS) == {"x": ((1, 5), (4, 5), (8, 5))}
+    with pytest.raises(UsageError, match="axes 2, 3 of input 'x' are free"):
+        profile_of(spec_of(), IMAGE)
 
 
 @given(st.tuples(st.integers(1, 40), st.integers(1, 5), st.integers(1, 400), st.integers(1, 400)))
@@ -90,7 +92,23 @@ def test_a_range_that_is_none_is_refused_by_its_form(value: object, message: str
 
 
 def test_data_outside_is_told_with_a_range_that_holds_both() -> None:
-    """What the mark has and what the data has."""
+    """What the mark has and what the data has, or the option that bounds the batch that is timed."""
     with pytest.raises(DataError) as caught:
         profile_of(named(x=[(1, 3, 64, 32), (2, 3, 64, 64), (32, 3, 640, 160)]), IMAGE)
     assert "{'x': [(1, 3, 40, 32), (4, 3, 64, 64), (32, 3, 640, 320)]}" in str(caught.value)
+    with pytest.raises(DataError, match="'max_batch': 32"):
+        profile_of(spec_of(SEEN, max_batch=2), IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"y": [(1,), (1,), (1,)]}, "no input 'y'"),
+        ({"x": [(1, 3, 8), (1, 3, 8), (1, 3, 8)]}, "has other axes"),
+        ({"x": [(1, 4, 40, 64), (4, 4, 64, 64), (32, 4, 96, 320)]}, "has other axes"),
+    ],
+)
+def test_shapes_that_are_not_the_models(asked: dict[str, object], message: str) -> None:
+    """A name, a rank and a fixed axis are checked against the model."""
+    with pytest.raises(UsageError, match=message):
+        profile_of(named(**asked), IMAGE)
