@@ -217,14 +217,14 @@ def failed(
 
 
 @contextmanager
-def failing_as(what: str, fix: str = _NEXT) -> Iterator[None]:
-    """Turn whatever is raised in the block, except our own errors, into a `BuildError` whose message is `what`."""
+def failing_as(what: str, fix: str = _NEXT, kind: type[QuantError] = BuildError) -> Iterator[None]:
+    """Turn whatever is raised in the block, except our own errors, into a `kind` whose message is `what`."""
     try:
         yield
     except QuantError:
         raise
     except Exception as error:
-        raise failed(what, error, fix=fix) from error
+        raise failed(what, error, fix=fix, kind=kind) from error
 
 
 @contextmanager

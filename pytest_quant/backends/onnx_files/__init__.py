@@ -1,4 +1,4 @@
-"""ONNX files as files: whether they are whole, their inputs and outputs, weights beside them, and digests of both.
+"""ONNX files: whether they are whole, their inputs, outputs, graphs and names, weights beside them, and digests.
 
 No runtime is needed. A file is read once per process and state where nothing but its content is told.
 """
@@ -265,23 +265,13 @@ def _outline(path: Path) -> tuple[Signature, tuple[Path, ...]]:
 
 
 def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type" or not value.type.tensor_type.elem_type:
-        classical = classical_operators(read_graph(path))
+    kind, tensor = value.type.WhichOneof("value"), value.type.tensor_type
+    if kind != "tensor_type" or tensor.elem_type not in onnx.TensorProto.DataType.values()[1:]:
         raise ModelFileError(
-            f"'{value.name}' of {path.name} is not a tensor",
-            value="no type at all" if kind in (None, "tensor_type") else str(kind),
+            f"'{value.name}' of {path.name} is not a tensor, or of a type that ONNX does not have",
+            value=f"{kind}, element type {tensor.elem_type}",
             allowed="tensors as inputs and outputs",
-            fix="cut the model before the node that makes it; for a ZipMap of skl2onnx: options={'zipmap': False}"
-            + (f". But {classical} are no neural network, and have nothing to quantize" if classical else ""),
-        )
-    tensor = value.type.tensor_type
-    if tensor.elem_type not in onnx.TensorProto.DataType.values():
-        raise ModelFileError(
-            f"'{value.name}' of {path.name} is of a type that ONNX does not have",
-            value=f"element type {tensor.elem_type}",
-            allowed="a value of onnx.TensorProto.DataType",
-            fix="write or download the model again; if a newer ONNX wrote it: pip install --upgrade onnx",
+            fix="cut the model before the node that makes it; for a ZipMap of skl2onnx: options={'zipmap': False}",
         )
     dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     if not tensor.HasField("shape"):
@@ -438,16 +428,3 @@ def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> No
 def opset_of(model: onnx.ModelProto) -> int:
     """Return the version of the standard operators; 0 for a model that imports none."""
     return max((entry.version for entry in model.opset_import if entry.domain in STANDARD), default=0)
-
-
-_WITH_WEIGHTS = ("Attention", "Conv", "ConvTranspose", "GRU", "Gemm", "LSTM", "MatMul", "RNN")
-
-
-def classical_operators(model: onnx.ModelProto) -> str:
-    """Return the operators of trees and other classical models, which have no weights that a quantizer knows.
-
-    Empty where there are none, or where they are beside operators of a network.
-    """
-    nodes = list(all_nodes(model))
-    classical = sorted({node.op_type for node in nodes if node.domain == "ai.onnx.ml"})
-    return "" if any(node.op_type in _WITH_WEIGHTS for node in nodes) else ", ".join(classical)

@@ -41,7 +41,7 @@ from pytest_quant.backends.onnx_files import (
     replace_nodes,
     write_model,
 )
-from pytest_quant.backends.runtime import failed, root_cause
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import EngineSpec
 
@@ -235,16 +235,9 @@ def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str
     ------
     BuildError : ONNX cannot raise the opset.
     """
-    before = opset_of(model)
-    try:
+    fix = f"export the model with opset_version={opset}, {fix}"
+    with failing_as(f"onnx cannot raise opset {opset_of(model)} of {name}, and {need}", fix):
         return version_converter.convert_version(model, opset)
-    except Exception as error:
-        raise failed(
-            f"{name} has opset {before}, and {need}",
-            error,
-            value=f"onnx could not convert it: {root_cause(error)}",
-            fix=f"export the model with opset_version={opset}, {fix}",
-        ) from error
 
 
 def _infer_shapes(path: Path) -> None:

@@ -62,7 +62,7 @@ class OrtBackend(Backend):
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
-        from pytest_quant.backends.ort.calibrate import write_ranges
+        from pytest_quant.backends.ort.build import write_ranges
 
         write_ranges(spec, batches, folder)
 

@@ -4,44 +4,127 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from itertools import chain, groupby, islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
+from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import (
     all_graphs,
-    all_nodes,
     constant_names,
     file_digests,
     model_file,
     model_ingredients,
     needs_external_data,
+    read_signature,
     replace_nodes,
 )
 from pytest_quant.backends.onnx_files.lineage import PARTED
-from pytest_quant.backends.ort.calibrate import RANGES_FILE, calibration_method
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.options import OrtOptions, runtime_version
-from pytest_quant.backends.ort.prepare import prepare
+from pytest_quant.backends.ort.prepare import NORMALIZED_FILE, check_same, prepare, raised_opset
 from pytest_quant.backends.ort.recipe import (
     DYNAMIC,
     PASSING,
     RECIPE_VERSION,
-    WEIGHTED,
     excluded_nodes,
     recipe_of,
     static_op_types,
 )
-from pytest_quant.backends.ort.session import ort_error
+from pytest_quant.backends.ort.session import refusing
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment import isa_tier
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import ModelError, QuantError
 from pytest_quant.spec import EngineSpec
+
+RANGES_FILE = "ranges.json"
+_MINMAX_BATCHES = 64
+"""MinMax keeps two numbers for each tensor and batch until it merges them."""
+
+_HISTOGRAM_BYTES = 256 << 20
+"""Histogram methods keep whole activations until they merge them."""
+
+_ENTROPY_BINS = 1024
+"""With ORT's own 128 bins for 128 levels there is nothing to choose, and entropy gives the ranges of minmax."""
+
+
+def calibration_method(name: str) -> Any:
+    """Return ONNX Runtime's ``CalibrationMethod`` for ``minmax``, ``entropy`` or ``percentile``."""
+    from onnxruntime.quantization import CalibrationMethod
+
+    methods = CalibrationMethod
+    return {"minmax": methods.MinMax, "entropy": methods.Entropy, "percentile": methods.Percentile}[name]
+
+
+def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
+    """Run the float model over `batches` and write the ranges of its activations into `folder`.
+
+    Parameters
+    ----------
+    spec : the engine; its calibration gives the method and the percentile.
+    batches : returns the calibration batches; it is called once.
+    folder : gets `RANGES_FILE`.
+
+    Raises
+    ------
+    ModelError : the model is missing or broken.
+    DataError : there is no batch, or a batch does not fit the model.
+    BuildError : the model cannot be prepared or run.
+    """
+    from onnxruntime.quantization.calibrate import save_tensors_data
+
+    signature = read_signature(model_file(spec.model))
+    recipe = recipe_of(spec)
+    feeds = fitting_batches(batches(), signature, spec.model.name)
+    first = next(feeds)
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
+        prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
+        if raised_opset(spec, per_channel=recipe.per_channel):
+            check_same(model_file(spec.model), Path(work) / NORMALIZED_FILE, first)
+        with refusing(f"to calibrate {spec.model.name}"), quiet():
+            ranges = _ranges(spec, prepared, chain([first], feeds))
+            save_tensors_data(ranges, folder / RANGES_FILE)
+
+
+def _ranges(spec: EngineSpec, prepared: Path, feeds: Iterator[Feeds]) -> object:
+    from onnxruntime.quantization.calibrate import create_calibrator
+
+    recipe, method = recipe_of(spec), spec.calibration.method
+    own: dict[str, dict[str, object]] = {
+        "entropy": {"num_bins": _ENTROPY_BINS},
+        "percentile": {"percentile": spec.calibration.percentile},
+    }
+    calibrator = create_calibrator(
+        prepared,
+        static_op_types(recipe),
+        augmented_model_path=str(prepared.with_name("augmented.onnx")),
+        calibrate_method=calibration_method(method),
+        use_external_data_format=needs_external_data(prepared),
+        extra_options=own.get(method, {}) | recipe.calibrator_extra,
+    )
+    first, size = next(feeds), _MINMAX_BATCHES
+    if method != "minmax":
+        # So many batches keep all activations within the bound.
+        outputs = calibrator.infer_session.run(None, first)
+        size = max(1, _HISTOGRAM_BYTES // max(1, sum(np.asarray(output).nbytes for output in outputs)))
+    for chunk in _chunks(chain([first], feeds), size):
+        # It is asked for batches one by one, by `get_next`, until there is none.
+        calibrator.collect_data(SimpleNamespace(get_next=partial(next, iter(chunk), None)))
+    return calibrator.compute_data()
+
+
+def _chunks(feeds: Iterator[Feeds], size: int) -> Iterator[list[Feeds]]:
+    """Yield up to `size` batches of equal shapes at a time: histograms of unequal ones cannot be merged at once."""
+    for _, alike in groupby(feeds, key=lambda batch: {name: np.shape(array) for name, array in batch.items()}):
+        while chunk := list(islice(alike, size)):
+            yield chunk
 
 
 def write_static(
@@ -194,44 +277,14 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
         prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
         exclude = excluded_nodes(spec, prepared)
-        _refuse_broken_weights(spec, prepared, recipe.op_types, exclude)
-        try:
-            with quiet():
-                if spec.scheme == "static" and calibration is not None:
-                    write_static(spec, recipe, prepared, exclude, calibration, target)
-                elif spec.scheme == "dynamic":
-                    write_dynamic(recipe, prepared, exclude, target)
-                else:
-                    write_int4(recipe, prepared, exclude, target)
-        except QuantError:
-            raise
-        except Exception as error:
-            # The quantizers raise whatever their Python meets.
-            raise ort_error(f"to quantize {spec.model.name} to {spec.id}", error, _FIX) from error
-
-
-def _refuse_broken_weights(
-    spec: EngineSpec, prepared: Path, op_types: Sequence[str] | None, exclude: Sequence[str]
-) -> None:
-    """Raise `ModelError` where a weight to be quantized holds NaN or infinity, for which there is no scale.
-
-    Other operators may hold infinity by design, such as the mask of an attention.
-    """
-    model = onnx.load(prepared)
-    constants = {tensor.name: tensor for graph in all_graphs(model.graph) for tensor in graph.initializer}
-    for node in all_nodes(model):
-        if node.name in exclude or node.op_type not in WEIGHTED or (op_types and node.op_type not in op_types):
-            continue
-        for name in set(node.input) & constants.keys():
-            values = numpy_helper.to_array(constants[name])
-            broken = int(np.count_nonzero(~np.isfinite(values))) if values.dtype.kind == "f" else 0
-            if broken:
-                raise ModelError(
-                    f"weight '{name}' of {spec.model.name} holds NaN or infinity, and cannot be quantized",
-                    value=f"{broken} of {values.size} numbers, read by {node.op_type} '{node.name}'",
-                    allowed="finite numbers",
-                    fix=f"train or export the model again; to leave that node in float: exclude=['{node.name}']",
-                )
+        # The quantizers raise whatever their Python meets.
+        with refusing(f"to quantize {spec.model.name} to {spec.id}", _FIX), quiet():
+            if spec.scheme == "static" and calibration is not None:
+                write_static(spec, recipe, prepared, exclude, calibration, target)
+            elif spec.scheme == "dynamic":
+                write_dynamic(recipe, prepared, exclude, target)
+            else:
+                write_int4(recipe, prepared, exclude, target)
 
 
 _OPTIONS_OF = {

@@ -36,8 +36,7 @@ from pytest_quant.backends.ort.session import (
     Provider,
     new_run_options,
     open_session,
-    ort_error,
-    profiled,
+    refusing,
 )
 from pytest_quant.backends.readback import LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
 from pytest_quant.result import Coverage
@@ -147,10 +146,8 @@ class OrtEngine(Engine):
         self.notes = (*notes, *beside)
 
     def _run(self, feeds: Feeds) -> Outputs:
-        try:
+        with refusing(f"a run of {self.spec.id}"):
             outputs = self._session.run(self._names, feeds, self._run_options)
-        except Exception as error:
-            raise ort_error(f"a run of {self.spec.id}", error) from error
         return dict(zip(self._names, outputs, strict=True))
 
     def _new_run_options(self) -> Any:
@@ -168,9 +165,11 @@ class OrtEngine(Engine):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Profile one run in a session of its own and count the products that ran in the asked precision, and where."""
-        doing = f"a profiled run of {self.spec.id}"
-        with profiled(self.path, self._providers, feeds, doing, threads=self.threads) as file:
-            return self._count(file, feeds)
+        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
+            session, _ = open_session(self.path, self._providers, threads=self.threads, profile=Path(folder))
+            with refusing(f"a profiled run of {self.spec.id}"):
+                session.run(None, feeds)
+            return self._count(Path(session.end_profiling()), feeds)
 
     def _count_nodes(self, profile: Path, _feeds: Feeds) -> Coverage:
         return count_coverage(read_profile(profile), self.spec.precision, reach_of(self.spec, self.path))
@@ -262,10 +261,8 @@ def time_layers(
     """
     with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
         session, _ = open_session(engine, providers, threads=threads, trace=Path(folder))
-        try:
+        with refusing(f"a profiled run of {engine.name}"):
             count = len(warm_runs(partial(session.run, None, feeds)))
-        except Exception as error:
-            raise ort_error(f"a profiled run of {engine.name}", error) from error
         runs = read_runs(Path(session.end_profiling()).read_text(encoding="utf-8"))[-count:]
         optimized = Path(folder) / OPTIMIZED_FILE
         graph = onnx.load(optimized, load_external_data=False).graph if optimized.is_file() else None

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends.onnx_files import all_graphs, opset_of, replace_nodes, write_model
 from pytest_quant.backends.onnx_files.normalize import normalized, raised
-from pytest_quant.backends.ort.session import ort_error
+from pytest_quant.backends.ort.session import refusing
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.errors import BuildError
 
@@ -58,11 +58,8 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
     }
     whole = _of_sizes(model)
     ours = {node.name for node in _nodes(model)}
-    try:
-        with quiet():
-            half = convert_float_to_float16(model, keep_io_types=True, node_block_list=whole)
-    except Exception as error:
-        raise ort_error(f"to convert {source.name} to {kind}", error) from error
+    with refusing(f"to convert {source.name} to {kind}"), quiet():
+        half = convert_float_to_float16(model, keep_io_types=True, node_block_list=whole)
     if not any(tensor.data_type == TensorProto.FLOAT16 for tensor in _tensors(half)):
         raise BuildError(f"{source.name} has no float32 weights, so {kind} changes nothing", fix="test it in fp32 only")
     _keep_whole(half, ours)

@@ -33,8 +33,6 @@ OPENVINO = "OpenVINOExecutionProvider"
 _DISTRIBUTION = "onnxruntime-ep-openvino"
 _PACKAGE = "onnxruntime_ep_openvino"
 _KNOWN_ALREADY = "already registered"
-_INTEL = 0x8086
-"""The maker's number, as on the PCI bus."""
 
 
 def find_plugin() -> Availability:
@@ -53,7 +51,7 @@ def find_plugin() -> Availability:
         return Availability(False, reason=reason, fix=f"pip install --force-reinstall {_DISTRIBUTION}", broken=True)
     number = version(_DISTRIBUTION)
     if not devices:
-        reason = f"{_DISTRIBUTION} {number} offers no device on this CPU{_why_not()}"
+        reason = f"{_DISTRIBUTION} {number} offers no device on this CPU: it takes those made by Intel only"
         return Availability(False, reason=reason, fix='pip install "pytest-quant[openvino]", and backend="openvino"')
     return Availability(True, version=f"{number} in onnxruntime {runtime.version}", device="cpu")
 
@@ -71,22 +69,9 @@ def cpu_devices() -> list[Any]:
         # ONNX Runtime's own exceptions have no common base, and it has no way to ask what is registered.
         if _KNOWN_ALREADY not in str(error):
             raise
-    return [device for device in _cpus() if device.ep_name == OPENVINO][:1]
-
-
-def _cpus() -> list[Any]:
-    import onnxruntime
-
     kind = onnxruntime.OrtHardwareDeviceType.CPU
-    return [device for device in onnxruntime.get_ep_devices() if device.device.type == kind]
-
-
-def _why_not() -> str:
-    """Give the reason where it is known: the plugin asks for the maker of a CPU, which OpenVINO itself does not."""
-    makers = {device.device.vendor_id: device.device.vendor for device in _cpus()}
-    if _INTEL in makers or not makers:
-        return ""
-    return f" ({', '.join(map(str, makers.values()))}): it takes CPUs made by Intel only"
+    devices = [device for device in onnxruntime.get_ep_devices() if device.device.type == kind]
+    return [device for device in devices if device.ep_name == OPENVINO][:1]
 
 
 class OrtOpenVinoBackend(OrtBackend):

@@ -46,14 +46,6 @@ CALIBRATOR_KEYS = {
 }
 """Key in ``extra`` and the calibrator's own word for it."""
 
-_REFUSED = {
-    "CalibMaxIntermediateOutputs": "it throws collected batches away (onnxruntime 1.31); memory is bounded without",
-    "CalibPercentile": "the mark has a key for it: calibration=Calibration(method='percentile', percentile=99.99)",
-    "CalibStridedMinMax": "calibration data is streamed already",
-    "SmoothQuant": "it needs neural-compressor and its own calibration pass",
-}
-
-
 CPU = "CPUExecutionProvider"
 ALL_OPS = "all"
 
@@ -83,10 +75,8 @@ def _extra(value: object) -> str | None:
         return None
     names = _QUANTIZER_KEYS | CALIBRATOR_KEYS.keys()
     for key, item in value.items():
-        if key in _REFUSED:
-            raise UsageError(f"extra option '{key}' is not taken", value=repr(item), fix=_REFUSED[key])
         if key not in names:
-            message = f"ONNX Runtime has no extra option '{key}', and would ignore it"
+            message = f"extra option '{key}' is not taken: ONNX Runtime ignores what it does not know"
             raise UsageError(message, value=repr(item), allowed=nearest(str(key), names))
         try:
             json.dumps(item)

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import BuildError, QuantError
 
-_NODE = (
-    re.compile(r'In Node, \("(?P<node>[^"]*)", (?P<op>\w+)'),
-    re.compile(r"(?P<op>\w+)\(\d+\) node with name '(?P<node>[^']*)'"),
-    re.compile(r"[Nn]ode ?\((?P<node>[^)]*)\) Op \((?P<op>\w+)\)"),
-    re.compile(r"of node \((?P<node>[^)]+)\)"),
-    re.compile(r"(?P<op>\w+) node\. Name:'(?P<node>[^']*)'"),
-    re.compile(r"error: (?P<op>[\w.:]+)\(-?\d+\) is not a registered"),
-)
 _PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
 
 _NEXT = {
-    "NOT_IMPLEMENTED": "leave that node in float with exclude=[...], or export the model with operators the CPU has",
-    "INVALID_GRAPH": "export it again with opset 17 or later; onnx.checker.check_model(path, True) may say more",
-    "INVALID_PROTOBUF": "write or download the model file again",
-    "FAIL": "if it is an operator of your own, this backend cannot run it; else export the model again",
+    "no associated shape profiles": "TensorRT takes only a part of this graph, and tensors between the parts have free "
+    "axes: use backend='trt', which takes it whole or says what it cannot, or export the model with fixed axes",
+    "cannot use the graph capture feature": "drop options={'cuda_graph': True}: a CUDA graph needs every node on the "
+    "device, and no loops or conditions",
+    " NOT_IMPLEMENTED :": "leave that node in float with exclude=[...], or export the model with operators the CPU has",
+    " INVALID_GRAPH :": "export it again with opset 17 or later; onnx.checker.check_model(path, True) may say more",
+    " INVALID_PROTOBUF :": "write or download the model file again",
+    " FAIL :": "if it is an operator of your own, this backend cannot run it; else export the model again",
 }
+"""What to do about a refusal, by words in it."""
+
 _ELSE = "run the float model alone first: python -c \"import onnxruntime as o; o.InferenceSession('model.onnx')\""
 
 
@@ -42,32 +38,33 @@ def ort_error(doing: str, error: Exception, fix: str | None = None) -> QuantErro
     ----------
     doing : the step, in words that complete the sentence "ONNX Runtime refused ...".
     error : the exception that was raised.
-    fix : what the user can do; ``None`` chooses by the kind that ONNX Runtime gives the error.
+    fix : what the user can do; ``None`` chooses by what ONNX Runtime said.
 
     Returns
     -------
-    A `BuildError` that names the node, where ONNX Runtime does.
+    A `BuildError`.
     """
     text = str(error)
     matched = _PREFIX.search(text)
     kind = matched["kind"] if matched else type(error).__name__
     cause = text[matched.end() if matched else 0 :].strip() or type(error).__name__
-    node = _node(text)
     return failed(
-        f"ONNX Runtime refused {doing}" + (f" at {node}" if node else ""),
+        f"ONNX Runtime refused {doing}",
         error,
         value=f"{kind}: {cause}",
-        fix=fix or _NEXT.get(kind, _ELSE),
+        fix=fix or next((step for words, step in _NEXT.items() if words in text), _ELSE),
     )
 
 
-def _node(text: str) -> str:
-    for pattern in _NODE:
-        if matched := pattern.search(text):
-            names = matched.groupdict()
-            words = (("node", "node '{}'"), ("op", "({})"))
-            return " ".join(form.format(names[key]) for key, form in words if names.get(key))
-    return ""
+@contextmanager
+def refusing(doing: str, fix: str | None = None) -> Iterator[None]:
+    """Turn whatever is raised in the block, except our own errors, into an `ort_error`; parameters as there."""
+    try:
+        yield
+    except QuantError:
+        raise
+    except Exception as error:
+        raise ort_error(doing, error, fix) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +86,6 @@ ON_CPU = (Provider(CPU),)
 OPTIMIZED_FILE = "optimized.onnx"
 _FATAL = 4
 """Errors are raised; printing them too would put native text between the lines of a test run."""
-
-_OF_PROVIDERS = {
-    "no associated shape profiles": "TensorRT takes only a part of this graph, and tensors between the parts have free "
-    "axes: use backend='trt', which takes it whole or says what it cannot, or export the model with fixed axes",
-    "cannot use the graph capture feature": "drop options={'cuda_graph': True}: a CUDA graph needs every node on the "
-    "device, and no loops or conditions",
-}
-"""What to do about refusals of providers, by words of theirs."""
 
 
 def open_session(
@@ -142,7 +131,7 @@ def open_session(
         # counted as compute. Integer nodes are none of that layout's: what runs in which precision stays.
         layouts = ["NchwcTransformer"]
     named: list[tuple[str, dict[str, str]]] | None = [(provider.name, dict(provider.options)) for provider in providers]
-    try:
+    with refusing(f"the model {path.name}"):
         for plugin in (provider for provider in providers if provider.devices):
             settings.add_provider_for_devices(list(plugin.devices), dict(plugin.options))
             named = None
@@ -150,9 +139,6 @@ def open_session(
             str(path), settings, providers=named, disabled_optimizers=layouts, enable_fallback=0
         )
         parts = session.get_provider_graph_assignment_info()
-    except Exception as error:
-        fix = next((fix for said, fix in _OF_PROVIDERS.items() if said in str(error)), None)
-        raise ort_error(f"the model {path.name}", error, fix) from error
     names, registered = [each.name for each in providers], session.get_providers()
     if registered[0] != names[0]:
         raise BuildError(
@@ -253,28 +239,3 @@ def _named(node: Any) -> str:
 
 def _products_first(nodes: Sequence[Any]) -> list[Any]:
     return sorted(nodes, key=lambda node: node.op_type not in PRODUCT_OPS)
-
-
-@contextmanager
-def profiled(
-    path: Path, providers: Sequence[Provider], feeds: Feeds, doing: str, *, threads: int | None = None
-) -> Iterator[Path]:
-    """Run the model in `path` once over `feeds` in a session of its own, and give the file with its profile.
-
-    Parameters
-    ----------
-    path, providers, threads : see `open_session`.
-    feeds : one batch.
-    doing : the run, in words that complete the sentence "ONNX Runtime refused ...".
-
-    Raises
-    ------
-    BuildError : ONNX Runtime refuses the model or the run.
-    """
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        session, _ = open_session(path, providers, threads=threads, profile=Path(folder))
-        try:
-            session.run(None, feeds)
-        except Exception as error:
-            raise ort_error(doing, error) from error
-        yield Path(session.end_profiling())

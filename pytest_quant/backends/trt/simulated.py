@@ -11,7 +11,7 @@ from typing import Any
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
-from pytest_quant.backends.ort.session import open_session, ort_error
+from pytest_quant.backends.ort.session import open_session, refusing
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.build import build_notes
 from pytest_quant.backends.trt.builder import LAYERS_FILE, PLAN_FILE
@@ -65,10 +65,8 @@ class SimulatedEngine(Engine):
         return super()._misfit(feeds) or shape_misfit(self._shapes, feeds)
 
     def _run(self, feeds: Feeds) -> Outputs:
-        try:
+        with refusing(f"a simulated run of {self.spec.id}"):
             return dict(zip(self._names, self._session.run(self._names, feeds), strict=True))
-        except Exception as error:
-            raise ort_error(f"a simulated run of {self.spec.id}", error) from error
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one simulated run, whose time says nothing about the device."""

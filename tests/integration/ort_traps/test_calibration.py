@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds, get_backend
-from pytest_quant.backends.ort.calibrate import RANGES_FILE
-from pytest_quant.errors import DataError
+from pytest_quant.backends.ort.build import RANGES_FILE
 from pytest_quant.spec import Calibration
 from pytest_quant.testing.conformance.examples import dense, tokens
 from pytest_quant.testing.conformance.workbench import sqnr_db
@@ -67,21 +66,11 @@ def test_no_batch_is_thrown_away(tmp_path: Path, peak_at: int) -> None:
     assert ranges(tmp_path / "b" / "ranges")["x"][1] == 1000.0
 
 
-@pytest.mark.parametrize("method", ["entropy", "percentile"])
+@pytest.mark.parametrize("method", ["minmax", "entropy", "percentile"])
 def test_samples_of_different_shapes(tmp_path: Path, method: str) -> None:
-    """Histogram methods on samples of two shapes are a clear error, where ORT says "inhomogeneous shape"."""
+    """Each method takes them, where ORT says "inhomogeneous shape" of two in one call."""
     spec = spec_of(tokens().write(tmp_path), "static", calibration=Calibration(method=method))
-    with pytest.raises(DataError, match="two") as caught:
-        quantized(spec, lambda: (tokens(length).feeds(1, length) for length in (3, 5)), tmp_path / "b")
-    assert "(3,) and (5,)" in str(caught.value)
-    assert "calibration='minmax'" in str(caught.value)
-
-
-def test_minmax_takes_different_shapes(tmp_path: Path) -> None:
-    """MinMax does not mind samples of different shapes."""
-    with engine_of(
-        spec_of(tokens().write(tmp_path), "static"), lambda: (tokens(n).feeds(1, n) for n in (3, 5))
-    ) as engine:
+    with engine_of(spec, lambda: (tokens(length).feeds(1, length) for length in (3, 5, 3))) as engine:
         assert engine.run(tokens(4).feeds(2, 1))["y"].shape == (2, 4, 4)
 
 
@@ -103,7 +92,7 @@ def test_histograms_stay_within_memory(tmp_path: Path, monkeypatch: pytest.Monke
     """Activations merged batch by batch give the range of the whole, to one bin."""
     spec = spec_of(dense().write(tmp_path), "static", calibration=Calibration(method="percentile", percentile=99.9))
     quantized(spec, batches, tmp_path / "whole")
-    monkeypatch.setattr("pytest_quant.backends.ort.calibrate._HISTOGRAM_BYTES", 1)
+    monkeypatch.setattr("pytest_quant.backends.ort.build._HISTOGRAM_BYTES", 1)
     quantized(spec, batches, tmp_path / "parts")
     whole, parts = ranges(tmp_path / "whole" / "ranges"), ranges(tmp_path / "parts" / "ranges")
     for name, limits in whole.items():

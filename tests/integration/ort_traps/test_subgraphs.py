@@ -21,27 +21,16 @@ FEATURES, MIDDLE = 6, 128
 """The height and width of the input, and the values of one sample after the convolution."""
 
 OPERATORS = {
-    "add": "t = Add(p, third)",
-    "batchnorm": "t = BatchNormalization(p, gamma, eight, eight, gamma)",
     "batchnorm_relu": "b = BatchNormalization(p, gamma, eight, eight, gamma)\n t = Relu(b)",
-    "cast": "d = Cast<to=11>(p)\n t = Cast<to=1>(d)",
     "clip": "t = Clip(p, zero, half)",
-    "concat": "t = Concat<axis=2>(p, p)",
-    "dropout": "t = Dropout(p)",
     "flatten": "t = Flatten(p)",
     "gemm": "f = Flatten(p)\n t = Gemm<transB=1>(f, square, row)",
     "identity": "t = Identity(p)",
-    "leaky_relu": "t = LeakyRelu(p)",
     "matmul_add": "f = Flatten(p)\n s = MatMul(f, square)\n t = Add(s, row)",
     "maxpool": "t = MaxPool<kernel_shape=[2,2]>(p)",
-    "pad": "t = Pad(p, pads)",
     "relu": "t = Relu(p)",
     "reshape": "t = Reshape(p, flat)",
-    "sigmoid": "t = Sigmoid(p)",
-    "slice": "t = Slice(p, no, one, one)",
-    "softmax": "t = Softmax<axis=1>(p)",
     "split": "t, rest = Split<axis=1, num_outputs=2>(p)",
-    "squeeze": "u = Unsqueeze(p, one)\n t = Squeeze(u, one)",
     "transpose": "t = Transpose<perm=[0,2,3,1]>(p)",
 }
 """What makes ``t`` of the convolution's output ``p``: what quantizers fold, fuse, rename or pass 8 bits through."""
@@ -77,7 +66,7 @@ def captured(operator: str, holder: str, read: str) -> onnx.ModelProto:
 
 
 def _width(operator: str) -> int:
-    return {"concat": 2 * MIDDLE, "maxpool": 72, "pad": 288, "slice": 16, "split": 64}.get(operator, MIDDLE)
+    return {"maxpool": 72, "split": 64}.get(operator, MIDDLE)
 
 
 def _filled(model: onnx.ModelProto, width: int) -> onnx.ModelProto:
@@ -97,13 +86,9 @@ def _filled(model: onnx.ModelProto, width: int) -> onnx.ModelProto:
         "low": np.float32(-100),
         "zero": np.float32(0),
         "half": np.float32(0.5),
-        "third": np.float32(0.3),
         "two": np.float32(2),
         "turns": np.int64(3),
         "flat": np.array([0, -1]),
-        "no": np.array([0]),
-        "one": np.array([1]),
-        "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
     }
     text = str(model.graph.node)
     for name, value in values.items():

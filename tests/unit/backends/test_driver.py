@@ -100,14 +100,11 @@ def test_stub_driver_refuses_the_wheel_of_onnxruntime_before_its_libraries(
     assert found.fix == "driver 580 or later, or its wheel for CUDA 12: pytest-quant guide gpu"
 
 
-def test_stub_driver_refuses_torch_before_it_is_imported(
-    old_driver: NvmlStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the small file that says what it was built for."""
+def test_stub_driver_refuses_torch(old_driver: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which says what it was built for."""
     assert old_driver
-    modules = {"torch/__init__.py": "raise SystemExit('imported')", "torch/version.py": "cuda = '13.0'"}
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    plant(tmp_path, monkeypatch, {"torch": "2.11.0"}, modules)
+    torch = SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda="13.0"))
+    monkeypatch.setattr(torch_cuda, "import_torch", lambda: torch)
     found = torch_cuda.find_device(None)
     assert found.reason == "driver 550.54.15 has CUDA 12.4, and torch 2.11.0 wants 13"
     assert found.fix.startswith("driver 580 or later, or install torch for an older CUDA, see ")

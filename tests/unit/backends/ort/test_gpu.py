@@ -17,8 +17,7 @@ from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
 from pytest_quant.backends.trt import provider
 from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, two_by_two
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import two_by_two
 
 PROVIDERS = [TENSORRT, CUDA, "CPUExecutionProvider"]
 
@@ -125,83 +124,59 @@ def test_tf32_is_off_before_anything_is_loaded_for_the_tensorrt_provider(gpu_whe
 
 
 @pytest.mark.usefixtures("environment", "gpu_wheel")
-@pytest.mark.parametrize("step", ["availability", "build", "open"])
+@pytest.mark.parametrize("step", [0, 1, 2])
 def test_every_way_to_the_tensorrt_provider_begins_with_that(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a run of pytest that plans it, too: the builder is a process that inherits the environment."""
     seen: list[bool] = []
 
     def find(_: str) -> Availability:
         seen.append(is_switched_off())
-        return Availability(False, reason="nothing more is looked at here")
+        raise BackendUnavailable("nothing more is looked at here")
 
     monkeypatch.setattr(provider, "find_provider", find)
     backend = get_backend("ort-trt")
-    if step == "availability":
-        assert not backend.availability(FLOAT).available
-    elif step == "build":
-        with pytest.raises(BackendUnavailable, match="nothing more is looked at"):
-            backend.build(FLOAT, None, tmp_path)
-    else:
-        with pytest.raises(BackendUnavailable, match="nothing more is looked at"):
-            backend.open(FLOAT, tmp_path)
+    steps = (
+        lambda: backend.availability(FLOAT),
+        lambda: backend.build(FLOAT, None, tmp_path),
+        lambda: backend.open(FLOAT, tmp_path),
+    )
+    with pytest.raises(BackendUnavailable, match="nothing more is looked at"):
+        steps[step]()
     assert seen == [True]
 
 
-@pytest.mark.parametrize(("options", "use_tf32"), [((), "0"), ((("tf32", True),), "1")])
-def test_tf32_is_an_option_of_the_cuda_provider(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[tuple[str, object], ...], use_tf32: str
+@pytest.mark.parametrize(
+    ("precision", "options", "use_tf32", "graphs"),
+    [
+        ("fp32", (), "0", False),
+        ("fp32", (("tf32", True),), "1", False),
+        ("fp16", (("cuda_graph", True),), "0", True),
+    ],
+)
+def test_what_the_cuda_provider_is_opened_with(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str,
+    options: tuple[tuple[str, object], ...],
+    use_tf32: str,
+    graphs: bool,
 ) -> None:
-    """Off unless asked for, told to the provider either way, and part of what the engine computes."""
+    """TF32 is off unless asked for, told either way, and an ingredient; half precision is a file of half precision."""
     backend = get_backend("ort-cuda")
-    model = two_by_two().write(tmp_path)
-    spec = EngineSpec("ort-cuda", "fp32", None, model, options=options)
+    spec = EngineSpec("ort-cuda", precision, None, two_by_two().write(tmp_path), options=options)
     opened: list[Any] = []
-    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *given, **_: opened.append(given[2]))
-    backend.check(spec)
-    backend.build(spec, None, tmp_path)
-    backend.open(spec, tmp_path)
-    ((provider,),) = opened
-    assert provider.options["use_tf32"] == use_tf32
-    assert ("TF32" in backend.ingredients(spec)) is (use_tf32 == "1")
-
-
-def test_a_cuda_graph_is_an_option_of_ort_cuda_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reaches the engine; on the CPU there is nothing to capture."""
-    model = two_by_two().write(tmp_path)
-    opened: list[bool] = []
-    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *_, graphs, **__: opened.append(graphs))
-    backend = get_backend("ort-cuda")
-    for options in ((), (("cuda_graph", True),)):
-        spec = EngineSpec("ort-cuda", "fp32", None, model, options=options)
-        backend.check(spec)
-        backend.open(spec, tmp_path)
-    assert opened == [False, True]
-    with pytest.raises(UsageError, match="cuda_graph"):
-        get_backend("ort").check(EngineSpec("ort", "fp32", None, model, options=(("cuda_graph", True),)))
-
-
-def test_half_precision_on_cuda_is_a_file_of_half_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The products read float16, inputs and outputs are the model's own, and it computes the model to eleven bits."""
-    example = conv()
-    backend = get_backend("ort-cuda")
-    spec = EngineSpec("ort-cuda", "fp16", None, example.write(tmp_path))
-    backend.check(spec)
+    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *given, **named: opened.append((*given, named["graphs"])))
     folder = tmp_path / "engine"
     folder.mkdir()
+    backend.check(spec)
     backend.build(spec, None, folder)
-    opened: list[Path] = []
-    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *given, **_: opened.append(given[1]))
     backend.open(spec, folder)
-    (path,) = opened
-    graph = onnx.load(path).graph
-    weights = [tensor.data_type for tensor in graph.initializer if len(tensor.dims) > 1]
-    assert set(weights) == {onnx.TensorProto.FLOAT16}
-    assert {value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)} == {onnx.TensorProto.FLOAT}
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    feeds = example.feeds(8, 1)
-    found = dict(zip(("y",), session.run(["y"], feeds), strict=True))
-    assert sqnr_db(example.compute(feeds), found) > 50
-    assert backend.ingredients(spec) != backend.ingredients(replace(spec, precision="fp32"))
-    assert backend.refuses_speed(spec) is None
+    ((_, path, (cuda,), captured),) = opened
+    assert (cuda.options["use_tf32"], captured) == (use_tf32, graphs)
+    assert ("TF32" in backend.ingredients(spec)) is (use_tf32 == "1")
+    weights = {tensor.data_type for tensor in onnx.load(path).graph.initializer}
+    assert weights == {onnx.TensorProto.FLOAT16 if precision == "fp16" else onnx.TensorProto.FLOAT}
+    with pytest.raises(UsageError, match="cuda_graph"):
+        get_backend("ort").check(EngineSpec("ort", "fp32", None, spec.model, options=(("cuda_graph", True),)))

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Availability, Feeds
+from pytest_quant.backends import Feeds
 from pytest_quant.backends.cuda import device, make_clock
 from pytest_quant.backends.ort import gpu_engine
-from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, on_stream, time_here, time_layers_on_gpu
+from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, on_stream, time_layers_on_gpu
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.session import ON_CPU, Provider
@@ -146,12 +146,18 @@ def _opened(
     return OrtGpuEngine(EngineSpec("ort-cuda", "fp32", None, model), model.path, providers, graphs=graphs)
 
 
-def test_compute_lies_between_two_events(engine: OrtGpuEngine) -> None:
-    """Of a run behind another one, neither of which waits within, so that no way of the host's is in them."""
+def test_compute_lies_between_two_events(engine: OrtGpuEngine, memory: TickingMemory) -> None:
+    """Of a run behind another one, neither of which waits within, so that no way of the host's is in them.
+
+    After a run that is timed by the host nothing is left to do.
+    """
     call = engine.prepare_events(dense().feeds(4, 1))
     assert call is not None
     assert [call(), call()] == [COMPUTE_MS, COMPUTE_MS]
     assert engine._session.ran == ["started"] * 4
+    engine.prepare(dense().feeds(4, 1))()
+    assert memory.cuda._busy_ms == 5 * COMPUTE_MS
+    assert not any(memory.cuda._queues.values())
 
 
 def test_copies_are_timed_apart_with_locked_memory(engine: OrtGpuEngine, memory: TickingMemory) -> None:
@@ -162,13 +168,6 @@ def test_copies_are_timed_apart_with_locked_memory(engine: OrtGpuEngine, memory:
     assert times.host_ms > 0
     assert memory.cuda._pageable_copies == 0
     assert memory.cuda.held() == {"blocks": 1, "streams": 1, "events": 2}
-
-
-def test_the_timed_run_waits_for_our_stream(engine: OrtGpuEngine, memory: TickingMemory) -> None:
-    """After it nothing is left to do there."""
-    engine.prepare(dense().feeds(4, 1))()
-    assert memory.cuda._busy_ms == COMPUTE_MS
-    assert not any(memory.cuda._queues.values())
 
 
 def test_without_a_library_for_streams_time_is_the_hosts(
@@ -182,13 +181,14 @@ def test_without_a_library_for_streams_time_is_the_hosts(
     assert engine.device_times(feeds) is None
 
 
-@pytest.mark.parametrize("clocked", [True, False])
 def test_timed_runs_replay_a_graph_at_addresses_that_stay(
-    memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clocked: bool
+    memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each batch has a graph of its own: one run without it, which makes room, one that captures, then replays."""
-    clock = make_clock(memory) if clocked else None
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (clock, ""))
+    """Each batch has a graph of its own: one run without it, which makes room, one that captures, then replays.
+
+    Other runs come with arrays of their own, and sessions that are opened apart run once.
+    """
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (None, "no library is here"))
     engine = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True)
     session = engine._session
     assert session.options["enable_cuda_graph"] == "1"
@@ -199,34 +199,9 @@ def test_timed_runs_replay_a_graph_at_addresses_that_stay(
     assert session.graphs == ["-1", "1", "-1", "2", "1", "2", "1"]
     assert session.kept == [False, True, False, True, True, True, True]
     assert "timed runs replay a CUDA graph" in engine.notes
-
-
-def test_a_graph_that_is_waited_for_is_launched_within_its_time(
-    memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """One launch and no more; how long the host takes for one cannot be told from its wait."""
-    clock = make_clock(memory)
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (clock, ""))
-    with_graph = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True).device_times(dense().feeds(4, 1))
-    without = _opened(CUDA, memory, monkeypatch, tmp_path).device_times(dense().feeds(4, 1))
-    assert with_graph is not None
-    assert without is not None
-    assert (with_graph.gpu_ms, without.gpu_ms) == (COMPUTE_MS + ENQUEUE_MS, COMPUTE_MS)
-    assert with_graph.enqueue_ms is None
-    assert without.enqueue_ms is not None
-
-
-def test_a_graph_is_for_timed_runs_only(memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Other runs come with arrays of their own, and sessions that are opened apart run once."""
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (None, "no library is here"))
-    engine = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True)
-    assert _entry(engine._run_options, "gpu_graph_id") == "-1"
     engine._stop()
     assert _entry(engine._run_options, "gpu_graph_id") == "-1"
     assert [dict(provider.options) for provider in engine._providers] == [{"device_id": "0"}]
-    plain = _opened(CUDA, memory, monkeypatch, tmp_path)
-    assert _entry(plain._run_options, "gpu_graph_id") == ""
-    assert "enable_cuda_graph" not in plain._session.options
 
 
 def test_only_gpus_take_the_stream(memory: TickingMemory) -> None:
@@ -307,22 +282,3 @@ def test_that_process_hands_back_layers_and_errors(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"refused the model absent\.onnx") as raised:
         time_layers_on_gpu(tmp_path / "absent.onnx", model, ON_CPU, feeds)
     assert raised.value.fix
-
-
-def test_the_process_loads_what_the_providers_want(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is a new one: libraries that this process has loaded are not there. The CPU provider wants none."""
-    loaded: list[object] = []
-
-    def find(provider: str) -> Availability:
-        loaded.append(provider)
-        return Availability(True)
-
-    def times(*arguments: object) -> tuple[()]:
-        loaded.append(arguments)
-        return ()
-
-    monkeypatch.setattr(gpu_engine, "find_provider", find)
-    monkeypatch.setattr(gpu_engine, "time_layers", times)
-    providers = [Provider(TENSORRT), Provider(CUDA), *ON_CPU]
-    time_here(tmp_path, tmp_path, providers, {})
-    assert loaded == [TENSORRT, CUDA, (tmp_path, tmp_path, providers, {})]

@@ -179,22 +179,6 @@ def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:
     assert found == [Product("last", ("y",), None)]
 
 
-@given(
-    batch=SIZES, channels=SIZES, groups=st.integers(1, 3), out=SIZES, kernel=st.integers(1, 3), size=st.integers(3, 7)
-)
-def test_grouped_convolutions(
-    tmp_path_factory: pytest.TempPathFactory, batch: int, channels: int, groups: int, out: int, kernel: int, size: int
-) -> None:
-    """Each output element takes the channels of the group times the area of the kernel."""
-    weights = f"float[{out * groups}, {channels}, {kernel}, {kernel}] w"
-    text = f"(float[n, c, h, v] x, {weights}) => (float[n, d, i, j] y) {{ [c] y = Conv<group = {groups}>(x, w) }}"
-    path = parsed(tmp_path_factory.getbasetemp() / "grouped.onnx", text)
-    feeds = {"x": np.zeros((batch, channels * groups, size, size), np.float32)}
-    side = size - kernel + 1
-    expected = batch * out * groups * side * side * channels * kernel * kernel
-    assert [product.macs for product in find_products(path, feeds)] == [expected]
-
-
 def test_a_bias_names_the_kernel(tmp_path: Path) -> None:
     """OpenVINO fuses a product with the constant that is added, and calls the kernel by the addition."""
     path = tmp_path / "dense.onnx"

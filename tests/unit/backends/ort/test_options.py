@@ -66,11 +66,9 @@ def test_extra_is_passed_on() -> None:
     ("extra", "words"),
     [
         ({"ActivationSymetric": True}, "did you mean 'ActivationSymmetric'"),
-        ({"CalibMaxIntermediateOutputs": 10}, "throws collected batches away"),
-        ({"CalibPercentile": 90}, "method='percentile'"),
-        ({"SmoothQuant": True}, "neural-compressor"),
+        ({"CalibMaxIntermediateOutputs": 10}, "is not taken"),
         ({"QuantizeBias": object()}, "numbers, strings, lists and dicts"),
-        ({7: True}, "no extra option '7'"),
+        ({7: True}, "extra option '7'"),
     ],
 )
 def test_extra_that_would_be_ignored_or_harm(extra: dict[object, object], words: str) -> None:
