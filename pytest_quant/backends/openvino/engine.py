@@ -18,7 +18,7 @@ from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refused, signature_of
 from pytest_quant.backends.openvino.options import parse_options
-from pytest_quant.backends.openvino.quantize import excluded_among
+from pytest_quant.backends.openvino.quantize import IN_FLOAT, excluded_among
 from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.environment import has_vnni, onednn_tier
@@ -28,7 +28,6 @@ from pytest_quant.spec import EngineSpec, Model
 
 DEVICE = "CPU"
 _GROUP = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
-_QUANTIZED_FIX = "leave the layer that it names in float, by its name in your model: exclude=[...]"
 
 
 def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | None = None) -> Any:
@@ -69,7 +68,7 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
         precision = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     except Exception as error:
         if spec.scheme == "static":
-            raise refused("to compile the quantized model", error, _QUANTIZED_FIX) from error
+            raise refused("to compile the quantized model", error, IN_FLOAT) from error
         raise refused("to compile the model", error) from error
     if precision != "f32":
         raise BuildError(

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import shutil
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def digests_of(name: str, model: Model) -> dict[str, str]:
         return model_ingredients(name, model)
     digests = {}
     for key, file in zip((name, f"{name} data {path.stem}.bin"), _own_files(path), strict=True):
-        with _opened(file) as content:
+        with file.open("rb") as content:
             digests[key] = hashlib.file_digest(content, "sha256").hexdigest()
     return digests
 
@@ -96,9 +95,7 @@ def read_model(path: Path) -> Any:
     import openvino
 
     if path.suffix == ".xml":
-        for file in _own_files(path):
-            with _opened(file):
-                pass
+        _own_files(path)
     else:
         read_graph(path)
     try:
@@ -139,18 +136,12 @@ def save_model(model: Any, folder: Path) -> None:
 
 
 def _own_files(path: Path) -> tuple[Path, Path]:
-    return path, path.with_suffix(".bin")
-
-
-def _opened(file: Path) -> BufferedReader:
-    try:
-        return file.open("rb")
-    except OSError as error:
-        raise ModelFileError(
-            f"the model file cannot be read: {file}",
-            value=error.strerror or str(error),
-            fix="an OpenVINO model is two files, .xml and .bin, side by side",
-        ) from error
+    files = path, path.with_suffix(".bin")
+    for file in files:
+        if not file.is_file():
+            fix = "an OpenVINO model is two files, .xml and .bin, side by side"
+            raise ModelFileError(f"the model file does not exist: {file}", fix=fix)
+    return files
 
 
 def _tensor(port: Any) -> TensorInfo:

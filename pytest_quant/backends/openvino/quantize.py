@@ -5,7 +5,6 @@ The nodes that the user excludes stay in float.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import traceback
 from collections import defaultdict
@@ -55,6 +54,9 @@ _BESIDE = frozenset(
 
 _NOT_COMPUTED = ("Constant", "Parameter", "Result")
 
+IN_FLOAT = "leave the layer that it names in float, by its name in your model: exclude=[...]"
+"""What to do where a layer cannot be quantized, or its quantized form not compiled."""
+
 _EMPTY = "Calibration dataset must not be empty"
 
 
@@ -65,7 +67,7 @@ def remedies(spec: EngineSpec) -> Iterator[Remedy]:
     options = parse_options(spec.options)
     if options.preset != "mixed":
         yield from with_option(spec, "preset", "mixed")
-    if options.model_type is None and _has_attention(spec):
+    if options.model_type is None and {"MatMul", "Softmax"} <= {kind for _, kind in _nodes(spec)}:
         yield from with_option(spec, "model_type", "transformer")
     yield from calibrated(spec, *_CALIBRATIONS)
     if options.fast_bias_correction:
@@ -77,10 +79,6 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
     if spec.scheme != "static":
         return ()
     return tuple(name for name, kind in _nodes(spec) if name and kind not in _BESIDE and name not in spec.exclude)
-
-
-def _has_attention(spec: EngineSpec) -> bool:
-    return {"MatMul", "Softmax"} <= {kind for _, kind in _nodes(spec)}
 
 
 def _nodes(spec: EngineSpec) -> list[tuple[str, str]]:
@@ -207,21 +205,17 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
             with quiet("nncf"):
                 quantized = _quantize(spec, model, _Again(batches), count, ignored)
         except Exception as error:
-            raise refused(f"to quantize {spec.model.name}", error, _fix(spec, error)) from error
+            raise refused(f"to quantize {spec.model.name}", error, _fix(error)) from error
         save_model(quantized, folder)
 
 
-def _fix(spec: EngineSpec, error: Exception) -> str:
+def _fix(error: Exception) -> str:
     """NNCF quantizes each branch of an If over the samples that take it."""
     if _EMPTY in str(error):
         return "a branch of an If is taken by no calibration sample: add samples that take it"
     if any("fast_bias_correction" in step.filename for step in traceback.extract_tb(error.__traceback__)):
         return "NNCF's fast bias correction fails on this model: options={'fast_bias_correction': False}"
-    theirs = [] if is_own(spec.model) else all_nodes(read_graph(model_file(spec.model)))
-    names = {*(node.name for node in theirs), *(name for name, _ in _nodes(spec))}
-    blamed = names.intersection(re.findall(r"[^\s'\",()]+", str(error)))
-    advice = f"leave in float what it stumbles over, exclude={sorted({*blamed, *spec.exclude})}, or " if blamed else ""
-    return f"{advice}use another backend: backend='ort'"
+    return f"{IN_FLOAT}, or use another backend: backend='ort'"
 
 
 def _source(model: Model, work: Path) -> Path:

@@ -7,10 +7,8 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-import onnx
 import openvino
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.openvino.engine import compile_model
@@ -18,7 +16,7 @@ from pytest_quant.environment import has_vnni, onednn_tier
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
-from tests.integration.openvino_traps.graphs import normal, recurrent, write
+from tests.integration.openvino_traps.graphs import normal, quantized, recurrent, write
 
 OPENVINO = get_backend("openvino")
 
@@ -57,12 +55,9 @@ def test_int8_is_no_float(tmp_path: Path) -> None:
 def test_int8_weights_run_as_they_are_deployed(tmp_path: Path) -> None:
     """A plain session rounds the inputs of such a layer; so does the engine, says so, and may be told not to."""
     weights = np.random.default_rng(0).integers(-127, 128, (64, 8)).astype(np.int8)
-    nodes = [
-        helper.make_node("DequantizeLinear", ["q", "scale"], ["w"], name="widened"),
-        helper.make_node("MatMul", ["x", "w"], ["y"], name="product"),
-    ]
-    scale = np.array(0.01, np.float32)
-    ready = write(tmp_path / "held.onnx", nodes, {"x": ["n", 64]}, {"y": ["n", 8]}, {"q": weights, "scale": scale})
+    text = """(float[n, 64] x) => (float[n, 8] y) {
+        [widened] w = DequantizeLinear(q, scale) [product] y = MatMul(x, w) }"""
+    ready = write(tmp_path / "held.onnx", text, q=weights, scale=np.array(0.01, np.float32))
     assert ready.path is not None
     plain = openvino.Core().compile_model(str(ready.path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     feeds = {"x": normal(4, 64)}
@@ -70,12 +65,8 @@ def test_int8_weights_run_as_they_are_deployed(tmp_path: Path) -> None:
     for size in (None, 0):
         options = () if size is None else (("dynamic_quantization", size),)
         spec = EngineSpec("openvino", "int8", "qat", ready, options=options, quantized=ready)
-        folder = tmp_path / f"engine {size}"
-        folder.mkdir()
-        OPENVINO.build(spec, None, folder)
-        engine = OPENVINO.open(spec, folder)
-        found, notes = engine.run(feeds)["y"], engine.notes
-        engine.close()
+        with quantized(spec) as engine:
+            found, notes = engine.run(feeds)["y"], engine.notes
         rounds = size is None and has_vnni(onednn_tier())
         assert any("options={'dynamic_quantization': 0}" in note for note in notes) is rounds
         assert (sqnr_db({"y": exact}, {"y": found}) > 100) is not rounds
@@ -94,84 +85,29 @@ def test_nothing_of_a_reference_is_quantized_as_it_runs(tmp_path: Path) -> None:
 
 def test_a_recurrence_in_float_is_seen(tmp_path: Path) -> None:
     """An LSTM, under OpenVINO's name for it, is compute."""
-    model = recurrent(tmp_path / "net.onnx")
-    folder = tmp_path / "engine"
-    folder.mkdir()
-    spec = EngineSpec("openvino", "fp32", None, model)
-    OPENVINO.build(spec, None, folder)
-    engine = OPENVINO.open(spec, folder)
-    rows = engine.coverage({"x": normal(5, 2, 4)}).by_op
-    engine.close()
+    with quantized(EngineSpec("openvino", "fp32", None, recurrent(tmp_path / "net.onnx"))) as engine:
+        rows = engine.coverage({"x": normal(5, 2, 4)}).by_op
     assert {row.op_type for row in rows if row.op_type != "Reorder"} == {"FullyConnected", "RNNSeq"}
 
 
-def test_a_branch_cannot_be_seen_into(tmp_path: Path) -> None:
-    """What runs inside an If is not known, and is said to be so."""
-    weights = normal(8, 4)
-    branches = [
-        helper.make_graph(
-            [helper.make_node("MatMul", ["x", name], [f"{name}_y"], name=name)],
-            f"{name}_graph",
-            [],
-            [helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, ["n", 4])],
-        )
-        for name in ("v", "w")
-    ]
-    graph = helper.make_graph(
-        [helper.make_node("If", ["c"], ["y"], name="if", then_branch=branches[0], else_branch=branches[1])],
-        "graph",
-        [
-            helper.make_tensor_value_info("c", TensorProto.BOOL, [1]),
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8]),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
-        [numpy_helper.from_array(weights, "v"), numpy_helper.from_array(2 * weights, "w")],
-    )
-    path, folder = tmp_path / "if.onnx", tmp_path / "engine"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    folder.mkdir()
-    spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
-    OPENVINO.build(spec, None, folder)
-    engine = OPENVINO.open(spec, folder)
-    found = engine.coverage({"c": np.array([True]), "x": normal(2, 8)})
-    engine.close()
-    assert (found.pct, found.opaque_nodes) == (None, 1)
-
-
-@pytest.mark.parametrize(("op_type", "high_pct", "unit"), [("Add", None, "MACs"), ("MatMul", 100.0, "nodes")])
+@pytest.mark.parametrize(
+    ("outside", "inside", "pct", "high_pct", "unit", "opaque"),
+    [
+        ("a = Relu(x)", "MatMul", None, None, "nodes", 1),
+        ("a = MatMul(x, w)", "MatMul", 50.0, 100.0, "nodes", 1),
+        ("a = MatMul(x, w)", "Add", 100.0, None, "MACs", 0),
+    ],
+)
 def test_a_branch_counts_where_a_product_is_in_it(
-    tmp_path: Path, op_type: str, high_pct: float | None, unit: str
+    tmp_path: Path, outside: str, inside: str, pct: float | None, high_pct: float | None, unit: str, opaque: int
 ) -> None:
     """A product inside cannot be seen, and leaves one of two proven; a branch without one takes nothing away."""
-    inside = [helper.make_node(op_type, ["a", "w"], ["t"], name="inside"), helper.make_node("Neg", ["a"], ["e"])]
-    then, other = (
-        helper.make_graph(
-            [node], node.name or "other", [], [helper.make_tensor_value_info(out, TensorProto.FLOAT, None)]
-        )
-        for node, out in zip(inside, "te", strict=True)
-    )
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "w"], ["a"], name="outside"),
-            helper.make_node("If", ["c"], ["y"], name="if", then_branch=then, else_branch=other),
-        ],
-        "graph",
-        [
-            helper.make_tensor_value_info("c", TensorProto.BOOL, [1]),
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8]),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])],
-        [numpy_helper.from_array(normal(8, 8), "w")],
-    )
-    path, folder = tmp_path / "if.onnx", tmp_path / "engine"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    folder.mkdir()
-    spec = EngineSpec("openvino", "fp32", None, Model.from_onnx(path))
-    OPENVINO.build(spec, None, folder)
-    engine = OPENVINO.open(spec, folder)
-    found = engine.coverage({"c": np.array([True]), "x": normal(8, 8)})
-    engine.close()
-    assert (found.pct, found.high_pct, found.unit) == (50.0 if high_pct else 100.0, high_pct, unit)
+    text = f"""(bool[1] c, float[n, 8] x) => (float[n, 8] y) {{
+        {outside} y = If(c)<then_branch = yes () => (float[n, 8] t) {{ t = {inside}(a, w) }},
+                            else_branch = no () => (float[n, 8] e) {{ e = Neg(a) }}> }}"""
+    with quantized(EngineSpec("openvino", "fp32", None, write(tmp_path / "if.onnx", text, w=normal(8, 8)))) as engine:
+        found = engine.coverage({"c": np.array([True]), "x": normal(8, 8)})
+    assert (found.pct, found.high_pct, found.unit, found.opaque_nodes) == (pct, high_pct, unit, opaque)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from onnx import numpy_helper, parser
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.openvino.files import ENGINE_FILE
-from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.openvino_traps.graphs import normal, quantized
@@ -83,28 +80,3 @@ def _float(folder: Path) -> dict[str, Any]:
     from pytest_quant.backends.ort.prepare import run_unoptimized
 
     return run_unoptimized(folder / "branches.onnx", _feeds(0))
-
-
-def test_an_error_in_a_branch_names_the_node_and_those_excluded_before(tmp_path: Path) -> None:
-    """Weights that a Gather selects in each branch: NNCF names one at a time; who follows the advice gets there."""
-    proto = parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]> g (float[n,8] x, bool[1] on)
-        => (float[n,8] z) {
-        s = MatMul(x, w)
-        z = If(on)<then_branch = a () => (float[n,8] h) { p = Gather<axis=0>(stack, one)\n h = MatMul(s, p) },
-                   else_branch = b () => (float[n,8] h) { p = Gather<axis=0>(stack, zero)\n h = MatMul(s, p) }>
-    }""")
-    weights = {"w": normal(8, 8), "stack": normal(4, 8, 8, seed=1), "one": np.array(1), "zero": np.array(0)}
-    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
-    for branch in proto.graph.node[1].attribute:
-        branch.g.node[0].name, branch.g.node[1].name = f"select_{branch.name}", f"product_{branch.name}"
-    onnx.save_model(proto, tmp_path / "selects.onnx")
-    spec = EngineSpec("openvino", "int8", "static", Model.from_onnx(tmp_path / "selects.onnx"))
-    for _ in range(2):
-        with pytest.raises(BuildError, match="select_") as raised, quantized(spec, _feeds):
-            pass
-        advised = re.search(r"exclude=\[([^]]*)\]", str(raised.value.fix))
-        assert advised is not None
-        spec = replace(spec, exclude=tuple(re.findall(r"'(\w+)'", advised[1])))
-    assert spec.exclude == ("select_else_branch", "select_then_branch")
-    with quantized(spec, _feeds) as engine:
-        assert engine.run(_feeds(0))["z"].shape == (4, 8)
