@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +23,6 @@ from pytest_quant.backends.torch.module import named_outputs
 from pytest_quant.backends.torch.options import CUDA_KEYS, float_type, import_torch, parse_options
 from pytest_quant.backends.torch.program import load_program
 from pytest_quant.environment.gpu import has_nvml
-from pytest_quant.environment.packages import version
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
@@ -33,14 +32,13 @@ _OLDER_CUDA = _INSTALL.replace("CUDA", "an older CUDA")
 
 def find_device(spec: EngineSpec | None) -> Availability:
     """Tell whether torch is built for CUDA and finds a GPU; with `spec`, whether that GPU computes its type."""
-    cuda = _cuda_of_build()
-    if cuda is None:
-        return Availability(False, reason=f"torch {version('torch')} is a build without CUDA", fix=_INSTALL)
-    if cuda and (refused := driver_too_old({f"torch {version('torch')}": cuda}, _OLDER_CUDA)):
-        return refused
     torch = import_torch()
     if isinstance(torch, Availability):
         return torch
+    if torch.version.cuda is None:
+        return Availability(False, reason=f"torch {torch.__version__} is a build without CUDA", fix=_INSTALL)
+    if refused := driver_too_old({f"torch {torch.__version__}": torch.version.cuda}, _OLDER_CUDA):
+        return refused
     if not torch.cuda.is_available():
         reason = f"torch {torch.__version__} is built for CUDA {torch.version.cuda} and finds no GPU"
         return Availability(False, reason=reason, fix="run it on a machine with an NVIDIA GPU; nvidia-smi shows it")
@@ -65,22 +63,6 @@ def _missing_for_triton() -> tuple[str, str] | None:
     # As triton does: the default scheme of Debian names a folder for headers that nothing fills.
     header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
     return None if header.is_file() else (f"{header} for its launcher", "apt-get install python3-dev")
-
-
-def _cuda_of_build() -> str | None:
-    """Read the CUDA that torch was built for in its small file ``version.py``, since torch takes seconds to import.
-
-    ``None`` for a build without CUDA, empty where that file does not tell.
-    """
-    torch = find_spec("torch")
-    if torch is None or torch.origin is None:
-        return ""
-    spec = spec_from_file_location("torch_build", Path(torch.origin).with_name("version.py"))
-    if spec is None or spec.loader is None or not Path(str(spec.origin)).exists():
-        return ""
-    build = module_from_spec(spec)
-    spec.loader.exec_module(build)
-    return getattr(build, "cuda", "")
 
 
 class TorchCudaEngine(TorchEngine):

@@ -14,13 +14,12 @@ import numpy as np
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.readback import Kind, Tallied, precision_of, tally
-from pytest_quant.backends.runtime import failed, failing_as
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options, torch_quiet
 from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
 from pytest_quant.backends.torch.quantize import measure_held, modules_in_integers
 from pytest_quant.environment import onednn_tier
-from pytest_quant.errors import QuantError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -261,26 +260,25 @@ class TorchEngine(Engine):
 
         module = self._load()
         keys: Any = torch.compiler.config
-        try:
-            # Without freezing, Q/DQ pairs stay and every product runs in float; with it, weights that are kept in int8
-            # would be widened once and kept in float.
-            with (
-                torch_quiet(),
-                torch.no_grad(),
-                torch._inductor.config.patch(freezing=self._freezes),  # noqa: SLF001 - its only home
-                torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
-                # Frozen weights are packed for the instruction set, which PyTorch's own cache of graphs does not ask
-                # for: graphs that runs at several levels had left there corrupted the heap.
-                keys.patch(cache_key_tag=f"pytest-quant {onednn_tier()}"),
-            ):
-                # Not the module itself: the hooks of an exported one would run outside what is compiled, some 0.1 ms a
-                # call that no user's module has. Nor a function around it, whose code all engines would share: after
-                # eight of them Dynamo compiles no more.
-                compiled: Any = torch.compile(module.forward, dynamic=False, fullgraph=True)
-                compiled(*tensors)
-                return compiled
-        except Exception as error:
-            raise _refused(self.spec, error) from error
+        fix = "options={'compiled': False} runs it without Inductor; an int8 model is then a simulation"
+        # Without freezing, Q/DQ pairs stay and every product runs in float; with it, weights that are kept in int8
+        # would be widened once and kept in float.
+        with (
+            failing_as(f"Inductor cannot compile {self.spec.id} of {self.spec.model.name}", fix),
+            torch_quiet(),
+            torch.no_grad(),
+            torch._inductor.config.patch(freezing=self._freezes),  # noqa: SLF001 - its only home
+            torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
+            # Frozen weights are packed for the instruction set, which PyTorch's own cache of graphs does not ask for:
+            # graphs that runs at several levels had left there corrupted the heap.
+            keys.patch(cache_key_tag=f"pytest-quant {onednn_tier()}"),
+        ):
+            # Not the module itself: the hooks of an exported one would run outside what is compiled, some 0.1 ms a
+            # call that no user's module has. Nor a function around it, whose code all engines would share: after
+            # eight of them Dynamo compiles no more.
+            compiled: Any = torch.compile(module.forward, dynamic=False, fullgraph=True)
+            compiled(*tensors)
+        return compiled
 
     def _shapes(self, feeds: Feeds) -> Shapes:
         return tuple(np.shape(feeds[name]) for name in self._names)
@@ -294,16 +292,6 @@ def _is_forgotten(compiled: Any) -> bool:
     from torch._dynamo.convert_frame import input_codes
 
     return compiled._torchdynamo_orig_callable.__code__ not in input_codes  # noqa: SLF001 - its only home
-
-
-def _refused(spec: EngineSpec, error: Exception) -> QuantError:
-    if isinstance(error, QuantError):
-        return error
-    return failed(
-        f"Inductor cannot compile {spec.id} of {spec.model.name}",
-        error,
-        fix="options={'compiled': False} runs it without Inductor; an int8 model is then a simulation",
-    )
 
 
 def _notes(spec: EngineSpec) -> tuple[str, ...]:

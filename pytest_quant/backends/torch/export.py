@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pytest_quant.backends.base import EXPORTED_FILE
-from pytest_quant.backends.runtime import failed, failing_as
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
 from pytest_quant.backends.torch.options import torch_quiet
 from pytest_quant.environment.packages import version
@@ -20,6 +17,7 @@ OPSET = 20
 """The newest opset that all the runtimes read here and that has every form of Q/DQ."""
 
 _RECIPE = "1"
+_EXPORT_FIX = "use backend='torch', which needs no export, or export it yourself and name the file"
 _RUN_FIX = "give Model.from_torch inputs that the module accepts"
 _CHECK_FIX = (
     "ONNX Runtime and numpy compute in float32, and have little or no bfloat16: give it module.float(); "
@@ -55,27 +53,19 @@ def export_onnx(model: Model, folder: Path) -> Path:
     with torch.no_grad():
         with failing_as(f"running '{model.name}' on its example inputs failed", _RUN_FIX):
             outputs = named_outputs(module(*examples))
-        try:
-            with torch_quiet():
-                program = torch.onnx.export(
-                    module,
-                    examples,
-                    dynamo=True,
-                    opset_version=OPSET,
-                    input_names=list(axes),
-                    output_names=list(outputs),
-                    dynamic_shapes=shapes,
-                    verbose=False,
-                )
-                if program is not None:
-                    program.save(str(path))
-        except Exception as error:
-            raise failed(
-                f"torch cannot export '{model.name}' to ONNX",
-                error,
-                allowed="a module that torch.export traces whole; see torch.onnx.export(..., dynamo=True, report=True)",
-                fix="use backend='torch', which needs no export, or export it yourself and name the file",
-            ) from error
+        with failing_as(f"torch cannot export '{model.name}' to ONNX", _EXPORT_FIX), torch_quiet():
+            program = torch.onnx.export(
+                module,
+                examples,
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=list(axes),
+                output_names=list(outputs),
+                dynamic_shapes=shapes,
+                verbose=False,
+            )
+            if program is not None:
+                program.save(str(path))
     _check(model, module, path)
     return path
 
@@ -84,7 +74,7 @@ def _check(model: Model, module: Any, path: Path) -> None:
     """Compare the file with the module on the example inputs, and on another batch size where that is free."""
     import torch
 
-    from pytest_quant.backends.ort.prepare import run_unoptimized
+    from pytest_quant.backends.ort.prepare import first_difference, run_unoptimized
 
     examples: Any = model.example_inputs
     batches = [examples]
@@ -99,22 +89,14 @@ def _check(model: Model, module: Any, path: Path) -> None:
             outputs = run_unoptimized(
                 path, dict(zip(input_names(model), (array.numpy() for array in batch), strict=True))
             )
-            _compare(model, wanted, outputs, _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE)
-
-
-def _compare(model: Model, wanted: dict[str, NDArray[Any]], outputs: dict[str, NDArray[Any]], tolerance: float) -> None:
-    for name, array in wanted.items():
-        # Truth values cannot be subtracted, and unsigned integers wrap around.
-        values, others = array.astype(np.float64), outputs[name].astype(np.float64)
-        scale = float(np.abs(values).max(initial=0.0)) or 1.0
-        off = float(np.abs(others - values).max(initial=0.0)) if others.shape == values.shape else float("inf")
-        if not off <= tolerance * scale:
-            raise BuildError(
-                f"the ONNX export of '{model.name}' computes something else than the module",
-                value=f"output '{name}' is off by {off:.3g}, of values up to {scale:.3g}",
-                allowed=f"{tolerance:g} of the largest value",
-                fix="look for randomness and data-dependent code in forward(); it must give the same twice",
-            )
+            tolerance = _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE
+            if difference := first_difference(wanted, outputs, tolerance):
+                raise BuildError(
+                    f"the ONNX export of '{model.name}' computes something else than the module",
+                    value=difference,
+                    allowed=f"{tolerance:g} of the largest value",
+                    fix="look for randomness and data-dependent code in forward(); it must give the same twice",
+                )
 
 
 def _is_quantized(module: Any) -> bool:

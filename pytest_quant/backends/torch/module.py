@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.options import float_type
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
@@ -55,16 +55,12 @@ def module_of(model: Model) -> Any:
             allowed="a torch.nn.Module with one tuple of inputs for it",
             fix="write Model.from_torch(module, (example_input,))",
         )
-    if not isinstance(model.module, torch.nn.Module):
-        message = f"model '{model.name}' is not a torch.nn.Module"
-        raise ModelError(message, value=type(model.module).__name__, fix="write Model.from_torch(module, (input,))")
     examples = model.example_inputs
-    if not (
-        isinstance(examples, tuple) and examples and all(isinstance(example, torch.Tensor) for example in examples)
-    ):
+    tensors = isinstance(examples, tuple) and examples and all(isinstance(each, torch.Tensor) for each in examples)
+    if not isinstance(model.module, torch.nn.Module) or not tensors:
         raise ModelError(
-            f"example_inputs of model '{model.name}' must be a tuple of tensors",
-            value=type(examples).__name__,
+            f"model '{model.name}' is not a torch.nn.Module with example_inputs that are a tuple of tensors",
+            value=f"{type(model.module).__name__}, {type(examples).__name__}",
             fix="write Model.from_torch(module, (torch.zeros(2, 3, 224, 224),))",
         )
     copied = copy.deepcopy(model.module)
@@ -175,18 +171,9 @@ def signature_of(model: Model) -> Signature:
 def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any]:
     import torch
 
-    try:
-        with torch.no_grad():
-            return named_outputs(module(*inputs))
-    except ModelError:
-        raise
-    except Exception as error:
-        raise failed(
-            f"model '{model.name}' does not run on {what}",
-            error,
-            kind=ModelError,
-            fix="give Model.from_torch inputs that the module accepts, and dynamic=False where sizes are fixed",
-        ) from error
+    fix = "give Model.from_torch inputs that the module accepts, and dynamic=False where sizes are fixed"
+    with failing_as(f"model '{model.name}' does not run on {what}", fix, ModelError), torch.no_grad():
+        return named_outputs(module(*inputs))
 
 
 def module_digest(model: Model) -> str:

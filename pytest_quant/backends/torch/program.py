@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
-from pytest_quant.backends.runtime import failed, failing_as
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.module import (
     cast,
     cast_module,
@@ -25,12 +25,10 @@ from pytest_quant.backends.torch.options import float_type, parse_options, torch
 from pytest_quant.backends.torch.quantize import hold_weights, with_plain_weights
 from pytest_quant.environment import onednn_tier
 from pytest_quant.environment.packages import version
-from pytest_quant.errors import BuildError, UsageError, nearest
+from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import EngineSpec, Model
 
 PROGRAM_FILE = "program.pt2"
-_QDQ = "quantized_decomposed"
-"""Namespace of the operators that stand for rounding in a converted graph."""
 
 
 def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
@@ -120,15 +118,9 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
     if all(0 in free for free in axes.values()) and any(example.shape[0] < 2 for example in examples):
         examples = tuple(torch.cat([tensor, tensor]) for tensor in examples)
     shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
-    try:
-        with torch_quiet(), torch.no_grad():
-            return torch.export.export(module, examples, dynamic_shapes=shapes)
-    except Exception as error:
-        raise failed(
-            f"torch.export cannot trace '{model.name}'",
-            error,
-            fix="see torch.export.export(module, example_inputs); Model.from_torch(..., dynamic=False) fixes all sizes",
-        ) from error
+    fix = "see torch.export.export(module, example_inputs); Model.from_torch(..., dynamic=False) fixes all sizes"
+    with failing_as(f"torch.export cannot trace '{model.name}'", fix), torch_quiet(), torch.no_grad():
+        return torch.export.export(module, examples, dynamic_shapes=shapes)
 
 
 def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
@@ -171,13 +163,6 @@ def _converted(spec: EngineSpec, prepared: Any) -> Any:
 def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
     import torch
 
-    if spec.scheme in ("static", "dynamic") and not spec.exclude and _QDQ not in str(module.code):
-        raise BuildError(
-            f"torchao quantized nothing of '{spec.model.name}'",
-            value="no layer of it is one that X86InductorQuantizer knows; it goes by the class of a layer",
-            allowed="torch.nn.Conv2d and torch.nn.Linear themselves, not subclasses of them",
-            fix="use the plain classes, or export to another backend: backend='ort'",
-        )
     model = spec.quantized or spec.model
     examples = cast(_examples(model), spec)
     with torch.no_grad(), failing_as(f"running '{model.name}' as {spec.id} on its example inputs failed"):

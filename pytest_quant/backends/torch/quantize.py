@@ -18,7 +18,6 @@ from typing import Any
 
 from pytest_quant.backends.readback import Kind, Tallied, tally
 from pytest_quant.backends.torch.options import torch_quiet
-from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -83,26 +82,17 @@ _INTEGERS = ("torch.int8", "torch.uint8", "torch.int4")
 
 
 def hold_weights(spec: EngineSpec, module: Any) -> Any:
-    """Turn the weights of the linear layers of `module` into int8 by torchao, and return it.
-
-    Raises
-    ------
-    BuildError : it has no linear layer.
-    """
+    """Turn the weights of the linear layers of `module` into int8 by torchao, and return it."""
     import torch
 
-    layers = {name for name, child in module.named_modules() if isinstance(child, torch.nn.Linear)}
-    if not layers:
-        raise BuildError(
-            f"'{spec.model.name}' has no weights that torchao keeps in int8",
-            value="no torch.nn.Linear",
-            fix="use scheme='static', or another backend: backend='ort'",
-        )
-    chosen = layers.difference(spec.exclude)
     with torch_quiet():
         from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
-        quantize_(module, Int8WeightOnlyConfig(), filter_fn=lambda _, name: name in chosen)
+        quantize_(
+            module,
+            Int8WeightOnlyConfig(),
+            filter_fn=lambda layer, name: isinstance(layer, torch.nn.Linear) and name not in spec.exclude,
+        )
         return with_plain_weights(module)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from pytest_quant.backends import Feeds, get_backend
-from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense, module_model
 from pytest_quant.testing.conformance.workbench import opened, sqnr_db
@@ -71,13 +71,6 @@ def test_an_excluded_layer_stays_in_float() -> None:
         pass
 
 
-def test_a_module_without_linear_layers() -> None:
-    """There is nothing to keep in int8, which is told and never built as if it were."""
-    model = Model.from_torch(nn.Conv2d(1, 2, 3), (torch.zeros(2, 1, 8, 8),))
-    with pytest.raises(BuildError, match="no weights that torchao keeps"), opened(TORCH, held(model), conv()):
-        pass
-
-
 def test_an_integer_input_is_no_weight(tmp_path: Path) -> None:
     """A product of an int8 input that is cast to float counts as float."""
 
@@ -103,9 +96,3 @@ def test_a_gpu_that_is_not_here() -> None:
     assert not found.available
     assert "CUDA" in found.reason
     assert found.fix
-
-
-def test_int8_activations_are_not_offered_on_a_gpu() -> None:
-    """Static quantization there names what is offered."""
-    with pytest.raises(UsageError, match="no scheme 'static'"):
-        CUDA.check(EngineSpec("torch-cuda", "int8", "static", module_model(dense())))

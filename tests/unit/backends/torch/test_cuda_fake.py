@@ -21,7 +21,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         version=SimpleNamespace(cuda="13.0"),
         cuda=SimpleNamespace(is_available=lambda: True, get_device_name=lambda _: "A GPU"),
     )
-    monkeypatch.setattr(cuda, "find_spec", lambda name: None if name == "torch" else SimpleNamespace())
+    monkeypatch.setattr(cuda, "find_spec", lambda _: SimpleNamespace())
     monkeypatch.setattr(cuda, "import_torch", lambda: found)
     monkeypatch.setattr(cuda, "has_nvml", lambda: True)
     monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))

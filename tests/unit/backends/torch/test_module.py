@@ -113,3 +113,30 @@ def test_a_traced_graph_is_told_by_its_code() -> None:
     first, second = (Model.from_torch(graph, example, dynamic=False) for graph in graphs)
     assert module_digest(first) != module_digest(second)
     assert input_names(first) == ("x",)
+
+
+@pytest.mark.parametrize("inputs", [(), torch.zeros(2, 4), ([1.0],)])
+def test_a_module_is_traced_on_a_tuple_of_tensors(inputs: object) -> None:
+    """Anything else is an error."""
+    with pytest.raises(ModelError, match="tuple of tensors"):
+        signature_of(Model.from_torch(nn.Linear(4, 2), inputs))
+
+
+@pytest.mark.parametrize(
+    ("module", "width", "said"),
+    [(nn.Linear(4, 2), 5, "shapes cannot be multiplied"), (nn.LSTM(4, 2), 4, "not tensors")],
+)
+def test_a_module_that_does_not_run_on_them(module: nn.Module, width: int, said: str) -> None:
+    """What it raised, or that its outputs, such as the states of an LSTM in a tuple, cannot be compared."""
+    with pytest.raises(ModelError, match=said):
+        signature_of(Model.from_torch(module, (torch.zeros(2, width),)))
+
+
+def test_the_users_module_is_left_alone() -> None:
+    """It stays in training mode, and its statistics as they were."""
+    statistics = nn.BatchNorm1d(4)
+    module = nn.Sequential(nn.Linear(4, 4), statistics, nn.Dropout())
+    before = statistics.state_dict()["running_mean"].clone()
+    assert signature_of(Model.from_torch(module, (torch.ones(3, 4),))).inputs[0].shape == (None, 4)
+    assert module.training
+    assert torch.equal(statistics.state_dict()["running_mean"], before)
