@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,8 +24,8 @@ from pytest_quant.spec import Dataset, Model, Signature, TensorInfo
 Source: TypeAlias = str | Path | Model | Signature | Engine
 """A source of the inputs: an ONNX file, a `Model`, an open engine, or a `Signature`."""
 
-Sizes = Mapping[str, int | tuple[int, int]]
-"""By the name of a free axis: its size, or its smallest and largest size."""
+Elements: TypeAlias = Mapping[str, Sequence[st.SearchStrategy[Any]]]
+"""By input name, strategies for single values; those of samples are one for each element, or one for all."""
 
 MAX_SAMPLES = 256
 """Number of samples that are held, the first ones of the evaluation set."""
@@ -34,88 +33,19 @@ MAX_SAMPLES = 256
 _BATCH = "batch"
 """The common name of leading free axes without a name in the graph."""
 
-
-Bounds = Mapping[str, tuple[float, float]]
-"""Smallest and largest value by input name."""
-
+_MAX_SIZE = 4
 _MAX_REPLACED = 4
 _NARROW_INTEGERS = ("int8", "uint8")
 """Integers that are quantities such as pixels; wider ones are ids, and not every id is valid."""
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """One input of a model.
-
-    Attributes
-    ----------
-    axes : a size, or the name of a free axis, for each axis; axes of one name have the same size in a run.
-        ``None`` when the rank is unknown.
-    table_rows : number of rows of the embedding table that the values index; ``None`` where none is detected.
-    """
-
-    name: str
-    dtype: str
-    axes: tuple[int | str, ...] | None
-    table_rows: int | None = None
-
-    @property
-    def drawn_dtype(self) -> np.dtype[Any]:
-        """The dtype that values are drawn in: numpy has none for bfloat16."""
-        return np.dtype({"bfloat16": "float32", "str": "object"}.get(self.dtype, self.dtype))
-
-
-def read_ports(source: Source) -> tuple[Signature, tuple[Port, ...], Layout, Model | None]:
-    """Return the inputs of a model and their batch axes; sizes of embedding tables are read from an ONNX file only.
-
-    Raises
-    ------
-    ModelError : the file is missing or broken.
-    DataError : the ``batch_axes`` of the `Model` do not fit it.
-    UsageError : `source` is none of the allowed types.
-    """
-    model: Model | None = None
-    rows: Mapping[str, int] = {}
-    if isinstance(source, Signature):
-        signature = source
-    else:
-        given = Model.from_onnx(source) if isinstance(source, (str, Path)) else source
-        model = given if isinstance(given, Model) else getattr(getattr(given, "spec", None), "model", None)
-        if model is None:
-            raise UsageError(
-                "inputs are drawn for a model",
-                value=type(source).__name__,
-                allowed="the path of an ONNX file, a Model, a Signature, or an engine such as the fixture quant_engine",
-            )
-        if model.path is None:
-            signature = get_exporter().signature(model)
-        else:
-            signature, rows = read_signature(model.path), read_table_rows(model.path)
-    ports = tuple(Port(tensor.name, tensor.dtype, _axes(tensor), rows.get(tensor.name)) for tensor in signature.inputs)
-    ranks = {port.name: 1 if port.axes is None else len(port.axes) for port in ports}
-    batch_axes = {} if model is None else {name: axis for name, axis in model.batch_axes if name in ranks}
-    return signature, ports, find_layout(signature, batch_axes, ranks, where="the model"), model
-
-
-def _axes(tensor: TensorInfo) -> tuple[int | str, ...] | None:
-    """Return sizes and names of axes; unnamed free axes get unique names, except leading ones, which share one."""
-    if tensor.shape is None:
-        return None
-    names = tensor.symbols or ("",) * len(tensor.shape)
-    return tuple(
-        size if size is not None else names[axis] or (f"{tensor.name}[{axis}]" if axis else _BATCH)
-        for axis, size in enumerate(tensor.shape)
-    )
 
 
 def inputs(
     model: Source,
     data: object | None = None,
     *,
-    batch_size: int | tuple[int, int] | None = None,
-    max_size: int = 4,
-    sizes: Sizes | None = None,
-    bounds: Bounds | None = None,
+    batch_size: int | tuple[int, int] = (1, _MAX_SIZE),
+    sizes: Mapping[str, int | tuple[int, int]] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
     scale: float = 1.0,
 ) -> st.SearchStrategy[Feeds]:
     """Draw inputs of one run: a dict of arrays by input name, as an engine's ``run`` takes it.
@@ -129,11 +59,9 @@ def inputs(
     model : the path of an ONNX file (relative to the calling file, else to the working directory), a `Model`, a
         `Signature` or an open engine. It is read when the first example is drawn.
     data : what a ``quant_data`` fixture returns: a `Dataset`, arrays, or an iterable of ``(inputs, label)``.
-    batch_size : samples in a run, or the smallest and largest number of them; 1 to `max_size` by default, and the
-        model's batch size where it is fixed.
-    max_size : largest size of a free axis that `sizes` does not name.
-    sizes : size, or smallest and largest size, by the name of a free axis: ``{"height": (32, 64)}``. Axes of one
-        name have one size in a run. With `data`, samples keep their own sizes.
+    batch_size : samples in a run, or the smallest and largest number of them; not read where the model fixes it.
+    sizes : size, or smallest and largest size, by the name of a free axis: ``{"height": (32, 64)}``; 1 to 4 for others.
+        Axes of one name have one size in a run. With `data`, samples keep their own sizes.
     bounds : smallest and largest value by input name: ``{"ids": (0, 30521)}``.
     scale : for floats, half-width of the range of values relative to that of the data; 2 extends the range by half its
         width at either end. Without data, values lie between ``-scale`` and ``scale``.
@@ -145,104 +73,126 @@ def inputs(
 
     Raises
     ------
-    UsageError : an argument is out of its range; while drawing, the model does not have a name in `bounds` or `sizes`.
+    UsageError : while drawing, the model does not have a name in `bounds` or `sizes`.
     """
     if isinstance(model, (str, Path)):
         local = Path(sys._getframe(1).f_code.co_filename).parent / model  # noqa: SLF001 - relative to the caller
         model = local if local.is_file() else Path(model)
-    if max_size < 1:
-        raise UsageError("a free axis has at least size 1", value=f"max_size={max_size}", fix="max_size=4")
-    if not 0 <= scale < float("inf"):
-        raise UsageError("scale must be a finite number from 0 on", value=repr(scale), fix="scale=1.0")
     source, named_sizes, named_bounds = model, dict(sizes or {}), dict(bounds or {})
 
     def strategy() -> st.SearchStrategy[Feeds]:
-        signature, ports, layout, read_model = read_ports(source)
-        axes = [axis for port in ports for axis in port.axes or () if isinstance(axis, str)]
-        _check_names("input", named_bounds, [port.name for port in ports])
-        _check_names("free axis", named_sizes, axes)
-        if data is None:
-            batch_axes = [
-                port.axes[axis] for port in ports if port.axes and (axis := layout.axes[port.name]) is not None
-            ]
-            batch = {} if batch_size is None else dict.fromkeys(map(str, batch_axes), batch_size)
-            ranges = {
-                axis: _range(f"size of axis '{axis}'", (named_sizes | batch).get(axis, (1, max_size)))
-                for axis in dict.fromkeys(axes)
-            }
-            elements = {port.name: [_elements(port, None, named_bounds, scale)] for port in ports}
-            return _without_samples(ports, elements, ranges)
-        rows, layout = _read_samples(data, signature, read_model)
-        elements = {
-            port.name: [_elements(port, values, named_bounds, scale) for values in _columns(rows, port)]
-            for port in ports
-        }
-        counts = _range("batch_size", layout.fixed_batch_size or batch_size or (1, max_size))
-        return _around_samples(elements, rows, layout, counts)
+        signature, layout, rows, read = read_source(source)
+        axes = {tensor.name: _axes(tensor) for tensor in signature.inputs}
+        free = dict.fromkeys(axis for each in axes.values() for axis in each if isinstance(axis, str))
+        _check_names("input", named_bounds, axes)
+        _check_names("free axis", named_sizes, free)
+        samples: list[Feeds] = []
+        elements: dict[str, list[st.SearchStrategy[Any]]] = {}
+        if data is not None:
+            samples, layout = _read_samples(data, signature, read)
+        for tensor in signature.inputs:
+            values = _columns([sample[tensor.name] for sample in samples], tensor) if samples else [None]
+            known = named_bounds.get(tensor.name) or rows.get(tensor.name)
+            elements[tensor.name] = [_element(tensor, each, known, scale) for each in values]
+        if samples:
+            return _around_samples(elements, samples, layout, _range(layout.fixed_batch_size or batch_size))
+        counting = {axes[name][axis]: batch_size for name, axis in layout.axes.items() if axis is not None}
+        ranges: dict[int | str, tuple[int, int]]
+        ranges = {axis: _range((named_sizes | counting).get(axis, (1, _MAX_SIZE))) for axis in free}
+        return _without_samples(signature.inputs, axes, elements, ranges)
 
     return st.deferred(strategy)
 
 
-def _check_names(what: str, given: Mapping[str, object], names: list[str]) -> None:
+def read_source(source: Source) -> tuple[Signature, Layout, Mapping[str, tuple[int, int]], Model | None]:
+    """Return inputs and outputs of a model, its batch axes, the rows of embedding tables by input name, and the model.
+
+    Raises
+    ------
+    ModelError : the file is missing or broken.
+    DataError : the ``batch_axes`` of the `Model` do not fit it.
+    UsageError : `source` is none of the allowed types.
+    """
+    given = Model.from_onnx(source) if isinstance(source, (str, Path)) else source
+    model = given if isinstance(given, Model) else getattr(getattr(given, "spec", None), "model", None)
+    rows: dict[str, tuple[int, int]] = {}
+    if isinstance(source, Signature):
+        signature = source
+    elif model is None:
+        raise UsageError(
+            "inputs are drawn for a model",
+            value=type(source).__name__,
+            allowed="the path of an ONNX file, a Model, a Signature, or an engine such as the fixture quant_engine",
+        )
+    elif model.path is None:
+        signature = get_exporter().signature(model)
+    else:
+        signature = read_signature(model.path)
+        rows = {name: (0, count - 1) for name, count in read_table_rows(model.path).items()}
+    ranks = {tensor.name: 1 if tensor.shape is None else len(tensor.shape) for tensor in signature.inputs}
+    batch_axes = {} if model is None else {name: axis for name, axis in model.batch_axes if name in ranks}
+    return signature, find_layout(signature, batch_axes, ranks, where="the model"), rows, model
+
+
+def _axes(tensor: TensorInfo) -> tuple[int | str, ...]:
+    """Return sizes and names of axes; unnamed free axes get unique names, except leading ones, which share one."""
+    names = tensor.symbols or ("",) * len(tensor.shape or ())
+    return tuple(
+        size if size is not None else names[axis] or (f"{tensor.name}[{axis}]" if axis else _BATCH)
+        for axis, size in enumerate(tensor.shape or ())
+    )
+
+
+def _check_names(what: str, given: Mapping[str, object], names: Mapping[str, object]) -> None:
     for name in given:
         if name not in names:
-            raise UsageError(f"the model has no {what} '{name}'", allowed=nearest(name, dict.fromkeys(names)))
+            raise UsageError(f"the model has no {what} '{name}'", allowed=nearest(name, names))
 
 
-def _range(what: str, size: int | tuple[int, int]) -> tuple[int, int]:
-    low, high = (size, size) if isinstance(size, int) else size
-    if not 1 <= low <= high:
-        raise UsageError(f"{what} is no range", value=repr(size), allowed="at least 1, the smaller first")
-    return low, high
+def _range(size: int | tuple[int, int]) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else size
 
 
-def _columns(rows: Sequence[Feeds], port: Port) -> list[NDArray[Any]]:
+def _columns(arrays: Sequence[NDArray[Any]], tensor: TensorInfo) -> list[NDArray[Any]]:
     """Return the values of each element of vectors of floats, which have units of their own; of others all together."""
-    arrays = [row[port.name] for row in rows]
-    if port.drawn_dtype.kind == "f" and arrays[0].ndim == 1 and len({array.shape for array in arrays}) == 1:
+    if np.dtype(tensor.dtype).kind == "f" and arrays[0].ndim == 1 and len({array.shape for array in arrays}) == 1:
         return list(np.stack(arrays).T)
     return [np.concatenate([array.ravel() for array in arrays])]
 
 
-def _elements(port: Port, samples: NDArray[Any] | None, bounds: Bounds, scale: float) -> st.SearchStrategy[Any]:
+def _element(
+    tensor: TensorInfo, samples: NDArray[Any] | None, known: tuple[float, float] | None, scale: float
+) -> st.SearchStrategy[Any]:
     """Return a strategy for single values of an input.
 
-    The caller's bounds take precedence, then the embedding table for integers, then the flat values of real `samples`.
+    `known` is its smallest and largest value, where the caller or an embedding table tells; else the flat values of
+    real `samples` do.
 
     Raises
     ------
-    UsageError : the bounds are no range of that dtype, or it is not known which integers are valid.
+    UsageError : it is not known which integers are valid.
     """
-    dtype = port.drawn_dtype
+    dtype = np.dtype(tensor.dtype)
     if dtype.kind in "Ob":
         return st.text(max_size=8) if dtype.kind == "O" else st.booleans()
     is_float = dtype.kind == "f"
     limits = np.finfo(dtype) if is_float else np.iinfo(dtype)
     low, high = np.asarray(limits.min).item(), np.asarray(limits.max).item()
-    if port.name in bounds:
-        first, last = bounds[port.name]
-        if not low <= first <= last <= high:
-            raise UsageError(
-                f"bounds of input '{port.name}' are no range of {port.dtype}",
-                value=repr(bounds[port.name]),
-                allowed=f"(smallest, largest) within {low} and {high}",
-            )
-        low, high = first, last
+    if known is not None:
+        low, high = known
     elif is_float:
         first, last = (-1.0, 1.0) if samples is None else (float(samples.min()), float(samples.max()))
         # Halved before they are added, because the sum of two large numbers is infinite.
         middle, half_width = first / 2 + last / 2, scale * (last / 2 - first / 2)
         low, high = max(low, middle - half_width), min(high, middle + half_width)
-    elif port.table_rows is not None:
-        low, high = 0, port.table_rows - 1
     elif samples is not None:
         low, high = samples.min(), samples.max()
-    elif port.dtype not in _NARROW_INTEGERS:
+    elif tensor.dtype not in _NARROW_INTEGERS:
         raise UsageError(
-            f"which values input '{port.name}' takes is not known",
-            value=f"{port.dtype}, and the graph shows no embedding table that it indexes",
+            f"which values input '{tensor.name}' takes is not known",
+            value=f"{tensor.dtype}, and the graph shows no embedding table that it indexes",
             allowed="real samples, or bounds",
-            fix=f"give data=..., or bounds={{'{port.name}': (0, 1)}}",
+            fix=f"give data=..., or bounds={{'{tensor.name}': (0, 1)}}",
         )
     if not is_float:
         return st.integers(int(low), int(high))
@@ -266,24 +216,18 @@ def _replaced(draw: st.DrawFn, elements: Sequence[st.SearchStrategy[Any]], array
 @st.composite
 def _without_samples(
     draw: st.DrawFn,
-    ports: Sequence[Port],
-    elements: Mapping[str, Sequence[st.SearchStrategy[Any]]],
-    ranges: Mapping[str, tuple[int, int]],
+    tensors: Sequence[TensorInfo],
+    axes: Mapping[str, Sequence[int | str]],
+    elements: Elements,
+    ranges: Mapping[int | str, tuple[int, int]],
 ) -> Feeds:
     """Draw arrays whose elements are equal but for a few; they shrink to the value that is nearest to zero."""
     sizes = {axis: draw(st.integers(*ends)) for axis, ends in ranges.items()}
     feeds: Feeds = {}
-    for port in ports:
-        if port.axes is None:
-            raise UsageError(
-                f"the graph does not tell how many axes input '{port.name}' has",
-                allowed="real samples, which show it",
-                fix="give data=...",
-            )
-        shape = tuple(sizes[axis] if isinstance(axis, str) else axis for axis in port.axes)
-        base = np.full(shape, draw(elements[port.name][0]), port.drawn_dtype)
-        array = draw(_replaced(elements[port.name], base))
-        feeds[port.name] = array if array.dtype.kind == "O" else array.astype(port.dtype)
+    for tensor in tensors:
+        shape = [sizes.get(axis, axis) for axis in axes[tensor.name]]
+        values = elements[tensor.name]
+        feeds[tensor.name] = draw(_replaced(values, np.full(shape, draw(values[0]), tensor.dtype)))  # type: ignore[arg-type]
     return feeds
 
 
@@ -293,14 +237,7 @@ def _read_samples(data: object, signature: Signature, model: Model | None) -> tu
     Raises
     ------
     DataError : the data is not usable or does not fit the model.
-    UsageError : the model has a state, so that its samples are sequences and an engine runs single steps.
     """
-    if model is not None and model.state:
-        raise UsageError(
-            "samples of a model with state are sequences, and one run of an engine is one step",
-            value=f"state={dict(model.state)}",
-            fix="draw steps without data: inputs(model, scale=...)",
-        )
     opened = open_data(Dataset.of(data), signature, model)
     axes = opened.layout.axes
     rows = [
@@ -315,11 +252,7 @@ def _read_samples(data: object, signature: Signature, model: Model | None) -> tu
 
 @st.composite
 def _around_samples(
-    draw: st.DrawFn,
-    elements: Mapping[str, Sequence[st.SearchStrategy[Any]]],
-    rows: Sequence[Feeds],
-    layout: Layout,
-    counts: tuple[int, int],
+    draw: st.DrawFn, elements: Elements, rows: Sequence[Feeds], layout: Layout, counts: tuple[int, int]
 ) -> Feeds:
     """Draw a list of samples of one shape, from which hypothesis can remove those that do not matter.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Engine, Feeds
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.engines import match_names
-from pytest_quant.strategies.inputs import inputs, read_ports
+from pytest_quant.strategies.inputs import inputs, read_source
 
 _SHOWN = 8
 
@@ -37,11 +37,9 @@ def finite(engine: Engine, reference: Engine, feeds: Feeds) -> None:
     """
     for name, theirs, ours in _pairs(engine, reference, feeds):
         if ours.dtype.kind == theirs.dtype.kind == "f":
-            wrong = np.isfinite(theirs) & ~np.isfinite(ours)
-            if wrong.any():
-                at = _index(np.argmax(wrong), wrong)
-                figures = {"candidate": ours[at], "reference": theirs[at]}
-                raise AssertionError(_message("not finite where the reference is", name, at, figures, feeds))
+            both = {"candidate": ours, "reference": theirs}
+            apart = np.where(np.isfinite(theirs) & ~np.isfinite(ours), math.inf, 0.0)
+            _require("not finite where the reference is", name, both, apart, 0.0, feeds)
 
 
 def bounded_error(
@@ -76,15 +74,16 @@ def bounded_error(
     for name, theirs, ours in _pairs(engine, reference, feeds):
         both = {"candidate": ours, "reference": theirs}
         if max_abs_error is not None:
-            _require_near("max_abs_error is broken", name, both, max_abs_error, feeds)
+            _require("max_abs_error is broken", name, both, _apart(ours, theirs), max_abs_error, feeds)
         if max_range_pct is not None:
-            _require_near("max_range_pct is broken", name, both, max_range_pct / 100 * _range(theirs), feeds)
+            allowed = max_range_pct / 100 * _range(theirs)
+            _require("max_range_pct is broken", name, both, _apart(ours, theirs), allowed, feeds)
 
 
 def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_range_pct: float = 1.0) -> None:
     """Check that the output of a sample does not depend on the other samples of its batch.
 
-    Nothing is checked for a batch of one, nor where the model fixes its batch size.
+    Nothing is checked for a batch of one, nor where the model fixes its batch size or no input counts samples.
 
     Parameters
     ----------
@@ -98,28 +97,24 @@ def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_rang
     Raises
     ------
     AssertionError : an output differs by more.
-    UsageError : no input of the model has a batch axis.
     """
     del reference
-    layout = read_ports(engine)[2]
-    sizes = [feeds[name].shape[axis] for name, axis in layout.axes.items() if axis is not None]
-    if not sizes:
-        shapes = ", ".join(f"'{name}' {array.shape}" for name, array in feeds.items())
-        raise UsageError("no input has an axis that counts samples", value=shapes, fix="leave batch_invariant out")
-    if sizes[0] < 2 or layout.fixed_batch_size is not None:
+    layout = read_source(engine)[1]
+    count = next((feeds[name].shape[axis] for name, axis in layout.axes.items() if axis is not None), 1)
+    if count < 2 or layout.fixed_batch_size is not None:
         return
     whole = engine.run(feeds)
-    for sample in range(sizes[0]):
+    for sample in range(count):
         alone = engine.run(layout.samples(feeds, [sample]))
         for name, array in whole.items():
             single, part = alone[name], array
             # Samples are stacked along the axis that has grown with the batch; an output may have none.
             grown = [axis for axis, (n, k) in enumerate(zip(array.shape, single.shape, strict=False)) if n != k]
-            if array.ndim == single.ndim and len(grown) == 1 and array.shape[grown[0]] == sizes[0]:
+            if array.ndim == single.ndim and len(grown) == 1 and array.shape[grown[0]] == count:
                 part = np.take(array, [sample], grown[0])
             both = {"in the batch": part, "alone": single}
             allowed = max_range_pct / 100 * _range(array)
-            _require_near(f"sample {sample} depends on its batch", name, both, allowed, feeds)
+            _require(f"sample {sample} depends on its batch", name, both, _apart(part, single), allowed, feeds)
 
 
 def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
@@ -138,7 +133,8 @@ def deterministic(engine: Engine, reference: Engine, feeds: Feeds) -> None:
     del reference
     first, second = engine.run(feeds), engine.run(feeds)
     for name, array in first.items():
-        _require_near("two runs differ", name, {"first run": array, "second run": second[name]}, 0.0, feeds)
+        both = {"first run": array, "second run": second[name]}
+        _require("two runs differ", name, both, _apart(array, second[name]), 0.0, feeds)
 
 
 def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
@@ -150,43 +146,24 @@ def _pairs(engine: Engine, reference: Engine, feeds: Feeds) -> Iterator[tuple[st
     for name, array in theirs.items():
         other = ours[output_names[name]]
         if other.shape != array.shape:
-            shapes = {"candidate": other.shape, "reference": array.shape}
-            raise AssertionError(_message("another shape than the reference's", name, (), shapes, feeds))
+            both = {"candidate": other, "reference": array}
+            _require("another shape than the reference's", name, both, _apart(other, array), 0.0, feeds)
         yield name, array, other
 
 
-def _require_near(what: str, output: str, both: Mapping[str, NDArray[Any]], allowed: float, feeds: Feeds) -> None:
-    """Raise `AssertionError` unless two arrays have one shape and values that differ by at most `allowed`."""
-    first, second = both.values()
-    if first.shape != second.shape:
-        raise AssertionError(_message(what, output, (), {name: array.shape for name, array in both.items()}, feeds))
-    at, difference = _largest_difference(first, second)
-    if difference > allowed:
-        figures: dict[str, object] = {name: array[at] for name, array in both.items()}
-        figures |= {"difference": difference, "allowed": allowed}
-        raise AssertionError(_message(what, output, at, figures, feeds))
+def _apart(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
+    """Return how far each value is from its counterpart.
 
-
-def _largest_difference(first: NDArray[Any], second: NDArray[Any]) -> tuple[tuple[int, ...], float]:
-    """Return the index of the largest difference of two arrays, and the difference.
-
-    It is infinite where only one value is finite or infinities differ, and for text that differs.
+    Infinitely where only one is finite, infinities or texts differ, and in all where the shapes do.
     """
-    if first.size == 0:
-        return (), 0.0
+    if first.shape != second.shape:
+        return np.array(math.inf)
     if first.dtype.kind not in "biuf":
-        apart = np.where(first == second, 0.0, math.inf)
-    else:
-        a, b = first.astype(np.float64), second.astype(np.float64)
-        both = np.isfinite(a) & np.isfinite(b)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        apart = np.where(both, np.abs(np.where(both, a, 0) - np.where(both, b, 0)), np.where(same, 0.0, math.inf))
-    at = _index(np.argmax(apart), apart)
-    return at, float(apart[at])
-
-
-def _index(flat: np.intp, array: NDArray[Any]) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(flat, array.shape))
+        return np.where(first == second, 0.0, math.inf)
+    a, b = first.astype(np.float64), second.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        distance = np.nan_to_num(np.abs(a - b), nan=math.inf, posinf=math.inf)
+    return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, distance)
 
 
 def _range(array: NDArray[Any]) -> float:
@@ -197,18 +174,20 @@ def _range(array: NDArray[Any]) -> float:
     return max(float(np.ptp(values)), float(np.abs(values).max())) if values.size else 0.0
 
 
-def _message(what: str, output: str, index: tuple[int, ...], figures: Mapping[str, object], feeds: Feeds) -> str:
-    """Return the message of a property that does not hold, with ranges and first values of the batch."""
-    place = f"output '{output}' at [{', '.join(map(str, index))}]" if index else f"output '{output}'"
-    shown = ", ".join(f"{name} {value}" for name, value in figures.items())
-    lines = [f"{what}: {place}: {shown}"]
-    for name, array in feeds.items():
-        text = f"  input '{name}' {array.dtype} {array.shape}"
-        if array.size and array.dtype.kind in "iuf":
-            text += f", {array.min():.6g} to {array.max():.6g}"
-        more = " ..." if array.size > _SHOWN else ""
-        lines.append(f"{text}: {', '.join(map(str, array.reshape(-1)[:_SHOWN].tolist()))}{more}")
-    return "\n".join(lines)
+def _require(
+    what: str, output: str, both: Mapping[str, NDArray[Any]], apart: NDArray[Any], allowed: float, feeds: Feeds
+) -> None:
+    """Raise `AssertionError` where values are farther `apart` than `allowed`, with the place and the inputs."""
+    if apart.max(initial=0.0) <= allowed:
+        return
+    at = tuple(map(int, np.unravel_index(np.argmax(apart), apart.shape)))
+    shown = ", ".join(f"{name} {array[at] if at or not array.ndim else array.shape}" for name, array in both.items())
+    lines = [f"{what}: output '{output}' at {list(at)}: {shown}, {apart[at]:.6g} apart, {allowed:.6g} allowed"]
+    lines += [
+        f"  input '{name}' {array.dtype} {array.shape}: {np.array2string(array, threshold=_SHOWN, edgeitems=2)}"
+        for name, array in feeds.items()
+    ]
+    raise AssertionError("\n".join(lines))
 
 
 settings = hypothesis.settings(

@@ -36,13 +36,13 @@ def smallest(strategy: st.SearchStrategy[Feeds]) -> Feeds:
 
 
 @LIMITED
-@given(feeds=inputs(signature(("x", "float16", (None, 2, 3)), ("y", "float64", ())), max_size=5, scale=8))
+@given(feeds=inputs(signature(("x", "float16", (None, 2, 3)), ("y", "float64", ())), scale=8))
 def test_values_of_floats_lie_within_the_scale(feeds: Feeds) -> None:
     """Without data between -8 and 8, in the model's own dtype, and a scalar is a scalar."""
     assert feeds["x"].dtype == np.float16
     assert feeds["y"].dtype == np.float64
     assert feeds["y"].shape == ()
-    assert 1 <= len(feeds["x"]) <= 5
+    assert 1 <= len(feeds["x"]) <= 4
     assert feeds["x"].shape[1:] == (2, 3)
     assert all((np.abs(array) <= 8).all() for array in feeds.values())
 
@@ -138,12 +138,10 @@ def test_samples_lie_on_the_axis_where_the_model_has_them(tmp_path: Path) -> Non
 
 
 def test_a_model_with_state_is_drawn_step_by_step_only(tmp_path: Path) -> None:
-    """Its samples are sequences, which no single run takes; without data a step is drawn."""
+    """A single run takes one step of a sequence."""
     path = parsed(tmp_path / "m.onnx", "(float[N, 2] x, float[N, 2] h) => (float[N, 2] y) { y = Add (x, h) }")
     model = Model.from_onnx(path, state={"y": "h"})
     assert smallest(inputs(model))["h"].shape == (1, 2)
-    with pytest.raises(UsageError, match="samples of a model with state are sequences"):
-        smallest(inputs(model, np.zeros((3, 5, 2), np.float32)))
 
 
 EMBEDDING = """(int64[n, t] ids) => (float[n, t, 2] y) <float[3, 2] words = {0, 0, 0, 0, 0, 0}>
@@ -207,10 +205,3 @@ def test_inputs_of_one_sample_stay_together() -> None:
         assert first == second
 
     check()
-
-
-@pytest.mark.parametrize("bounds", [(2.0, 1.0), (0.0, 1e39), (0.0, float("nan"))])
-def test_bounds_that_are_no_range_of_the_dtype_are_refused(bounds: tuple[float, float]) -> None:
-    """Turned round, beyond float32, or no number."""
-    with pytest.raises(UsageError, match="bounds of input 'x' are no range of float32"):
-        smallest(inputs(VECTOR, bounds={"x": bounds}))
