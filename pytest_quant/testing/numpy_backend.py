@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer
+from pytest_quant.backends.base import fitting_batches
 from pytest_quant.environment.packages import version
 from pytest_quant.spec import EngineSpec
 
@@ -34,11 +35,10 @@ class NumpyBackend(Backend):
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, precision, scheme, excluded nodes, versions."""
-        from pytest_quant.backends.onnx_files import file_digests, model_file
+        from pytest_quant.backends.onnx_files import model_ingredients
 
-        digests = {f"model {name}".strip(): text for name, text in file_digests(model_file(spec.model)).items()}
         return {
-            **digests,
+            **model_ingredients("model", spec.model),
             "precision": spec.precision,
             "scheme": str(spec.scheme),
             "exclude": json.dumps(sorted(spec.exclude)),
@@ -52,7 +52,8 @@ class NumpyBackend(Backend):
         from pytest_quant.backends.onnx_files import model_file
         from pytest_quant.testing.numpy_engine import activation_ranges
 
-        ranges = activation_ranges(model_file(spec.model), batches())
+        fitting = fitting_batches(batches(), self.signature(spec.model), spec.model.name)
+        ranges = activation_ranges(model_file(spec.model), fitting)
         (folder / _RANGES).write_text(json.dumps(ranges), encoding="utf-8")
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:

@@ -5,7 +5,7 @@ Weights are rounded to 255 levels for each output channel, activations to 256 le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_signature, size_bytes
 from pytest_quant.backends.readback import Kind, Tallied, tally
-from pytest_quant.errors import BuildError, DataError
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -43,15 +43,8 @@ class NumpyEngine(Engine):
         if self.simulated:
             self.notes = ("int8 is simulated: values are rounded to 8 bits and computed in float",)
         self._graph = onnx.load(path).graph
-        try:
+        with failing_as(f"numpy cannot run {path.name}", "use a runtime that knows the operator, as backend='ort' may"):
             self._evaluator = ReferenceEvaluator(str(path))
-        except (NotImplementedError, RuntimeError, KeyError, TypeError, ValueError) as error:
-            raise BuildError(
-                f"numpy cannot run {path.name}",
-                value=str(error),
-                allowed="operators of ONNX itself",
-                fix="use a runtime that knows the operator, such as backend='ort'",
-            ) from error
 
     def _run(self, feeds: Feeds) -> Outputs:
         call = self._prepare(feeds)
@@ -91,13 +84,8 @@ def rounded(weights: NDArray[np.float32], axis: int) -> NDArray[np.float32]:
     return (np.round(weights / safe) * safe).astype(weights.dtype)
 
 
-def activation_ranges(path: Path, batches: Iterator[Feeds]) -> Ranges:
-    """Return the range of every activation that an eligible node reads, over all `batches`.
-
-    Raises
-    ------
-    DataError : there is no batch.
-    """
+def activation_ranges(path: Path, batches: Iterable[Feeds]) -> Ranges:
+    """Return the range of every activation that an eligible node reads, over all `batches`."""
     model = onnx.load(path)
     weights = {tensor.name for tensor in model.graph.initializer}
     eligible = [node for node in model.graph.node if node.op_type in _ELIGIBLE]
@@ -108,8 +96,6 @@ def activation_ranges(path: Path, batches: Iterator[Feeds]) -> Ranges:
         for name, array in zip(names, evaluator.run(names, feeds), strict=True):
             low, high = ranges.get(name, (0.0, 0.0))
             ranges[name] = (min(low, float(array.min())), max(high, float(array.max())))
-    if names and not ranges:
-        raise DataError("calibration got no batch", fix="write Dataset.from_arrays(inputs, labels, calibration=100)")
     return ranges
 
 

@@ -8,7 +8,6 @@ Override the fixture ``backend``. A scheme that needs a model of its own (``qat`
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
@@ -78,38 +77,3 @@ class ModuleBackendConformance(ResultTests, ContractTests):
         for call in (backend.signature, lambda model: backend.ingredients(float_spec(backend, model))):
             with pytest.raises((ModelError, UsageError)):
                 call(model)
-
-    def test_no_example_inputs(self, backend: Backend) -> None:
-        """A module without a tuple of tensors cannot be traced."""
-        import torch
-
-        examples: tuple[Any, ...] = ((), torch.zeros(2, 4), ([1.0],))
-        for example_inputs in examples:
-            with pytest.raises(ModelError, match="tuple of tensors"):
-                backend.signature(Model.from_torch(torch.nn.Linear(4, 2), example_inputs))
-
-    def test_inputs_that_do_not_fit(self, backend: Backend) -> None:
-        """A module that raises on its own example inputs is a ModelError with what it raised."""
-        import torch
-
-        with pytest.raises(ModelError, match="shapes cannot be multiplied"):
-            backend.signature(Model.from_torch(torch.nn.Linear(4, 2), (torch.zeros(2, 5),)))
-
-    def test_outputs_that_are_not_tensors(self, backend: Backend) -> None:
-        """Something that cannot be compared, as the states of an LSTM in a tuple of their own, is a ModelError."""
-        import torch
-
-        with pytest.raises(ModelError, match="not tensors"):
-            backend.signature(Model.from_torch(torch.nn.LSTM(4, 2), (torch.zeros(2, 4),)))
-
-    def test_the_users_module_is_left_alone(self, backend: Backend) -> None:
-        """It stays in training mode, and its statistics as they were."""
-        import torch
-
-        statistics = torch.nn.BatchNorm1d(4)
-        module = torch.nn.Sequential(torch.nn.Linear(4, 4), statistics, torch.nn.Dropout())
-        before = statistics.state_dict()["running_mean"].clone()
-        signature = backend.signature(Model.from_torch(module, (torch.ones(3, 4),)))
-        assert signature.inputs[0].shape == (None, 4)
-        assert module.training
-        assert torch.equal(statistics.state_dict()["running_mean"], before)

@@ -186,32 +186,12 @@ def module_model(example: Example) -> Model:
     return Model.from_torch(module, inputs, dynamic=dynamic, name=example.name)
 
 
-def _dense_forward(self: Any, x: Any) -> dict[str, Any]:
-    return {"y": self.second(self.first(x).relu())}
-
-
-def _conv_forward(self: Any, x: Any) -> dict[str, Any]:
-    return {"y": self.dense(self.conv(x).relu().flatten(1))}
-
-
-def _two_by_two_forward(self: Any, a: Any, b: Any) -> dict[str, Any]:
-    return {"wide": self.product(a + b), "narrow": a * b}
-
-
-def _tokens_forward(self: Any, ids: Any) -> dict[str, Any]:
-    return {"y": self.project(self.embed(ids))}
-
-
-def _passthrough_forward(self: Any, x: Any) -> dict[str, Any]:
-    return {"y": x.flatten(1), "c": self.constant}
-
-
-_FORWARDS = {
-    "dense": _dense_forward,
-    "conv": _conv_forward,
-    "two_by_two": _two_by_two_forward,
-    "tokens": _tokens_forward,
-    "passthrough": _passthrough_forward,
+_FORWARDS: dict[str, Callable[..., dict[str, Any]]] = {
+    "dense": lambda self, x: {"y": self.second(self.first(x).relu())},
+    "conv": lambda self, x: {"y": self.dense(self.conv(x).relu().flatten(1))},
+    "two_by_two": lambda self, a, b: {"wide": self.product(a + b), "narrow": a * b},
+    "tokens": lambda self, ids: {"y": self.project(self.embed(ids))},
+    "passthrough": lambda self, x: {"y": x.flatten(1), "c": self.constant},
 }
 
 
