@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +20,8 @@ from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.outputs import record_outputs
 from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
-from tests.integration.projects import run_project, run_project_apart, write_project
+from tests.integration.projects import run_project_apart, write_project
 from tests.support import models
-from tests.support.example import EXAMPLE
 from tests.support.measuring import QuietSteps, leading
 
 SPECS: dict[str, tuple[Callable[[EngineSpec], EngineSpec], set[str]]] = {
@@ -188,45 +186,3 @@ def test_ranges_of_other_weights_are_never_reused_in_a_run(pytester: pytest.Pyte
     assert check["cache"] == {"engine": "built", "reference": "built"}
     assert check["accuracy"]["sqnr_db"] > 20
     assert any("model changed" in note for note in check["notes"])
-
-
-TENSORRT_STYLE = """
-import numpy as np
-import pytest
-from sklearn.datasets import load_digits
-from pytest_quant import Dataset
-
-STYLE = {
-    "op_types": ["Conv", "Gemm", "MatMul"],
-    "activation_type": "int8",
-    "symmetric": True,
-    "extra": {
-        "AddQDQPairToWeight": True,
-        "DedicatedQDQPair": True,
-        "QuantizeBias": False,
-        "OpTypesToExcludeOutputQuantization": ["Conv", "Gemm", "MatMul"],
-    },
-}
-
-
-@pytest.fixture
-def quant_data():
-    digits = load_digits()
-    return Dataset.from_arrays((digits.images[:, None] / 16).astype(np.float32), digits.target, calibration=100)
-
-
-@pytest.mark.quant(model="digits.onnx", max_drop=2.0, options=STYLE)
-def test_made_for_tensorrt():
-    pass
-"""
-
-
-def test_a_graph_made_for_tensorrt_runs_no_int8_on_the_cpu_and_fails_on_it(pytester: pytest.Pytester) -> None:
-    """Its answers look fine and its coverage is 0: the default min_coverage catches it."""
-    shutil.copy(EXAMPLE / "digits.onnx", pytester.path)
-    pytester.makepyfile(test_style=TENSORRT_STYLE)
-    result, (check,) = run_project(pytester)
-    result.assert_outcomes(failed=1)
-    assert check["coverage"]["pct"] == 0.0
-    assert check["accuracy"]["agreement_pct"] > 98
-    assert [verdict["limit"] for verdict in check["verdicts"] if verdict["status"] == "FAIL"] == ["min_coverage"]

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
@@ -47,47 +47,29 @@ WIDTH = 32
 
 
 def quantized_file(kind: str, folder: Path) -> Path:
-    """Write a quantized model (n, 32) -> (n, 4) of a tool, or of the operators that `kind` says."""
+    """Write a quantized model (n, 32) -> (n, 4) of ONNX Runtime's tools."""
     path = layouts.classifier(folder / "float.onnx", WIDTH)
-    ends = f"(float[batch, {WIDTH}] x) => (float[batch, 4] y)"
     made = folder / f"{kind}.onnx"
     if kind in ("QDQ", "QOperator"):
         quantize_static(str(path), str(made), Reader(numbers(N, WIDTH)), quant_format=QuantFormat[kind])
-    elif kind == "dynamic":
-        quantize_dynamic(str(path), str(made))
-    elif kind == "int4":
+    else:
         quantizer = MatMulNBitsQuantizer(onnx.load(path), block_size=WIDTH, is_symmetric=True)
         quantizer.process()
         quantizer.model.save_model_to_file(str(made))
-    elif kind == "int8 weights":
-        graph = f"{ends} {{ [widened] w = DequantizeLinear(q, scale) [scores] y = MatMul(x, w) }}"
-        models.parsed(made, graph, q=100 * np.eye(WIDTH, 4, dtype=np.int8), scale=np.array(0.01, np.float32))
-    elif kind == "rounding":
-        graph = f"""{ends} {{
-            [rounded] q = QuantizeLinear(x, scale, zero)
-            [widened] d = DequantizeLinear(q, scale, zero)
-            [taken] y = Slice(d, first, last, axis)
-        }}"""
-        first, last, axis = np.array([0]), np.array([4]), np.array([1])
-        scale, zero = np.array(0.05, np.float32), np.array(0, np.int8)
-        models.parsed(made, graph, scale=scale, zero=zero, first=first, last=last, axis=axis)
     return made
 
 
 NAMED = {
     "QDQ": "5 nodes of a quantized model: DequantizeLinear 'w_DequantizeLinear', ",
     "QOperator": "3 nodes of a quantized model: QuantizeLinear 'x_QuantizeLinear', QLinearMatMul 'scores_quant', ",
-    "dynamic": "2 nodes of a quantized model: DynamicQuantizeLinear 'x_QuantizeLinear', MatMulInteger 'scores_quant'",
     "int4": "1 node of a quantized model: MatMulNBits 'scores_Q4'",
-    "int8 weights": "1 node of a quantized model: DequantizeLinear 'widened'",
-    "rounding": "2 nodes of a quantized model: QuantizeLinear 'rounded', DequantizeLinear 'widened'",
 }
 
 
 @pytest.mark.parametrize("kind", NAMED)
 @pytest.mark.parametrize(
     ("backend", "scheme"),
-    [("ort", None), ("ort", "dynamic"), ("ort", "static"), ("openvino", None), ("openvino", "static")],
+    [("ort", None), ("ort", "static"), ("openvino", None), ("openvino", "static")],
 )
 def test_a_quantized_reference_is_an_error_that_says_where_it_belongs(
     kind: str, backend: str, scheme: str | None, tmp_path: Path
@@ -145,75 +127,24 @@ def test_a_float_model_with_integers_is_a_reference(tmp_path: Path) -> None:
     assert record.status is Status.PASS
 
 
-@pytest.mark.parametrize("limit", ["max_drop", "min_ratio"])
-def test_a_reference_that_guesses_has_nothing_to_lose(limit: str, tmp_path: Path) -> None:
+def test_a_reference_that_guesses_has_nothing_to_lose(tmp_path: Path) -> None:
     """With labels that are never its answer the reference scores 0, and a drop of 0 tells nothing."""
     path = layouts.classifier(tmp_path / "model.onnx")
     samples = numbers(N, 8)
     wrong = (samples[:, :4].argmax(axis=1) + 1) % 4
-    limits = Limits(max_drop=5.0) if limit == "max_drop" else Limits(min_ratio=0.9)
-    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, wrong), scheme=None, limits=limits)
-    assert status_of(record.verdicts, limit) is Status.INCONCLUSIVE
+    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, wrong), scheme=None)
+    assert status_of(record.verdicts, "max_drop") is Status.INCONCLUSIVE
     assert any("the reference itself scores 0 %, and answers score up to" in note for note in record.notes)
 
 
-@pytest.mark.parametrize(("n", "status"), [(1, Status.INCONCLUSIVE), (19, Status.INCONCLUSIVE), (20, Status.PASS)])
-def test_a_drop_of_five_points_needs_samples_that_weigh_no_more(n: int, status: Status, tmp_path: Path) -> None:
-    """The same engine twice, right on every sample: one of them would move the score by 100 points."""
-    samples = numbers(n, 8)
-    dataset = Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1))
-    limits = Limits(max_drop=5.0)
-    record = checked(
-        tmp_path, Model.from_onnx(layouts.classifier(tmp_path / "m.onnx")), dataset, scheme=None, limits=limits
-    )
-    (verdict,) = [one for one in record.verdicts or () if one.limit == "max_drop"]
-    assert (verdict.status, record.status) == (status, status)
-    assert ("20 samples would do" in verdict.reason) is (n < 20)
-
-
-def test_a_reference_above_guessing_is_judged(tmp_path: Path) -> None:
-    """Half of the labels right is twice as much as guessing among four gives."""
-    path = layouts.classifier(tmp_path / "model.onnx")
-    samples = numbers(N, 8)
-    labels = samples[:, :4].argmax(axis=1)
-    labels[::2] = (labels[::2] + 1) % 4
-    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, labels), scheme=None)
-    assert record.status is Status.PASS
-
-
-def test_a_constant_reference_is_told_and_passes_no_limit_on_the_score(tmp_path: Path) -> None:
-    """It is right on every sample of one class, so that the score alone looks good."""
-    path = layouts.constant(tmp_path / "model.onnx")
-    dataset = Dataset.from_arrays(numbers(N, 8), np.zeros(N, int))
-    record = checked(tmp_path, Model.from_onnx(path), dataset, scheme=None)
-    assert record.status is Status.INCONCLUSIVE
-    assert "the reference gives every sample the same 'y'" in record.notes
-
-
-def test_an_engine_that_differs_from_itself_decides_nothing_that_this_could_flip(tmp_path: Path) -> None:
-    """Noise as large as the scores makes two evaluations differ, whether or not the same seed made the first equal."""
-    path = layouts.noisy(tmp_path / "model.onnx")
-    samples = numbers(N, 8)
-    dataset = Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1), calibration=8)
-    for _ in ("cold", "warm"):
-        record = checked(tmp_path, Model.from_onnx(path), dataset, limits=Limits(min_agreement=99.0))
-        assert status_of(record.verdicts, "min_agreement") is not Status.PASS
-        assert any(
-            "ort-fp32 is nondeterministic: two runs of the same batch differ by" in note for note in record.notes
-        )
-
-
 @pytest.mark.parametrize("scheme", [None, "static"])
-@pytest.mark.parametrize("allowed", [20.0, 60.0, 99.0])
-def test_what_noise_could_flip_is_open_with_a_cold_and_a_warm_cache(
-    scheme: str | None, allowed: float, tmp_path: Path
-) -> None:
+def test_what_noise_could_flip_is_open_with_a_cold_and_a_warm_cache(scheme: str | None, tmp_path: Path) -> None:
     """Each engine agrees with itself on a half of the samples: no limit on agreement says something of the scheme."""
     samples = numbers(200, 8)
     dataset = Dataset.from_arrays(samples, samples[:, :4].argmax(axis=1), calibration=8)
     model = Model.from_onnx(layouts.noisy(tmp_path / "model.onnx"))
     for built in ("built", "hit"):
-        record = checked(tmp_path, model, dataset, scheme=scheme, limits=Limits(min_agreement=allowed))
+        record = checked(tmp_path, model, dataset, scheme=scheme, limits=Limits(min_agreement=60.0))
         assert record.cache is not None
         assert record.cache["reference"] == built
         assert status_of(record.verdicts, "min_agreement") is Status.INCONCLUSIVE
