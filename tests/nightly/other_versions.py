@@ -1,9 +1,9 @@
 """Every other Python that the project declares, and the lowest versions of its dependencies: tested apart.
 
-``python -m tests.other_versions`` installs the core and some extras for each other Python that this machine has, in a
-virtual environment of its own, and runs the tests of what they serve there. With ``--lowest`` that is the oldest Python
-alone, and each dependency is pinned to the floor that ``pyproject.toml`` declares. What follows ``--`` goes to pytest.
-The exit status is 1 when tests fail.
+``python -m tests.nightly.other_versions`` installs the core and some extras for each other Python that this machine
+has, in a virtual environment of its own, and runs the tests of what they serve there. With ``--lowest`` that is the
+oldest Python alone, and each dependency is pinned to the floor that ``pyproject.toml`` declares. What follows ``--``
+goes to pytest. The exit status is 1 when tests fail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 EXTRAS = ("history", "ort", "postgres")
@@ -93,7 +93,7 @@ def run_tests(python: str, asked: Sequence[str], arguments: Sequence[str]) -> in
 
 def main() -> int:
     """Test each of them, and say which were not here."""
-    parser = argparse.ArgumentParser(prog="python -m tests.other_versions", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.nightly.other_versions", description=__doc__)
     parser.add_argument("--lowest", action="store_true", help="test the lowest versions, on the oldest Python")
     parser.add_argument("arguments", nargs="*", help="for pytest, after --; paths take the place of the tests")
     chosen = parser.parse_args()
