@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import secrets
@@ -17,7 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-import msgspec
 from filelock import BaseFileLock, FileLock, Timeout
 
 from pytest_quant.cache.entry import (
@@ -27,9 +25,7 @@ from pytest_quant.cache.entry import (
     Entry,
     JsonScalar,
     StoredEntry,
-    canonical_json,
     flush_to_disk,
-    is_kind,
     key_of,
     last_use,
     list_entries,
@@ -99,12 +95,9 @@ class Cache:
 
         Raises
         ------
-        CacheError : the folder belongs to others or is full, no folder can be written, or a fact is no plain JSON
-            scalar.
+        CacheError : the folder belongs to others or is full, or no folder can be written.
             What `build` raises otherwise passes through, and leaves nothing behind.
         """
-        if not is_kind(kind):
-            raise CacheError(f"'{kind}' cannot be a kind of cache entry", allowed="lower-case letters, digits and '-'")
         with self._storage(f"{slot} cannot be kept in"):
             self._open()
             folder = self.root / kind / key_of(kind, ingredients)
@@ -175,7 +168,7 @@ class Cache:
                 temporary.mkdir(mode=_OWN_FOLDER)
                 (temporary / FILES).mkdir(mode=_OWN_FOLDER)
             try:
-                facts = _plain(build(temporary / FILES), slot)
+                facts = dict(build(temporary / FILES))
             except OSError as error:
                 if error.errno in _NO_SPACE:
                     raise self._fault(f"{slot} cannot be kept in", error) from error
@@ -327,16 +320,3 @@ def _delete(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
-
-
-def _plain(facts: Mapping[str, JsonScalar], slot: str) -> dict[str, JsonScalar]:
-    """Return the facts as they will be read back. Raises `CacheError` when one is no plain JSON scalar."""
-    try:
-        return msgspec.convert(json.loads(canonical_json(dict(facts))), dict[str, JsonScalar])
-    except (TypeError, ValueError) as error:
-        raise CacheError(
-            f"the builder of {slot} returned a fact that cannot be kept",
-            value=f"{dict(facts)}: {error}",
-            allowed="a finite number, a string, a bool or None, each of Python's own types",
-            fix="return it as float(...) or leave it out",
-        ) from error

@@ -180,13 +180,7 @@ def last_use(folder: Path) -> float:
     return (file if file.exists() else folder).stat().st_mtime
 
 
-_KIND = re.compile(r"[a-z][a-z0-9-]*")
 _KEY = re.compile(r"[0-9a-f]{64}")
-
-
-def is_kind(name: str) -> bool:
-    """Whether `name` can be a kind of entry: it becomes a folder's name."""
-    return _KIND.fullmatch(name) is not None
 
 
 def list_entries(root: Path) -> tuple[StoredEntry, ...]:
@@ -194,7 +188,7 @@ def list_entries(root: Path) -> tuple[StoredEntry, ...]:
 
     Files in it that are not of the cache are skipped. Raises `OSError` when a folder cannot be read.
     """
-    paths = [path for path in root.glob("*/*") if is_kind(path.parent.name) and _KEY.fullmatch(path.name)]
+    paths = [path for path in root.glob("*/*") if _KEY.fullmatch(path.name)]
     entries = [entry for path in sorted(paths) if (entry := _describe(path)) is not None]
     return tuple(sorted(entries, key=lambda entry: entry.last_used, reverse=True))
 

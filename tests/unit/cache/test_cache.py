@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import stat
 import subprocess
@@ -11,7 +10,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pytest_quant.cache import Cache, JsonScalar
@@ -32,27 +30,11 @@ def test_the_second_time_is_a_hit(cache: Cache, builder: Builder) -> None:
     assert (hit.folder / "external" / "data.bin").read_bytes() == CONTENT[::-1]
 
 
-def test_an_entry_lies_under_its_kind_and_key(cache: Cache, root: Path, builder: Builder) -> None:
-    """The folder is what the docs say it is, and the manifest beside it says what it was made from."""
-    entry = cache.obtain("engine", "s", {"model": "1"}, builder)
-    assert entry.folder.parent == root / "engine" / entry.key
-    manifest = json.loads((root / "engine" / entry.key / "manifest.json").read_text())
-    assert manifest["ingredients"] == {"model": "1"}
-    assert manifest["files"]["model.onnx"] == len(CONTENT)
-
-
 def test_a_changed_ingredient_builds_again_and_says_which(cache: Cache, builder: Builder) -> None:
-    """The reason compares with the entry of the slot that was used last."""
-    cache.obtain("engine", "s", {"model": "1", "option reduce_range": "False"}, builder)
-    entry = cache.obtain("engine", "s", {"model": "1", "option reduce_range": "True"}, builder)
-    assert (entry.status, entry.reason) == ("built", "option reduce_range changed (False -> True)")
-    assert len(builder.calls) == 2
-
-
-def test_going_back_is_a_hit_and_the_next_change_is_told_against_it(cache: Cache, builder: Builder) -> None:
-    """Both versions stay, and `last` means last used."""
+    """Compared with the entry of the slot that was used last; both versions stay."""
     cache.obtain("engine", "s", {"v": "1"}, builder)
-    cache.obtain("engine", "s", {"v": "2"}, builder)
+    entry = cache.obtain("engine", "s", {"v": "2"}, builder)
+    assert (entry.status, entry.reason) == ("built", "v changed (1 -> 2)")
     assert cache.obtain("engine", "s", {"v": "1"}, never).status == "hit"
     assert cache.obtain("engine", "s", {"v": "3"}, builder).reason == "v changed (1 -> 3)"
 
@@ -69,7 +51,7 @@ def test_a_build_may_ask_the_cache_for_a_part(cache: Cache, builder: Builder) ->
     assert (entry.folder / "engine").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), OSError(2, "gone"), KeyboardInterrupt(), SystemExit(1)])
+@pytest.mark.parametrize("error", [OSError(2, "gone"), KeyboardInterrupt()])
 def test_a_build_that_raises_leaves_nothing(cache: Cache, root: Path, error: BaseException) -> None:
     """The error passes through unchanged, Ctrl-C included, and the next build starts from nothing."""
 
@@ -85,22 +67,6 @@ def test_a_build_that_raises_leaves_nothing(cache: Cache, root: Path, error: Bas
     assert cache.obtain("engine", "s", {"v": "1"}, Builder()).reason == "first build of s"
 
 
-@pytest.mark.parametrize("value", [np.float32(1.0), float("nan"), float("inf"), [1], {"a": 1}, np.int64(3)])
-def test_a_fact_that_is_no_plain_json_is_refused(cache: Cache, root: Path, value: object) -> None:
-    """A numpy scalar or NaN in a third party's figures is named, and nothing is kept."""
-    with pytest.raises(CacheError, match="cannot be kept") as raised:
-        cache.obtain("engine", "s", {"v": "1"}, lambda _: {"speed": value})  # type: ignore[dict-item]
-    assert "speed" in str(raised.value.value)
-    assert temporary_names(root) == []
-
-
-@pytest.mark.parametrize("kind", ["", "../x", "Engine", ".locks", "a/b"])
-def test_a_kind_is_a_plain_word(cache: Cache, builder: Builder, kind: str) -> None:
-    """It becomes a folder's name."""
-    with pytest.raises(CacheError, match="kind"):
-        cache.obtain(kind, "s", {"v": "1"}, builder)
-
-
 def test_nothing_is_written_before_it_is_needed(cache: Cache, root: Path) -> None:
     """Making, listing and clearing a cache creates no folder."""
     assert (cache.entries(), cache.clear()) == ((), ([], 0))
@@ -108,29 +74,25 @@ def test_nothing_is_written_before_it_is_needed(cache: Cache, root: Path) -> Non
 
 
 def test_git_ignores_the_cache(tmp_path: Path, builder: Builder) -> None:
-    """Git sees no new file in a repository that holds a cache."""
+    """It sees no new file in a repository that holds a cache; a folder with files of somebody else's stays as it is."""
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)  # noqa: S607 - whatever git the user has
     Cache(tmp_path / "cache").obtain("engine", "s", {"v": "1"}, builder)
     command = ["git", "-C", str(tmp_path), "status", "--porcelain", "-uall"]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == ""
     assert (tmp_path / "cache" / "CACHEDIR.TAG").read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55")
-
-
-def test_somebody_elses_folder_is_not_ignored(tmp_path: Path, builder: Builder) -> None:
-    """A folder that already holds files stays visible to git, and its files stay."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep")
-    cache = Cache(tmp_path / "mine")
-    cache.obtain("engine", "s", {"v": "1"}, builder)
-    cache.clear()
+    Cache(tmp_path / "mine").obtain("engine", "s", {"v": "1"}, builder)
+    Cache(tmp_path / "mine").clear()
     assert (tmp_path / "mine" / "notes.txt").read_text() == "keep"
     assert not (tmp_path / "mine" / ".gitignore").exists()
 
 
 def test_the_list_tells_all_about_an_entry(cache: Cache, builder: Builder) -> None:
-    """Kind, slot, key, size and ingredients are those of the build."""
+    """Kind, slot, key, size and ingredients are those of the build, and so is the folder."""
     built = cache.obtain("engine", "s", {"v": "1"}, builder)
     (entry,) = cache.entries()
+    assert built.folder.parent == entry.folder == cache.root / "engine" / built.key
     assert (entry.kind, entry.slot, entry.key) == ("engine", "s", built.key)
     assert (entry.ingredients, entry.readable) == ({"v": "1"}, True)
     on_disk = sum(path.stat().st_size for path in entry.folder.rglob("*") if path.is_file())
@@ -161,16 +123,6 @@ def test_clearing_removes_what_was_asked(cache: Cache, builder: Builder) -> None
     assert cache.obtain("engine", "a", {"v": "1"}, builder).reason == "first build of a"
 
 
-def test_clearing_leaves_what_was_used_since_it_was_listed(root: Path, builder: Builder) -> None:
-    """A process that was given an entry meanwhile keeps it."""
-    entry = Cache(root).obtain("engine", "s", {"v": "1"}, builder)
-    os.utime(entry.folder.parent / "last-use", (1.0, 1.0))
-    (listed,) = Cache(root).entries()
-    Cache(root).obtain("engine", "s", {"v": "1"}, never)
-    assert not _remove(listed)
-    assert Cache(root).obtain("engine", "s", {"v": "1"}, never).status == "hit"
-
-
 MEDIUM = Builder(content=bytes(50_000))
 """About 100 kB in two files."""
 
@@ -192,28 +144,26 @@ def kept(root: Path) -> set[str]:
 
 
 def test_the_least_recently_used_goes_first(root: Path) -> None:
-    """Three fit under the cap: of five, the two that were used longest ago and the older ones go."""
+    """Three fit under the cap: of five, the two that were used longest ago go, and none that was used today."""
     keys = fill(root, 4)
     new = Cache(root, max_bytes=350_000).obtain("engine", "s", {"v": "new"}, MEDIUM)
     assert kept(root) == {keys[2], keys[3], new.key}
-
-
-def test_what_was_used_today_stays(root: Path) -> None:
-    """A running test may use it. Everything else goes."""
-    fill(root, 2)
-    cache = Cache(root, max_bytes=1000)
-    new = cache.obtain("engine", "s", {"v": "new"}, MEDIUM)
-    newer = cache.obtain("engine", "s", {"v": "newer"}, MEDIUM)
+    newer = Cache(root, max_bytes=1000).obtain("engine", "s", {"v": "newer"}, MEDIUM)
     assert kept(root) == {new.key, newer.key}
 
 
 def test_a_day_after_its_last_use_an_entry_may_go(root: Path) -> None:
-    """23 hours after it, it may not."""
+    """23 hours after it, it may not, nor where it was used again since it was listed; the counts say so."""
     keys = fill(root, 2)
     for key, hours in zip(keys, (25, 23), strict=True):
         used = time.time() - 3600 * hours
         os.utime(root / "engine" / key / "last-use", (used, used))
-    assert Cache(root).shrink(0)[1] == 1
+    listed = Cache(root).entries()[-1]
+    Cache(root).obtain("engine", "s", {"v": "0"}, never)
+    assert not _remove(listed)
+    os.utime(listed.folder / "last-use", (1e9, 1e9))
+    removed, stayed = Cache(root).shrink(0)
+    assert ([entry.key for entry in removed], stayed) == ([keys[0]], 1)
     assert kept(root) == {keys[1]}
 
 
@@ -226,17 +176,7 @@ def test_an_unreadable_entry_counts_and_can_go(root: Path) -> None:
     assert kept(root) == {new.key}
 
 
-def test_shrinking_leaves_what_was_used_last(root: Path) -> None:
-    """Of four, the two that fit; the counts are those of what went."""
-    keys = fill(root, 4)
-    size = sum(entry.size_bytes for entry in Cache(root).entries())
-    # Entries differ by a few bytes, the digits of their times.
-    removed, stayed = Cache(root).shrink(size * 5 // 8)
-    assert kept(root) == set(keys[2:])
-    assert ({entry.key for entry in removed}, stayed) == (set(keys[:2]), 0)
-
-
-@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777, 0o1777], ids=oct)
+@pytest.mark.parametrize("mode", [0o775, 0o757], ids=oct)
 def test_a_folder_that_others_may_write_to_is_refused(root: Path, mode: int) -> None:
     """With the command that mends it, and used again after that."""
     Cache(root).obtain("engine", "s", {"v": "1"}, Builder())
@@ -293,45 +233,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S607 - wherever the system keeps it
 
 
-@pytest.fixture
-def file_root(tmp_path: Path) -> Path:
-    """A root that cannot be: a file lies in its place."""
+def test_a_folder_that_cannot_be_has_another_in_its_place(tmp_path: Path, said: list[str]) -> None:
+    """A run builds once, in a folder that the one message names with cause and fix, and that goes with the cache."""
     (tmp_path / "cache").write_text("a file")
-    return tmp_path / "cache"
-
-
-def test_a_file_in_the_folders_place(file_root: Path, said: list[str]) -> None:
-    """The file stays as it is, and this run builds once, in a folder that the one message names with cause and fix."""
-    cache = Cache(file_root, notify=said.append)
-    entry = cache.obtain("engine", "s", {"v": "1"}, Builder())
-    assert (entry.status, entry.reason) == ("built", "first build of s")
-    assert (entry.folder / "model.onnx").read_bytes() == CONTENT
-    assert cache.obtain("engine", "s", {"v": "1"}, never).status == "hit"
-    assert file_root.read_text() == "a file"
-    (message,) = said
-    for part in (str(file_root), "File exists", str(cache.root), "--quant-cache DIR"):
-        assert part in message
-
-
-def test_the_temporary_folder_goes_with_the_cache(file_root: Path) -> None:
-    """Nothing stays behind in the system's temporary folder."""
-    cache = Cache(file_root)
+    cache = Cache(tmp_path / "cache", notify=said.append)
     folder = cache.obtain("engine", "s", {"v": "1"}, Builder()).folder
-    assert folder.exists()
+    assert cache.obtain("engine", "s", {"v": "1"}, never).status == "hit"
+    (message,) = said
+    for part in (str(tmp_path / "cache"), "File exists", str(cache.root), "--quant-cache DIR"):
+        assert part in message
     del cache
     # The error that sent the cache there may still hold it in a circle, which versions of Python see at other times.
     gc.collect()
     assert not folder.exists()
-
-
-def test_a_disk_that_was_mounted_for_reading_only(small_disk: Path, said: list[str]) -> None:
-    """Folders that are there do not make it one that can be written."""
-    Cache(small_disk / "cache").obtain("engine", "s", {"v": "1"}, Builder())
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S607
-    entry = Cache(small_disk / "cache", notify=said.append).obtain("engine", "s", {"v": "1"}, Builder())
-    assert not entry.folder.is_relative_to(small_disk)
-    (message,) = said
-    assert "Read-only file system" in message
+    assert (tmp_path / "cache").read_text() == "a file"
 
 
 def test_a_disk_that_is_full_in_the_middle_of_a_build(small_disk: Path) -> None:
