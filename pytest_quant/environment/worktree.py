@@ -1,21 +1,19 @@
 """The files of other commits in a temporary folder, worktrees of git, and the libraries that they ask for.
 
-Trees are removed however the process ends. The user's checkout, index and branches are never touched. A killed process
-leaves a folder, which the next one removes.
+Trees are removed with the block that made them, but not where the process is killed. The user's checkout, index and
+branches are never touched.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,17 +21,8 @@ from typing import Any
 from pytest_quant.environment.revision import GitAnswer, ask_git
 from pytest_quant.errors import QuantError, UsageError
 
-_PREFIX = "pytest-quant-trees-"
-_OWNER = "owner.json"
-_NEW_S = 600.0
-"""A folder without a note of its owner that is younger may be one that is just made."""
-
 _CHECKOUT_S = 3600.0
 """Git may fetch large files meanwhile."""
-
-_CLOCK_S = 2.0
-_POINTER = b"version https://git-lfs"
-_NAMED = 3
 
 LOCAL_VARIABLES = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"),
@@ -51,7 +40,7 @@ class Tree:
     ----------
     path : the folder.
     commit : full id.
-    notes : what is not in it as it is in a checkout of the user: submodules, files kept elsewhere.
+    notes : what is not in it as it is in a checkout of the user: submodules.
     """
 
     path: Path
@@ -71,17 +60,16 @@ def top_level(root: Path) -> Path:
 
 @contextmanager
 def workplace(root: Path) -> Iterator[Path]:
-    """Make a temporary folder for trees of the repository around `root`; it and they are removed with the block.
-
-    What killed processes of this user left is removed first.
-    """
-    sweep()
-    place = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    """Make a temporary folder for trees of the repository around `root`; it and they are removed with the block."""
+    place = Path(tempfile.mkdtemp(prefix="pytest-quant-trees-")).resolve()
     try:
-        (place / _OWNER).write_text(json.dumps({"pid": os.getpid(), "repository": str(root)}), encoding="utf-8")
         yield place
     finally:
-        _remove(place, root)
+        for folder in place.iterdir():
+            if (folder / ".git").is_file():
+                # Twice: a tree is locked while it is made, and an interrupt may have come then.
+                _git(root, "worktree", "remove", "--force", "--force", str(folder), timeout_s=_CHECKOUT_S)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def check_out(root: Path, commit: str, folder: Path) -> Tree:
@@ -103,84 +91,13 @@ def check_out(root: Path, commit: str, folder: Path) -> Tree:
             value=answer.error,
             fix="mend what git says; files that lie elsewhere (Git LFS, a partial clone) must be fetched first",
         )
-    return Tree(folder, commit, tuple(_not_as_usual(folder)))
+    return Tree(folder, commit, _on_submodules(folder))
 
 
-def remove_tree(root: Path, folder: Path) -> None:
-    """Remove a tree that `check_out` made, wholly or in part; what is no tree of git is removed all the same."""
-    # Twice: a tree is locked while it is made, and an interrupt may have come then.
-    _git(root, "worktree", "remove", "--force", "--force", str(folder), timeout_s=_CHECKOUT_S)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def sweep() -> None:
-    """Remove what killed processes of this user left in the temporary folder."""
-    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if place.is_symlink() or place.stat().st_uid != os.getuid():
-                continue
-            owner = _owner(place)
-            if owner is None:
-                if time.time() - place.stat().st_mtime > _NEW_S:
-                    shutil.rmtree(place, ignore_errors=True)
-            elif not _lives(owner[0], since=(place / _OWNER).stat().st_mtime):
-                _remove(place.resolve(), owner[1])
-
-
-def _owner(place: Path) -> tuple[int, Path] | None:
-    try:
-        owner = json.loads((place / _OWNER).read_text(encoding="utf-8"))
-        return int(owner["pid"]), Path(owner["repository"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _lives(pid: int, since: float) -> bool:
-    """Whether process `pid` runs, and ran at that time already: its number may be another one's by now."""
-    # Here, because only who finds such a folder needs it.
-    import psutil
-
-    try:
-        return bool(psutil.Process(pid).create_time() <= since + _CLOCK_S)
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.Error:
-        return True
-
-
-def _remove(place: Path, root: Path) -> None:
-    # Where the repository is gone there is nothing in it to tidy up.
-    if root.is_dir():
-        for folder in place.iterdir():
-            if (folder / ".git").is_file():
-                remove_tree(root, folder)
-    shutil.rmtree(place, ignore_errors=True)
-
-
-def _not_as_usual(tree: Path) -> Iterator[str]:
-    if (tree / ".gitmodules").is_file():
-        answer = _git(tree, "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
-        paths = [line.split(" ", 1)[1] for line in answer.text.splitlines() if " " in line]
-        if paths:
-            yield f"submodules are empty in the files of the base: {_some(paths)}"
-    answer = _git(tree, "ls-files", "-z", "--", ":(attr:filter=lfs)", timeout_s=_CHECKOUT_S)
-    names = [name for name in answer.text.split("\0") if name] if answer.ok else []
-    pointers = [name for name in names if _is_pointer(tree / name)]
-    if pointers:
-        yield f"files are pointers of Git LFS in the base, not their contents (git lfs fetch): {_some(pointers)}"
-
-
-def _is_pointer(file: Path) -> bool:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(len(_POINTER)) == _POINTER
-    except OSError:
-        return False
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join([*names[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
+def _on_submodules(tree: Path) -> tuple[str, ...]:
+    answer = _git(tree, "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
+    paths = [line.split(" ", 1)[1] for line in answer.text.splitlines() if " " in line]
+    return (f"submodules are empty in the files of the base: {', '.join(paths)}",) if paths else ()
 
 
 def _git(root: Path, *arguments: str, timeout_s: float = 30.0) -> GitAnswer:
@@ -257,13 +174,13 @@ def own_python(asked: str, tree: Path) -> str:
     """
     if shutil.which(asked) is not None:
         return str(Path(asked).absolute()) if os.sep in asked else asked
-    command = [word.replace(_TREE, str(tree)) for word in _words(asked)]
     try:
+        command = [word.replace(_TREE, str(tree)) for word in shlex.split(asked)]
         done = subprocess.run(  # nosec B603 # noqa: S603 - a command that the user wrote, without a shell
             command, cwd=tree, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             check=False, timeout=_ENV_TIMEOUT_S,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
         raise _no_environment(asked, str(error)) from error
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_LAST_LINES:]
@@ -273,16 +190,6 @@ def own_python(asked: str, tree: Path) -> str:
     if not printed or shutil.which(python) is None:
         raise _no_environment(asked, f"its last line names no interpreter: {printed[-1] if printed else 'nothing'}")
     return python
-
-
-def _words(asked: str) -> list[str]:
-    try:
-        words = shlex.split(asked)
-    except ValueError as error:
-        raise _no_environment(asked, str(error)) from error
-    if not words:
-        raise _no_environment(asked, "it is empty")
-    return words
 
 
 def _no_environment(asked: str, why: str) -> QuantError:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from pytest_quant.environment import worktree
-from pytest_quant.environment.worktree import changed_dependencies, check_out, own_python, sweep, top_level, workplace
+from pytest_quant.environment.worktree import changed_dependencies, check_out, own_python, top_level, workplace
 from pytest_quant.errors import UsageError
 from tests.support.repository import ScratchRepository, make_repository
-
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n"
 
 
 @pytest.fixture
@@ -52,51 +46,11 @@ def test_the_files_of_a_commit_are_there_and_the_checkout_is_as_it_was(repositor
 
 
 def test_nothing_stays_after_an_interrupt(repository: ScratchRepository) -> None:
-    """Ctrl-C is an exception like others here."""
+    """Nor of a tree that git keeps locked while it makes it."""
     with pytest.raises(KeyboardInterrupt), workplace(repository.path) as place:  # noqa: PT012 - both are the fact
-        check_out(repository.path, "HEAD", place / "base")
-        raise KeyboardInterrupt
-    assert left(repository) == ([], [])
-
-
-def test_a_tree_that_was_left_locked_half_way_is_removed(repository: ScratchRepository) -> None:
-    """Git locks a tree while it makes it."""
-    with workplace(repository.path) as place:
         tree = check_out(repository.path, "HEAD", place / "base")
         repository.git("worktree", "lock", str(tree.path))
-    assert left(repository) == ([], [])
-
-
-def test_what_a_killed_process_left_is_removed_and_that_of_a_living_one_stays(repository: ScratchRepository) -> None:
-    """A process of its own ends without a word between."""
-    program = f"""if True:
-        import os, tempfile
-        from pathlib import Path
-        tempfile.tempdir = {tempfile.gettempdir()!r}
-        from pytest_quant.environment.worktree import check_out, workplace
-        with workplace(Path({str(repository.path)!r})) as place:
-            check_out(Path({str(repository.path)!r}), "HEAD", place / "base")
-            os._exit(1)
-    """
-    subprocess.run([sys.executable, "-c", program], check=False)
-    folders, trees = left(repository)
-    assert (len(folders), len(trees)) == (1, 1)
-    with workplace(repository.path) as place:
-        check_out(repository.path, "HEAD", place / "base")
-        sweep()
-        folders, trees = left(repository)
-        assert folders == [place.name]
-        assert len(trees) == 1
-    assert left(repository) == ([], [])
-
-
-def test_a_folder_whose_owners_number_is_anothers_by_now_is_removed(repository: ScratchRepository) -> None:
-    """The process of this test was not there yet when the note was written."""
-    folder = Path(tempfile.mkdtemp(prefix=worktree._PREFIX))
-    note = folder / "owner.json"
-    note.write_text(json.dumps({"pid": os.getpid(), "repository": str(repository.path)}))
-    os.utime(note, (0, 0))
-    sweep()
+        raise KeyboardInterrupt
     assert left(repository) == ([], [])
 
 
@@ -118,27 +72,14 @@ def test_no_hook_runs_and_none_of_a_hooks_variables_count(
     assert not (tmp_path / "ran").exists()
 
 
-def test_submodules_and_pointers_are_named(repository: ScratchRepository) -> None:
-    """Neither is there as the tests need it."""
-    (repository.path / ".gitattributes").write_text("*.onnx filter=lfs\n")
-    (repository.path / "model.onnx").write_text(POINTER)
+def test_submodules_are_named(repository: ScratchRepository) -> None:
+    """They are not there as the tests need them."""
     (repository.path / ".gitmodules").write_text('[submodule "data"]\n\tpath = data\n\turl = ../data\n')
-    repository.git("add", ".gitattributes", "model.onnx", ".gitmodules")
+    repository.git("add", ".gitmodules")
     repository.git("commit", "-m", "third")
     with workplace(repository.path) as place:
-        told = check_out(repository.path, "HEAD", place / "base").notes
-    assert [note.rpartition(": ")[2] for note in told] == ["data", "model.onnx"]
-
-
-def test_a_sparse_and_shallow_checkout_will_do(repository: ScratchRepository, tmp_path: Path) -> None:
-    """Only that commit is needed, and what is left out of the checkout is left out of the tree, or is in it."""
-    repository.git("clone", "--depth=1", f"file://{repository.path}", str(tmp_path / "clone"))
-    clone = ScratchRepository(tmp_path / "clone")
-    clone.git("sparse-checkout", "set", "nothing")
-    clone.git("fetch", "--depth=1", "origin", repository.git("rev-parse", "HEAD"))
-    with workplace(clone.path) as place:
-        assert check_out(clone.path, "FETCH_HEAD", place / "base").path.is_dir()
-    assert left(clone) == ([], [])
+        (told,) = check_out(repository.path, "HEAD", place / "base").notes
+    assert told.endswith(": data")
 
 
 def test_what_git_says_is_passed_on(repository: ScratchRepository, tmp_path: Path) -> None:
@@ -168,8 +109,10 @@ def differing(both: tuple[Path, Path], below: str = "models") -> tuple[str, ...]
 
 
 def test_equal_files_do_not_differ_whatever_else_does(both: tuple[Path, Path]) -> None:
-    """A ``pyproject.toml`` has much beside the libraries."""
+    """A ``pyproject.toml`` has much beside the libraries, and a repository other projects beside the tests."""
     (both[1] / "model.onnx").write_text("other")
+    (both[1] / "other").mkdir()
+    (both[1] / "other" / "requirements.txt").write_text("torch\n")
     (both[1] / "pyproject.toml").write_text(
         '[project]\nname = "x"\nversion = "2"\ndependencies = ["numpy"]\n[tool.ruff]\nline-length = 120\n'
     )
@@ -193,20 +136,9 @@ def test_what_names_libraries_differs(both: tuple[Path, Path], file: str, text: 
     assert differing(both) == (file,)
 
 
-def test_files_of_other_projects_of_the_repository_do_not_count(both: tuple[Path, Path]) -> None:
-    """They lie beside the tests."""
-    (both[1] / "other").mkdir()
-    (both[1] / "other" / "requirements.txt").write_text("torch\n")
-    assert differing(both) == ()
-
-
-def test_an_interpreter_is_taken_as_it_is(tmp_path: Path) -> None:
-    """By its path."""
-    assert own_python(sys.executable, tmp_path) == sys.executable
-
-
 def test_a_command_prints_the_interpreter_on_its_last_line(tmp_path: Path) -> None:
-    """It runs in the tree, whose folder it is told; a relative path is one from there."""
+    """It runs in the tree, whose folder it is told; a relative path is one from there. An interpreter is itself."""
+    assert own_python(sys.executable, tmp_path) == sys.executable
     (tmp_path / "own-python").symlink_to(sys.executable)
     program = "import os, sys; assert os.getcwd() == sys.argv[1]; print('installing'); print('own-python')"
     assert own_python(f'{sys.executable} -c "{program}" {{worktree}}', tmp_path.resolve()) == str(
@@ -221,7 +153,7 @@ def test_a_command_prints_the_interpreter_on_its_last_line(tmp_path: Path) -> No
         (f"{sys.executable} -c 'import sys; sys.exit(\"no network\")'", "it ended with 1: no network"),
         (f"{sys.executable} -c 'print(1)'", "its last line names no interpreter: 1"),
         ("'unclosed", "No closing quotation"),
-        ("''", "No such file|it is empty|Permission"),
+        ("", "gives no environment"),
     ],
 )
 def test_what_gives_no_interpreter_is_an_error(tmp_path: Path, asked: str, why: str) -> None:
