@@ -1,12 +1,13 @@
-"""Batches: samples as arrays, stacked with others of their shapes."""
+"""Samples: inputs and labels of any form as arrays, stacked into batches, and the content of a label as bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,3 +123,165 @@ def to_array(value: object, what: str) -> NDArray[Any]:
         ) from error
     # numpy's fixed-width text would truncate a longer text in the same batch.
     return array.astype(object) if array.dtype.kind == "U" else array
+
+
+_NUMBERS = "biuf"
+
+
+def is_object(labels: NDArray[Any]) -> bool:
+    """Whether the labels are Python objects, not numbers of one shape."""
+    return labels.dtype.kind == "O"
+
+
+def labels_of(value: object, n: int, what: str) -> NDArray[Any]:
+    """Convert the labels of several samples to one array.
+
+    Parameters
+    ----------
+    value : an array, a tensor, a sequence with one label for each sample, or a dict that holds the labels of all
+        samples under each key, as torch collates them; such a dict is split into one dict for each sample.
+    n : samples; only a dict is checked against it, the caller compares the length of any other form.
+    what : name of the labels in messages.
+
+    Returns
+    -------
+    Numbers of one shape as an array (n, ...), any other labels as an object array (n,).
+
+    Raises
+    ------
+    DataError : a dict cannot be split into `n` labels, or `value` is a single value.
+    """
+    if isinstance(value, Mapping):
+        return as_objects(_taken_apart(value, n, what))
+    numbers = _numbers(value)
+    if numbers is not None:
+        return numbers
+    every: Any = value
+    if _count_of(value) is None:
+        raise DataError(
+            f"{what}: one value is no list of labels",
+            value=type(value).__name__,
+            allowed="one label for each sample, in an array, a tensor or a list; or a dict of such",
+            fix="give [label] for a single sample",
+        )
+    text = isinstance(value, np.ndarray) and value.dtype.kind in "US" and value.ndim == 1
+    return as_objects(every.tolist() if text else list(every))
+
+
+def label_of(value: object, what: str) -> NDArray[Any]:
+    """Return the label of one sample as an array without a sample axis: its numbers, or () around the object.
+
+    Raises
+    ------
+    DataError : the label contains NaN or infinity.
+    """
+    numbers = None if isinstance(value, Mapping) else _numbers(value)
+    return as_objects([value]).reshape(()) if numbers is None else widened(numbers, what)
+
+
+def widened(labels: NDArray[Any], what: str) -> NDArray[Any]:
+    """Return numbers as int64 or float64, so that arithmetic on them cannot overflow; objects as they are.
+
+    Raises
+    ------
+    DataError : the numbers contain NaN or infinity.
+    """
+    if is_object(labels):
+        return labels
+    if labels.dtype.kind in "biu":
+        return labels.astype(np.int64, copy=False)
+    numbers = labels.astype(np.float64, copy=False)
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{what} holds NaN or infinity", allowed="finite labels", fix="remove these samples")
+    return numbers
+
+
+def as_objects(labels: Sequence[object]) -> NDArray[Any]:
+    """Return an object array (n,) with one element for each label, even where the labels are sequences themselves."""
+    objects = np.empty(len(labels), object)
+    for index, label in enumerate(labels):
+        objects[index] = label
+    return objects
+
+
+def _numbers(value: object) -> NDArray[Any] | None:
+    """Return numbers of one shape as an array, ``None`` where `value` contains anything else."""
+    try:
+        array = np.asarray(without_torch(value))
+        if array.dtype.kind == "O":
+            array = np.asarray(array.tolist())
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return array if array.dtype.kind in _NUMBERS else None
+
+
+def _taken_apart(value: object, n: int, what: str) -> list[Any]:
+    if isinstance(value, Mapping):
+        parts = {name: _taken_apart(part, n, f"{what}['{name}']") for name, part in value.items()}
+        return [{name: part[index] for name, part in parts.items()} for index in range(n)]
+    every: Any = value
+    length = _count_of(value)
+    if length != n:
+        raise DataError(
+            f"{what} does not hold one value for each of {n} samples",
+            value=type(value).__name__ if length is None else f"{type(value).__name__} of {length}",
+            allowed=f"a dict of arrays, tensors or lists, each of {n}",
+            fix="give a list with one label for each sample; in a DataLoader by a collate_fn of your own",
+        )
+    return [every[index] for index in range(n)]
+
+
+def _count_of(value: object) -> int | None:
+    """Return how many values a sequence holds; ``None`` for one value."""
+    try:
+        return None if isinstance(value, (str, bytes)) or not hasattr(value, "__getitem__") else len(value)  # type: ignore[arg-type]
+    except TypeError:
+        # An array or a tensor without axes has the method, which raises.
+        return None
+
+
+LabelKind = Literal["none", "int", "float", "object"]
+
+_ALLOWED = "text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts of these"
+_MAX_SHOWN = 80
+_WITH_CONTENT = "biufcMmOUS"
+_PADDED = "gG"
+"""Numbers of 80 bits lie in 16 bytes, the rest of which holds anything."""
+
+
+def canonical_bytes(value: object, where: str) -> bytes:
+    """Return bytes that are equal for equal labels only; 1, 1.0, True and "1" differ, a list equals a tuple.
+
+    A numpy scalar is encoded as the Python value it holds, a torch tensor as an array, and a name in a dict as text.
+    Arrays differ by dtype and shape, arrays of text by shape alone; 0.0 differs from -0.0.
+
+    Raises
+    ------
+    DataError : `value` contains a type that has no encoding; `where` names the label in the message.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, default=_encoded).encode()
+    except (TypeError, ValueError, RuntimeError) as error:
+        shown = repr(value)
+        raise DataError(
+            f"{where} holds {type(value).__name__}, whose content cannot be told from another's",
+            value=f"{shown if len(shown) <= _MAX_SHOWN else f'{shown[:_MAX_SHOWN]}...'} ({error})",
+            allowed=_ALLOWED,
+            fix="give the label as these, for example as a dict of arrays",
+        ) from error
+
+
+def _encoded(value: object) -> object:
+    """Return what stands in JSON for a value that it does not have: bytes, a scalar of numpy, an array."""
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    array = np.asarray(without_torch(value))
+    kind = array.dtype.kind
+    if kind not in _WITH_CONTENT or array.dtype.char in _PADDED or (kind == "O" and not array.ndim):
+        raise TypeError(f"{type(value).__name__} is none of the types that are allowed")
+    if kind in "OUS":
+        return {"objects": [array.shape, array.tolist()]}
+    if not array.ndim and kind in "biuf":
+        return array.item()
+    dtype = array.dtype.newbyteorder("<")
+    return {"array": [dtype.str, array.shape, np.ascontiguousarray(array, dtype).tobytes().hex()]}

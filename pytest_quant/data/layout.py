@@ -15,7 +15,7 @@ import numpy as np
 
 from pytest_quant.data.batch import Feeds
 from pytest_quant.errors import DataError
-from pytest_quant.spec import Signature, TensorInfo
+from pytest_quant.spec import Shape, Signature, TensorInfo
 
 _BATCH = re.compile(r"(n|b|bs|bsz|[a-z0-9_.]*batch[a-z0-9_.]*)", re.IGNORECASE)
 _STEPS = re.compile(r"(t|.*(time|seq|len|frame|step).*)", re.IGNORECASE)
@@ -90,7 +90,9 @@ def find_layout(
     inputs = [tensor for tensor in signature.inputs if tensor.name in ranks]
     symbol = _batch_symbol(inputs)
     free = any(_is_free(tensor, symbol, named) for tensor in inputs)
-    fixed = _first_size(inputs, named)
+    named_first = sorted(inputs, key=lambda tensor: tensor.name not in named)
+    likely = _fixed_sizes(named_first, {tensor.name: named.get(tensor.name, 0) for tensor in inputs})
+    fixed = next(iter(likely.values()), None)
     axes: dict[str, int | None] = {}
     for tensor in inputs:
         if tensor.name in named:
@@ -122,15 +124,6 @@ def _fixed_sizes(inputs: Sequence[TensorInfo], axes: Mapping[str, int | None]) -
         if size is not None:
             sizes[tensor.name] = size
     return sizes
-
-
-def _first_size(inputs: list[TensorInfo], named: Mapping[str, int | None]) -> int | None:
-    """Return the size of the first axis that the user names, else of the first leading one."""
-    for tensor in sorted(inputs, key=lambda tensor: tensor.name not in named):
-        axis = named.get(tensor.name, 0)
-        if tensor.shape and axis is not None and axis < len(tensor.shape):
-            return tensor.shape[axis]
-    return None
 
 
 def _batch_symbol(inputs: list[TensorInfo]) -> str:
@@ -188,9 +181,6 @@ def _only_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where: 
             fix="tell which axis counts samples, batch_axes={'name': 1}, and None for an input that has no such axis",
         )
     return next(iter(sizes.values()), None)
-
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

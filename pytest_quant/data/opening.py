@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pytest_quant.data.batch import Batch, Feeds
-from pytest_quant.data.labels import LabelKind
+from pytest_quant.data.batch import Batch, Feeds, LabelKind
 from pytest_quant.data.layout import Layout, SampleShapes, find_shapes
 from pytest_quant.data.scan import SampleSet, digest_of, evenly_spaced, scan_samples
 from pytest_quant.data.source import DataContract
@@ -119,7 +118,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
     """Read `dataset` once, check it against the model's inputs, and separate the calibration samples.
 
     Arrays are sliced later, iterables and loaders iterated again: only a hash of eight bytes is held for each sample
-    (sixteen while reading labelled data that calibrates), against which later passes are compared.
+    (sixteen while reading), against which later passes are compared.
 
     Parameters
     ----------
@@ -142,15 +141,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
     )
     _check_axes(contract, what)
     calibrating = dataset.calibration
-    evaluation, scan = scan_samples(
-        dataset.kind,
-        dataset.inputs,
-        dataset.labels,
-        contract,
-        what,
-        labelled=True,
-        keep_input_hashes=calibrating is not None,
-    )
+    evaluation, scan = scan_samples(dataset.kind, dataset.inputs, dataset.labels, contract, what, labelled=True)
     n, kinds, most_bytes = len(scan.hashes), scan.kinds, scan.most_bytes
     calibration: SampleSet | None = None
     taken: list[int] = []
@@ -162,15 +153,8 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         evaluation, calibration = replace(evaluation, chosen=~chosen), replace(evaluation, chosen=chosen)
         evaluated, calibrated = evaluation.pick(scan.input_hashes), calibration.pick(scan.input_hashes)
     elif calibrating is not None:
-        calibration, own = scan_samples(
-            dataset.kind,
-            calibrating,
-            None,
-            contract,
-            f"{what}, calibration",
-            labelled=False,
-            keep_input_hashes=False,
-        )
+        where = f"{what}, calibration"
+        calibration, own = scan_samples(dataset.kind, calibrating, None, contract, where, labelled=False)
         kinds, most_bytes, calibrated = kinds + own.kinds, max(most_bytes, own.most_bytes), own.hashes
     return Data(
         name=what,

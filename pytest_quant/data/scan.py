@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.batch import Batch, Feeds, Sample, assemble, dtype_name
-from pytest_quant.data.labels import LabelKind, canonical_bytes, is_object
+from pytest_quant.data.batch import Batch, Feeds, LabelKind, Sample, assemble, canonical_bytes, dtype_name, is_object
 from pytest_quant.data.layout import Layout, SampleKind
 from pytest_quant.data.source import DataContract, Pass, SampleBlock, check_fit, open_source
 from pytest_quant.errors import DataError
-from pytest_quant.spec.dataset import DatasetKind
+from pytest_quant.spec.check import DatasetKind
 
 _HASH_BYTES = 8
 
@@ -95,16 +94,15 @@ class Scan:
     Attributes
     ----------
     hashes : 64-bit hash of inputs and label of each sample.
-    input_hashes : of the inputs alone; empty when not asked for.
+    input_hashes : of the inputs alone.
     labels : ``none``, ``int``, ``float`` when any label is one, or ``object`` when they are not numbers of one shape.
     label_range : smallest and largest number in any label, ``None`` without labels and for objects.
     kinds : number of samples of each combination of the shapes of all inputs.
     most_bytes : of all inputs of one sample.
     """
 
-    def __init__(self, what: str, *, keep_input_hashes: bool) -> None:
+    def __init__(self, what: str) -> None:
         self._what = what
-        self._keep_input_hashes = keep_input_hashes
         self._label_shape: tuple[int, ...] | None = None
         self._label_types: set[str] = set()
         self.hashes = array("Q")
@@ -134,8 +132,7 @@ class Scan:
         self.most_bytes = max(self.most_bytes, sum(rows.nbytes for rows in block.feeds.values()) // max(block.n, 1))
         of_inputs, of_all = hash_rows(block, self._what, len(self.hashes))
         self.hashes.extend(of_all)
-        if self._keep_input_hashes:
-            self.input_hashes.extend(of_inputs)
+        self.input_hashes.extend(of_inputs)
 
     def _see_labels(self, labels: NDArray[Any] | None) -> None:
         if self.hashes and (labels is None) != (self.labels == "none"):
@@ -174,21 +171,19 @@ def scan_samples(
     what: str,
     *,
     labelled: bool,
-    keep_input_hashes: bool,
 ) -> tuple[SampleSet, Scan]:
     """Read data once from end to end, and return the samples with the facts about them.
 
     Parameters
     ----------
     kind, inputs, labels, contract, what, labelled : see `open_source`.
-    keep_input_hashes : keep hashes of the inputs alone too, eight bytes for each sample.
 
     Raises
     ------
     DataError : the data is empty, does not fit the model, contains NaN or infinity, or is labelled in part.
     """
     blocks, arrays, all_labels = open_source(kind, inputs, labels, contract, what, labelled=labelled)
-    scan = Scan(what, keep_input_hashes=keep_input_hashes)
+    scan = Scan(what)
     layout = Layout({})
     for block in blocks():
         where = what if arrays is not None else f"{what}, sample {len(scan.hashes)}"

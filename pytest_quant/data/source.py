@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.batch import Feeds, Sample, dtype_name, to_array
-from pytest_quant.data.labels import as_objects, is_object, label_of, labels_of, widened
+from pytest_quant.data.batch import (
+    Feeds,
+    Sample,
+    as_objects,
+    dtype_name,
+    is_object,
+    label_of,
+    labels_of,
+    to_array,
+    widened,
+)
 from pytest_quant.data.layout import Layout, find_layout
 from pytest_quant.errors import DataError, nearest
 from pytest_quant.spec import Signature, TensorInfo
-from pytest_quant.spec.dataset import DatasetKind
+from pytest_quant.spec.check import DatasetKind
 
 _TEXT = ("object", "str")
 """Spellings of the dtype of strings in a signature."""

@@ -168,7 +168,7 @@ def metric_by_name(name: str) -> ResolvedMetric | Metric:
 
 
 def resolve_metric(
-    value: object | None, labels: str, output_shape: tuple[int, ...], label_type: str = ""
+    value: str | Metric | None, labels: str, output_shape: tuple[int, ...], label_type: str = ""
 ) -> ResolvedMetric | None:
     """Return the metric that a mark asks for, or the default.
 
@@ -191,12 +191,6 @@ def resolve_metric(
     classes = output_shape[1] if len(output_shape) == 2 else 0
     if value is None:
         return BUILTIN["top1"] if labels == "int" and classes > 1 else None
-    if not isinstance(value, (Metric, str)):
-        raise UsageError(
-            "metric must be a name or a Metric",
-            value=repr(value),
-            fix="wrap a callable, Metric(fn, better='higher', unit='%', scale=100): its direction cannot be guessed",
-        )
     given = metric_by_name(value) if isinstance(value, str) else value
     metric = resolve_wrapped(given) if isinstance(given, Metric) else given
     if labels == "none":

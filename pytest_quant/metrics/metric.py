@@ -191,19 +191,8 @@ def scikit_learn_score(fn: Callable[..., Any], inner: Callable[..., object]) -> 
 
 
 def torchmetrics_score(metric: Any) -> Score:
-    """Return a score by a torchmetrics object, on its own device.
-
-    Raises
-    ------
-    UsageError : torch is not imported, so that `metric` is no torchmetrics object.
-    """
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
-        raise UsageError(
-            "a metric with update, compute and reset is fed torch tensors, and torch is not imported",
-            value=repr(metric),
-            fix="wrap a callable that gives one score per sample: Metric(fn, better='higher')",
-        )
+    """Return a score by a torchmetrics object, on its own device."""
+    torch: Any = sys.modules["torch"]
 
     def score(labels: Array, outputs: Array) -> float:
         device = getattr(metric, "device", "cpu")

@@ -1,48 +1,27 @@
 """The request of a check: model, data, engines and limits as frozen values; standard library only."""
 
-from pytest_quant.spec.check import (
-    PRECISIONS,
-    QUANTIZED_PRECISIONS,
-    REFERENCE_PRECISIONS,
-    SCHEMES,
-    UNKNOWN,
-    UNMEASURED,
-    Calibration,
-    Check,
-    EngineSpec,
-    LatencyPlan,
-    Pages,
-    Spread,
-    check_percentile,
-)
-from pytest_quant.spec.dataset import Dataset
-from pytest_quant.spec.limits import LIMITS, Limit, Limits, OutputLimit, limits_on
-from pytest_quant.spec.model import ChannelGroup, InputShapes, Model, Shape, Signature, TensorInfo
-
-__all__ = [
-    "LIMITS",
-    "PRECISIONS",
-    "QUANTIZED_PRECISIONS",
-    "REFERENCE_PRECISIONS",
-    "SCHEMES",
-    "UNKNOWN",
-    "UNMEASURED",
-    "Calibration",
-    "ChannelGroup",
-    "Check",
-    "Dataset",
-    "EngineSpec",
-    "InputShapes",
-    "LatencyPlan",
-    "Limit",
-    "Limits",
-    "Model",
-    "OutputLimit",
-    "Pages",
-    "Shape",
-    "Signature",
-    "Spread",
-    "TensorInfo",
-    "check_percentile",
-    "limits_on",
-]
+from pytest_quant.spec.check import PRECISIONS as PRECISIONS
+from pytest_quant.spec.check import QUANTIZED_PRECISIONS as QUANTIZED_PRECISIONS
+from pytest_quant.spec.check import REFERENCE_PRECISIONS as REFERENCE_PRECISIONS
+from pytest_quant.spec.check import SCHEMES as SCHEMES
+from pytest_quant.spec.check import UNKNOWN as UNKNOWN
+from pytest_quant.spec.check import UNMEASURED as UNMEASURED
+from pytest_quant.spec.check import Calibration as Calibration
+from pytest_quant.spec.check import Check as Check
+from pytest_quant.spec.check import Dataset as Dataset
+from pytest_quant.spec.check import EngineSpec as EngineSpec
+from pytest_quant.spec.check import LatencyPlan as LatencyPlan
+from pytest_quant.spec.check import Pages as Pages
+from pytest_quant.spec.check import Spread as Spread
+from pytest_quant.spec.check import check_percentile as check_percentile
+from pytest_quant.spec.limits import LIMITS as LIMITS
+from pytest_quant.spec.limits import Limit as Limit
+from pytest_quant.spec.limits import Limits as Limits
+from pytest_quant.spec.limits import OutputLimit as OutputLimit
+from pytest_quant.spec.limits import limits_on as limits_on
+from pytest_quant.spec.model import ChannelGroup as ChannelGroup
+from pytest_quant.spec.model import InputShapes as InputShapes
+from pytest_quant.spec.model import Model as Model
+from pytest_quant.spec.model import Shape as Shape
+from pytest_quant.spec.model import Signature as Signature
+from pytest_quant.spec.model import TensorInfo as TensorInfo

@@ -23,8 +23,9 @@ def test_nan_and_infinity_are_named_with_their_sample(index: int, column: int, b
     """Input and index are told, in both forms and in calibration data."""
     values = numbers(30)
     values[index, column] = bad
-    for inputs, calibration in ((values, None), (numbers(3, seed=1), values)):
-        with pytest.raises(DataError, match=f"input 'x': sample {index} holds NaN or infinity") as raised:
+    for where, inputs, calibration in (("", values, None), (", calibration", numbers(3, seed=1), values)):
+        words = f"quant_data{where}, input 'x': sample {index} holds NaN or infinity"
+        with pytest.raises(DataError, match=words) as raised:
             opened(inputs, None, calibration)
         assert raised.value.value == str(np.float32(bad))
     with pytest.raises(DataError, match=f"input 'x': sample {index} holds NaN or infinity"):
@@ -49,6 +50,7 @@ def test_nan_and_infinity_are_named_with_their_sample(index: int, column: int, b
         ({"ids": IDS, "mask": MASK[:3]}, TWO, "number of samples", "input 'ids': 4, input 'mask': 3", "same length"),
         ([[1.0], [1.0, 2.0]], ONE, "cannot be turned into an array", "list", "numpy array"),
         (numbers(0), ONE, "holds no sample", None, "at least one"),
+        (numbers(4), Signature((), ()), "the model takes no input", "ndarray", "None"),
     ],
 )  # fmt: skip
 def test_arrays_that_do_not_fit(inputs: Any, signature: Signature, what: str, value: str | None, allowed: str) -> None:
@@ -83,13 +85,6 @@ def test_inputs_without_a_batch_axis_are_named() -> None:
     assert open_data(Dataset.from_iterable(samples, batch_axes=axes), graph).n == 3
 
 
-def test_a_model_without_inputs_takes_no_data() -> None:
-    """There is no name that the data could use, and every run is the same."""
-    with pytest.raises(DataError, match="the model takes no input") as raised:
-        opened(numbers(4), signature=Signature((), ()))
-    assert "{}" not in str(raised.value)
-
-
 def test_free_dimensions_take_any_size_and_unknown_ranks_any_shape() -> None:
     """Only what the model fixes is checked."""
     free = Signature((TensorInfo("x", "float32", (None, None, 2)),), ())
@@ -101,29 +96,17 @@ def test_free_dimensions_take_any_size_and_unknown_ranks_any_shape() -> None:
     assert raised.value.allowed == "(?, 2)"
 
 
-def test_calibration_data_must_fit_too() -> None:
-    """The message says that it is the calibration data."""
-    with pytest.raises(DataError, match="quant_data, calibration, input 'x': the dtype"):
-        opened(numbers(3), None, numbers(3, seed=1).astype(np.float64))
-    with pytest.raises(DataError, match="calibration holds no sample"):
-        opened(numbers(3), None, numbers(0))
-
-
 def test_a_generator_is_refused_before_it_is_read() -> None:
-    """It could not be read twice; nothing of it is used up."""
+    """It could not be read twice; nothing of it is used up. A number, or an array without axes, cannot be iterated."""
+    for number in (3, np.array(3.0)):
+        with pytest.raises(DataError, match="cannot be iterated"):
+            streamed(number)
     samples = iter(Samples(3))
     with pytest.raises(DataError, match="only once"):
         streamed(samples)
     assert len(list(samples)) == 3
     with pytest.raises(DataError, match=r"calibration.*only once"):
         streamed(Samples(3), (row for row in numbers(2)))
-
-
-def test_what_cannot_be_iterated_is_named() -> None:
-    """A number is no iterable, and neither is an array without axes, which looks like one."""
-    for number in (3, np.array(3.0)):
-        with pytest.raises(DataError, match="cannot be iterated"):
-            streamed(number)
 
 
 def test_an_axis_that_samples_do_not_have_is_refused() -> None:

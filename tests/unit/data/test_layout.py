@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_quant.data import Layout, find_layout
 from pytest_quant.data.layout import SampleKind, find_shapes
 from pytest_quant.spec import Signature, TensorInfo
-from tests.unit.data.samples import ONE, RAGGED, TWO, numbers, opened, streamed
+from tests.unit.data.samples import RAGGED, TWO, streamed
 
 
 def test_an_input_without_an_axis_of_samples_keeps_its_shape() -> None:
@@ -48,30 +48,15 @@ def rows(*sizes: int) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]
     return [np.full(size, index, np.float32) for index, size in enumerate(sizes)]
 
 
-@given(lengths)
-def test_shapes_of_a_stream(sizes: list[int]) -> None:
-    """Minimum, maximum and a mode of the lengths, by the standard library."""
-    found = streamed(rows(*sizes), signature=RAGGED).shapes["x"]
-    assert (found.smallest, found.largest) == ((min(sizes),), (max(sizes),))
-    counts = Counter(sizes)
-    assert counts[found.commonest[0]] == max(counts.values())
-
-
 @given(lengths, lengths)
-def test_calibration_of_its_own_counts_too(evaluated: list[int], calibrated: list[int]) -> None:
-    """Both sets run through the engine or its calibration; samples with other contents than the evaluated ones."""
+def test_shapes_are_those_of_both_sets(evaluated: list[int], calibrated: list[int]) -> None:
+    """Minimum, maximum and a mode of the lengths, by the standard library; both sets run through the engine."""
     apart = [row + 1000 for row in rows(*calibrated)]
     found = streamed(rows(*evaluated), calibration=apart, signature=RAGGED).shapes["x"]
     both = evaluated + calibrated
     assert (found.smallest, found.largest) == ((min(both),), (max(both),))
     counts = Counter(both)
     assert counts[found.commonest[0]] == max(counts.values())
-
-
-def test_shapes_of_arrays() -> None:
-    """An array has one."""
-    found = opened(numbers(10), calibration=3, signature=ONE).shapes["x"]
-    assert found.smallest == found.commonest == found.largest == (3,)
 
 
 def test_the_commonest_shapes_belong_to_one_sample() -> None:

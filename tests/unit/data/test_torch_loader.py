@@ -48,12 +48,15 @@ def test_a_loader_of_its_own_calibrates_without_its_labels() -> None:
     assert (plain.n, plain.n_calibration) == (10, 6)
 
 
-def test_a_loader_without_labels() -> None:
-    """Batches of one tensor, bare or in a list, are inputs."""
-    from torch.utils.data import DataLoader
+def test_samples_without_a_loader_or_labels() -> None:
+    """Batches of one tensor are inputs; a Dataset, read by index, is an iterable; a tensor with a gradient an array."""
+    from torch.utils.data import DataLoader, TensorDataset
 
     values = numbers(6)
     rows: Any = list(torch.from_numpy(values))
+    dataset: Any = TensorDataset(torch.from_numpy(values), torch.arange(6))
+    assert open_data(Dataset.from_iterable(dataset), ONE).digest == opened(values, np.arange(6)).digest
+    assert opened(torch.from_numpy(values).requires_grad_(), torch.arange(6)).digest == opened(values, range(6)).digest
     assert load(loader_of(torch.from_numpy(values))).labels == "none"
     assert load(DataLoader(rows, batch_size=4)).digest == opened(values).digest
 
@@ -67,30 +70,6 @@ def test_a_loader_of_dicts() -> None:
     (batch,) = data.batches(8)
     np.testing.assert_array_equal(batch.feeds["ids"], np.arange(3) + np.arange(5)[:, None])
     assert data.labels == "float"
-
-
-def test_a_shuffling_loader_is_caught() -> None:
-    """The second pass differs, and the message says to switch shuffling off."""
-    torch.manual_seed(0)
-    data = load(loader_of(torch.from_numpy(numbers(50)), torch.arange(50), shuffle=True))
-    with pytest.raises(DataError, match="differs between two passes") as raised:
-        list(data.batches(8))
-    assert "shuffle=False" in str(raised.value.fix)
-
-
-def test_a_dataset_can_be_an_iterable() -> None:
-    """A torch Dataset has no __iter__ and is read by index."""
-    from torch.utils.data import TensorDataset
-
-    dataset: Any = TensorDataset(torch.from_numpy(numbers(5)), torch.arange(5))
-    data = open_data(Dataset.from_iterable(dataset), ONE)
-    assert data.digest == opened(numbers(5), np.arange(5)).digest
-
-
-def test_tensors_can_be_arrays() -> None:
-    """Tensors that want a gradient too."""
-    values = torch.from_numpy(numbers(5)).requires_grad_()
-    assert opened(values, torch.arange(5)).digest == opened(numbers(5), np.arange(5)).digest
 
 
 def test_a_tensor_that_numpy_does_not_know_is_named() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.errors import QuantError
-from pytest_quant.metrics import resolve_metric
+from pytest_quant.metrics import Metric, resolve_metric
 
 CLASSES = 7
 
@@ -19,7 +19,7 @@ def classified(seed: int, n: int = 60) -> tuple[np.ndarray, np.ndarray]:
     return random.normal(size=(n, CLASSES)).astype(np.float32), random.integers(0, CLASSES, n)
 
 
-def score(metric: object, outputs: np.ndarray, labels: np.ndarray) -> float:
+def score(metric: str | Metric, outputs: np.ndarray, labels: np.ndarray) -> float:
     """Score outputs in two chunks, as the evaluation does."""
     kind = "int" if labels.dtype.kind in "iu" else "float"
     resolved = resolve_metric(metric, kind, outputs.shape)

@@ -103,14 +103,13 @@ def test_a_class_without_samples_is_not_listed() -> None:
     assert compared(r, c).by_class == ()
 
 
-@pytest.mark.parametrize(("classes", "listed"), [(MOST_CLASSES, MOST_CLASSES), (MOST_CLASSES + 1, 0)])
-def test_of_very_many_classes_none_is_listed(classes: int, listed: int) -> None:
+def test_of_very_many_classes_none_is_listed() -> None:
     """A part of them would be taken for all; the worst one is told however many there are."""
-    labels = np.arange(classes)
-    outputs = np.eye(classes, dtype=np.float32)
-    found = compared(outputs, outputs[::-1], labels)
-    assert len(found.by_class) == listed
-    assert found.worst_class is not None
+    for classes, listed in ((MOST_CLASSES, MOST_CLASSES), (MOST_CLASSES + 1, 0)):
+        outputs = np.eye(classes, dtype=np.float32)
+        found = compared(outputs, outputs[::-1], np.arange(classes))
+        assert len(found.by_class) == listed
+        assert found.worst_class is not None
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,6 @@ def test_groups_stand_beside_the_outputs_by_their_names() -> None:
         ([("heads", "a", 1, 0, None)], "output 'heads', which the model does not have\n  allowed: did you mean 'head'"),
         ([("head", "taken", 1, 0, None)], "calls a group 'taken', and 'head.taken' is an output of the model"),
         ([("head", "a", 3, 0, None)], "output 'head' has no axis 3 of channels\n  got: shape (n, 6, 5)"),
-        ([("head", "a", -3, 0, None)], "output 'head' has no axis -3 of channels\n  got: shape (n, 6, 5)"),
         ([("flat", "a", 1, 0, None)], "output 'flat' has no axis 1 of channels\n  got: shape (n)"),
         (
             [("head", "a", -1, 0, 6)],

@@ -39,7 +39,7 @@ def test_figures_equal_their_formulas_at_any_scale(seed: int, log_scale: int) ->
 
 @given(seed=st.integers(0, 1000), cut=st.integers(0, 12))
 def test_chunks_give_what_the_whole_gives(seed: int, cut: int) -> None:
-    """Sums add up, an empty chunk adds nothing, and of equal errors the first sample counts."""
+    """Sums add up, an empty chunk adds nothing, and of equal errors the first sample of the set counts."""
     random = np.random.default_rng(seed)
     r, c = random.integers(-3, 3, size=(2, 12, 2)).astype(np.float32)
     whole, parts = compared(r, c), TensorError()
@@ -48,16 +48,6 @@ def test_chunks_give_what_the_whole_gives(seed: int, cut: int) -> None:
     for figure in ("sqnr_db", "cosine", "max_abs_error", "sample", "equal"):
         assert getattr(parts, figure) == pytest.approx(getattr(whole, figure)), figure
     assert whole.sample == np.argmax(np.abs(r - c).max(axis=1))
-
-
-@pytest.mark.parametrize("differs", [0, 1, 2])
-def test_one_chunk_that_differs_makes_an_output_unequal(differs: int) -> None:
-    """Whichever it is."""
-    found = TensorError()
-    for place in range(3):
-        found.add(np.ones((2, 2)), np.full((2, 2), 2.0 if place == differs else 1.0), 2 * place)
-    assert found.equal is False
-    assert (found.max_abs_error, found.sample) == (1.0, 2 * differs)
 
 
 @pytest.mark.parametrize(
@@ -78,16 +68,6 @@ def test_figures_of_two_values(
     assert (found.sqnr_db, found.cosine, found.max_abs_error) == pytest.approx(figures)
 
 
-@given(sample=st.integers(0, 11), value=st.integers(0, 5), start=st.integers(0, 100))
-def test_the_sample_of_the_largest_error_is_exact(sample: int, value: int, start: int) -> None:
-    """It is the index in the whole set, whatever the shape of a sample."""
-    r = np.zeros((12, 3, 2), dtype=np.float32)
-    c = r.copy()
-    c[sample].flat[value] = -2.0
-    found = compared(r, c, start)
-    assert (found.max_abs_error, found.sample) == (2.0, start + sample)
-
-
 @pytest.mark.parametrize(("dtype", "other"), [("int8", -128), ("uint8", 255), ("int64", -7), ("bool", 1)])
 def test_integers_are_compared_in_float64(dtype: str, other: int) -> None:
     """The difference of extremes does not wrap around."""
@@ -101,16 +81,8 @@ def test_equal_outputs_have_a_cosine_of_exactly_one() -> None:
     r = np.random.default_rng(0).normal(size=(200, 10)).astype(np.float32)
     found = compared(r, r.copy())
     assert (found.equal, found.cosine, found.sqnr_db, found.max_abs_error) == (True, 1.0, None, 0.0)
-
-
-@given(seed=st.integers(0, 200))
-def test_cosine_never_leaves_its_range(seed: int) -> None:
-    """Nearly parallel outputs do not round beyond 1."""
-    r = np.random.default_rng(seed).normal(size=(5, 4))
     for factor in (3.0, -3.0):
-        cosine = compared(r, factor * r).cosine
-        assert cosine is not None
-        assert -1.0 <= cosine <= 1.0
+        assert -1.0 <= (compared(r, np.float32(factor) * r).cosine or 0.0) <= 1.0
 
 
 def test_infinities_do_not_hide_what_is_beside_them() -> None:
@@ -156,18 +128,14 @@ def test_figures_without_the_mean_over_samples(seed: int, cuts: list[int], log_o
 
 @pytest.mark.parametrize("samples", [[(3, 2), (3, 4)], [(1, 2)], [(0, 2)]])
 def test_samples_without_a_mean(samples: list[tuple[int, int]]) -> None:
-    """Of two sizes, only one, and none."""
+    """Of two sizes, only one, and none; a candidate that does not vary has no cosine with what varies."""
     found = TensorError()
     for shape in samples:
         found.add(np.full(shape, 100.0), np.full(shape, 99.0), 0)
     assert (found.centred_sqnr_db, found.centred_cosine) == (None, None)
-
-
-def test_a_candidate_that_does_not_vary_has_no_cosine_with_what_varies() -> None:
-    """By hand: 100 and 102 about 101, and 101 twice."""
-    found = compared(np.array([[100.0], [102.0]]), np.array([[101.0], [101.0]]))
-    assert found.centred_sqnr_db == pytest.approx(0.0)
-    assert found.centred_cosine == 0.0
+    steady = compared(np.array([[100.0], [102.0]]), np.array([[101.0], [101.0]]))
+    assert steady.centred_sqnr_db == pytest.approx(0.0)
+    assert steady.centred_cosine == 0.0
 
 
 N = 9
@@ -218,26 +186,19 @@ F32 = np.ones((3, 2), dtype=np.float32)
     ],
 )
 def test_another_kind_of_output(candidate: np.ndarray | None, kind: str, detail: str) -> None:
-    """What it is in place of what; the first sample of the chunk stands for all."""
+    """What it is in place of what, for the chunk's first sample; texts are of one kind whatever holds them."""
     assert find_mismatch("y", F32, candidate, 7) == OutputFault("y", kind, 7, detail)
-
-
-def test_texts_are_of_one_kind_whatever_holds_them() -> None:
-    """Objects and NumPy's texts of any length; two texts of other lengths too."""
     texts = np.array([["a", "b"]])
-    assert find_mismatch("y", texts, texts.astype(object), 0) is None
-    assert find_mismatch("y", texts, np.array([["abc", "b"]]), 0) is None
-    assert find_mismatch("y", F32, F32.copy(), 0) is None
+    for same, other in ((F32, F32.copy()), (texts, texts.astype(object)), (texts, np.array([["abc", "b"]]))):
+        assert find_mismatch("y", same, other, 0) is None
 
 
 def test_outputs_that_are_not_finite() -> None:
     """The reference's stop everything; the candidate's are a fault that says which side is not."""
     spoiled = F32.copy()
     spoiled[1, 1] = np.nan
-    assert said(lambda: check_reference("y", spoiled, 10)) == (
+    assert said(lambda: check_reference("y", spoiled, 10)).startswith(
         "the reference gives NaN in output 'y'\n  got: sample 11\n"
-        "  next: check the model and the sample in FP32 first; where NaN is meant, export the model without this "
-        "output, or with numbers in place of NaN: torch.nan_to_num(x), or Where(IsNaN(x), 0, x) in ONNX"
     )
     sound = np.array([True, False, True])
     expected = OutputFault("y", "not finite", 11, "NaN or Inf where the reference is finite")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.measure.accuracy import OutputPair, evaluate
-from pytest_quant.metrics import resolve_metric
+from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.accuracy import accuracy_verdicts, doubt_worthless_reference
@@ -32,7 +32,7 @@ def judged(
     reference: np.ndarray,
     candidate: np.ndarray,
     labels: np.ndarray | None = None,
-    metric: object | None = None,
+    metric: str | Metric | None = None,
 ) -> tuple[list[Verdict], AccuracyResult]:
     """Evaluate one output ``y`` in chunks, and judge it as a check does."""
     chosen = None if labels is None else resolve_metric(metric, "int", reference.shape)
