@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Literal
@@ -18,7 +18,7 @@ from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Encoded, build_record, failed_record
-from pytest_quant.result import Baseline, Hint, LatencyResult, Status, Verdict
+from pytest_quant.result import Baseline, Hint, LatencyResult, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, worst
 
@@ -106,18 +106,17 @@ class Session:
         baseline = self._baseline(measurement)
         verdicts = judge(measurement, baseline)
         status = worst(verdicts)
-        hints = () if status is Status.PASS else self._hints(measurement, verdicts, baseline)
+        hints: tuple[Hint, ...] = ()
+        if status is not Status.PASS:
+            # Here, because a check that passes needs no advice.
+            from pytest_quant.diagnose.advise import find_hints
+
+            hints = find_hints(
+                measurement, verdicts, lambda trial: judge(trial, baseline), self._diagnose_s, self._tools
+            )
         doubts = reference_doubts(measurement.accuracy, measurement.check.output)
         noted = replace(measurement, notes=(*measurement.notes, *doubts))
         return build_record(noted, status=status, verdicts=verdicts, hints=hints)
-
-    def _hints(
-        self, measurement: Measurement, verdicts: Sequence[Verdict], baseline: Baseline | str | None
-    ) -> tuple[Hint, ...]:
-        # Here, because a check that passes needs no advice.
-        from pytest_quant.diagnose.advise import find_hints
-
-        return find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), self._diagnose_s, self._tools)
 
     def profile(self, measurement: Measurement) -> LayerProfile:
         """Time the layers of both engines. Raises what `profile_layers` raises."""

@@ -10,8 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pytest_quant.backends.offer import Remedy, without
-from pytest_quant.diagnose.effect import Effect, broken
-from pytest_quant.diagnose.trials import EngineTrials, Judge
+from pytest_quant.diagnose.trials import Effect, EngineTrials, Judge, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
@@ -140,13 +139,8 @@ _WORTH_MORE_NODES = 0.05
 _MOST_OPTIONS = 2
 
 
-def advise(trials: EngineTrials, budget: Budget) -> tuple[Hint, ...]:
-    """Return hints: the remedies that helped, the best first, and those that there was no time for."""
-    return _Advice(trials, budget).hints()
-
-
-class _Advice:
-    """One search for remedies, and its results so far."""
+class Advice:
+    """One search for remedies of a broken limit, and its results so far."""
 
     def __init__(self, trials: EngineTrials, budget: Budget) -> None:
         self._trials = trials
@@ -159,7 +153,7 @@ class _Advice:
         self._failed: dict[str, list[str]] = defaultdict(list)
 
     def hints(self) -> tuple[Hint, ...]:
-        """Try lists of nodes to leave in float, then other options."""
+        """Try lists of nodes to leave in float, then other options; return what helped, the best first."""
         excluded = list(self._excluded())
         options = sorted(self._options(), key=_rank)[:_MOST_OPTIONS]
         helped = [effect.hint(self._trials.samples) for effect in sorted([*excluded, *options], key=_rank)]
@@ -303,7 +297,7 @@ def find_hints(
         stack.enter_context(tools.locks.shared(*devices, waits=times))
         try:
             trials = EngineTrials(bench, measurement, judge, tools, seconds)
-            return (*advise(trials, budget), *on_timing)
+            return (*Advice(trials, budget).hints(), *on_timing)
         except Exception as error:
             # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.
             return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *on_timing)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.offer import Remedy, with_option, without
-from pytest_quant.diagnose.advise import Budget, advise, rank_nodes, timing_hints
-from pytest_quant.diagnose.effect import TrialResult
-from pytest_quant.diagnose.trials import EngineTrials
+from pytest_quant.diagnose.advise import Advice, Budget, rank_nodes, timing_hints
+from pytest_quant.diagnose.trials import EngineTrials, TrialResult
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, LatencyPlan, Model
@@ -83,7 +83,7 @@ class AdditiveTrials:
 
 
 def _advice(trials: AdditiveTrials, seconds: float = 100.0) -> tuple[Hint, ...]:
-    return advise(cast(EngineTrials, trials), Budget(seconds, 0.0, trials.clock))
+    return Advice(cast(EngineTrials, trials), Budget(seconds, 0.0, trials.clock)).hints()
 
 
 def test_the_shortest_list_that_mends_is_advised() -> None:
@@ -103,12 +103,6 @@ def test_options_that_help_are_ranked_and_others_are_only_named() -> None:
     assert not {"c=1", "d=1"} & {hint.paste for hint in found}
     assert found[-2].text == "could not be measured: d=1: the runtime refused it"
     assert found[-1].text == "tried on all 100 samples without gain: c=1"
-
-
-def test_no_advice_breaks_the_coverage_that_is_asked_for() -> None:
-    """Where every node is as bad, no list of them both mends and leaves half of the model quantized."""
-    found = _advice(AdditiveTrials(Clock(), dict.fromkeys(NODES, 1.0)))
-    assert all(hint.after is None or hint.after > 1.0 for hint in found)
 
 
 def test_a_list_that_repairs_one_limit_and_breaks_another_is_no_useless_one() -> None:
@@ -133,17 +127,11 @@ def test_the_time_is_kept_and_told() -> None:
     assert "c=1 was not tried" in late.text
 
 
-def test_one_engine_is_told_in_the_singular() -> None:
-    """The first trial takes longer than all of the time, and nothing is begun after it."""
-    found = _advice(AdditiveTrials(Clock(), {"conv3": 5.0}, {"a=1": 0.5}), seconds=0.5)
-    assert "0.5 s were over after 1 other engine: " in next(hint.text for hint in found if "were over" in hint.text)
-
-
 def test_nothing_is_begun_that_is_known_to_take_too_long() -> None:
     """The candidate took a minute to build, and there are five seconds."""
     clock = Clock()
     trials = AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5})
-    found = advise(cast(EngineTrials, trials), Budget(5.0, 60.0, clock))
+    found = Advice(cast(EngineTrials, trials), Budget(5.0, 60.0, clock)).hints()
     assert clock.now == 0.0
     assert [hint.paste for hint in found] == ["--quant-diagnose-time=20"]
 
@@ -202,30 +190,13 @@ def test_bad_nodes_are_ranked_by_their_error(errors: dict[int, float]) -> None:
     assert [group.noise for group in groups] == sorted((group.noise for group in groups), reverse=True)
 
 
-def test_outputs_that_cannot_be_compared_are_the_worst_error() -> None:
-    """A node that gives NaN comes before one that is merely coarse."""
-    groups, _ = rank_nodes(_names(16), _Noise({"node3": 0.5, "node12": float("inf")}), lambda: True)
-    assert groups[0].nodes == ("node12",)
-
-
-def test_when_the_time_is_over_the_rest_is_told_as_mixed() -> None:
-    """Four trials of 64 nodes tell which sixteen hold the bad one, and no more."""
-    groups, mixed = rank_nodes(_names(64), _Noise({"node20": 0.5}), _for(4))
-    assert [group.nodes for group in groups] == [_names(64)[16:32]]
-    assert mixed == 16
-
-
-def test_parts_without_a_trial_keep_the_error_of_their_group() -> None:
-    """The fifth trial tries the first quarter of the bad group; the bad node is still in what is left of it."""
-    groups, mixed = rank_nodes(_names(64), _Noise({"node30": 0.5}), _for(5))
-    assert [group.nodes for group in groups] == [_names(64)[20:32]]
-    assert mixed == 12
-
-
-def test_without_any_time_nothing_is_ranked() -> None:
-    """All nodes are untold."""
-    groups, mixed = rank_nodes(_names(8), _Noise({"node1": 0.5}), lambda: False)
-    assert (groups, mixed) == ([], 8)
+@pytest.mark.parametrize(("trials", "left"), [(0, None), (4, slice(16, 32)), (5, slice(20, 32))])
+def test_when_the_time_is_over_the_rest_is_told_as_mixed(trials: int, left: slice | None) -> None:
+    """Four trials of 64 nodes tell which sixteen hold the bad one; the fifth tries the first quarter of those."""
+    groups, mixed = rank_nodes(_names(64), _Noise({"node30": 0.5}), _for(trials))
+    rest = [] if left is None else [_names(64)[left]]
+    assert [group.nodes for group in groups] == rest
+    assert mixed == sum(map(len, rest or [_names(64)]))
 
 
 def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
@@ -237,23 +208,10 @@ def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
     assert [group.nodes for group in rank_nodes(_names(4), noise, lambda: True)[0]] == [("node3",)]
 
 
-_PLAN = LatencyPlan(max_s=20.0)
-
-
 def test_too_few_rounds_ask_for_more_time_than_there_was() -> None:
-    """Six times what was spent; never the time that was given already."""
-    few = replace(LATENCY, reasons=("too few rounds: 3 in the time allowed, and 95 % confidence needs 6",))
-    (hint,) = timing_hints(few, _PLAN)
-    assert hint.paste == "--quant-max-time=120"
-
-
-def test_other_reasons_ask_for_a_quiet_machine() -> None:
-    """The reason is said as it was found."""
-    (hint,) = timing_hints(replace(LATENCY, reasons=("the null is off: 1.2 times",)), _PLAN)
-    assert (hint.paste, hint.text) == ("", "measure on a quiet machine: the null is off: 1.2 times")
-
-
-def test_figures_that_can_be_trusted_need_no_advice() -> None:
-    """Nor does latency that was not measured."""
-    assert timing_hints(LATENCY, _PLAN) == ()
-    assert timing_hints(None, None) == ()
+    """Six times what was spent; any other reason asks for a quiet machine, and figures without one for nothing."""
+    few = "too few rounds: 3 in the time allowed, and 95 % confidence needs 6"
+    more, quiet = timing_hints(replace(LATENCY, reasons=(few, "the null is off: 1.2 times")), LatencyPlan(max_s=20.0))
+    assert more.paste == "--quant-max-time=120"
+    assert (quiet.paste, quiet.text) == ("", "measure on a quiet machine: the null is off: 1.2 times")
+    assert timing_hints(LATENCY, LatencyPlan()) == timing_hints(None, None) == ()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.offer import Remedy
-from pytest_quant.diagnose.effect import Effect, TrialResult, broken
+from pytest_quant.diagnose.trials import Effect, TrialResult, broken
 from pytest_quant.result import Status, Verdict
 from pytest_quant.spec import EngineSpec, Model
 
@@ -62,22 +62,6 @@ def test_a_gain_too_small_to_matter_is_none() -> None:
     assert not _effect([_verdict("min_sqnr_db", 30.0, 10.0)], [_verdict("min_sqnr_db", 30.0, 10.2)]).helps
 
 
-def test_what_mends_one_limit_and_worsens_another_does_not_help() -> None:
-    """Both are broken, and one goes further."""
-    before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_cosine", 0.99, 0.9)]
-    after = [_verdict("max_drop", 1.0, 0.0, Status.PASS), _verdict("min_cosine", 0.99, 0.8)]
-    found = _effect(before, after)
-    assert (found.helps, found.trades) == (False, True)
-    assert "but cosine 0.9 -> 0.8 is further from min_cosine" in found.trade("all 8 samples").text
-
-
-def test_what_breaks_a_limit_that_held_does_not_help() -> None:
-    """Excluding most of the model costs the coverage that the mark asks for."""
-    before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_coverage", 50.0, 100.0, Status.PASS)]
-    after = [_verdict("max_drop", 1.0, 0.0, Status.PASS), _verdict("min_coverage", 50.0, 10.0)]
-    assert not _effect(before, after).helps
-
-
 def test_outputs_that_can_be_compared_again_are_mended() -> None:
     """The verdict on them is gone."""
     found = _effect([_verdict("outputs", 0.0, 2.0)], [])
@@ -100,22 +84,6 @@ def test_a_hint_says_both_figures_and_what_it_costs() -> None:
     assert (hint.limit, hint.before, hint.after) == ("min_agreement", 61.2, 98.4)
 
 
-def test_the_coverage_of_another_scheme_is_told_of_all_compute() -> None:
-    """The limit on coverage holds by what the scheme can quantize, and little of the model is quantized."""
-    before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_coverage", 50.0, 100.0, Status.PASS)]
-    after = [_verdict("max_drop", 1.0, 0.0, Status.PASS), before[1]]
-    found = Effect(REMEDY, TrialResult(before, 100.0), TrialResult(after, 0.91))
-    assert found.lost_coverage == pytest.approx(99.09)
-    assert found.hint("all 8 samples").text.endswith("; coverage 100.00 -> 0.91 % of all compute")
-
-
-def test_a_figure_is_told_once() -> None:
-    """Coverage that is the figure of its broken limit is not said again."""
-    after = [_verdict("min_coverage", 50.0, 81.0, Status.PASS)]
-    found = Effect(REMEDY, TrialResult([_verdict("min_coverage", 50.0, 10.0)], 10.0), TrialResult(after, 81.0))
-    assert found.hint("all 8 samples").text == "coverage 10.00 -> 81.00 % on all 8 samples, which repairs it"
-
-
 @pytest.mark.parametrize(
     ("limit_pct", "all_pct", "told"),
     [
@@ -125,7 +93,7 @@ def test_a_figure_is_told_once() -> None:
     ],
 )
 def test_coverage_of_two_schemes_is_that_of_all_compute(limit_pct: float, all_pct: float, told: str) -> None:
-    """The limit of one holds by what it can quantize: 2.98 % of all compute before and after is no gain."""
+    """The limit of one holds by what it can quantize: 2.98 % of all compute before and after is no gain. Told once."""
     after = [_verdict("min_coverage", 50.0, limit_pct, Status.PASS)]
     found = Effect(REMEDY, TrialResult([_verdict("min_coverage", 50.0, 2.98)], 2.98), TrialResult(after, all_pct))
     assert (found.helps, found.mends) == (bool(told), told.endswith("repairs it"))
@@ -151,6 +119,10 @@ def test_what_repairs_one_limit_and_breaks_another_says_both() -> None:
     lost = "coverage 96.10 -> 0.85 % breaks min_coverage and size 0.5 -> 2 MB breaks max_size_mb"
     assert hint.text == f"exclude=['fc']: drop 88.21 -> -0.16, but {lost}, on all 619 samples"
     assert (hint.paste, hint.limit) == ("", "")
+    before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_cosine", 0.99, 0.9)]
+    found = _effect(before, [_verdict("max_drop", 1.0, 0.0, Status.PASS), _verdict("min_cosine", 0.99, 0.8)])
+    assert (found.helps, found.trades) == (False, True)
+    assert "but cosine 0.9 -> 0.8 is further from min_cosine" in found.trade("all 8 samples").text
 
 
 _FIGURES = st.floats(-1e3, 1e3)
@@ -179,7 +151,16 @@ def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
     assert broken(verdicts) == ("max_drop",)
 
 
-def test_a_figure_that_changed_does_not_look_the_same() -> None:
-    """Nor like 1 where it is not."""
-    found = _effect([_verdict("min_cosine", 99.0, 0.99995812)], [_verdict("min_cosine", 99.0, 0.99999834)])
-    assert found.hint("all 8 samples").text.startswith("cosine 0.999958 -> 0.999998 ")
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (12.3456, 0.0123456, "12.35 -> 0.01235"),
+        (0.99995812, 0.99999834, "0.999958 -> 0.999998"),
+        (0.99995812, 0.5, "1 -> 0.5"),
+        (1234567.0, 1234561.0, "1234567 -> 1234561"),
+    ],
+)
+def test_figures_have_four_digits_or_as_many_as_show_the_change(before: float, after: float, told: str) -> None:
+    """Those of a figure that changed do not look the same."""
+    found = _effect([_verdict("min_cosine", 99.0, before)], [_verdict("min_cosine", 99.0, after)])
+    assert found.hint("all 8 samples").text.startswith(f"cosine {told} ")
