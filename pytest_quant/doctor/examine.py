@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import metadata, requires, version
 from typing import Any
@@ -14,9 +13,9 @@ from packaging.specifiers import SpecifierSet
 
 from pytest_quant.backends import backend_names
 from pytest_quant.backends.runtime import installed_version, memory_libraries
-from pytest_quant.doctor.probe import OK, BackendState, probe
-from pytest_quant.environment import fingerprint, has_vnni, isa_tier
+from pytest_quant.doctor.probe import OK, BackendState, probe_all
 from pytest_quant.environment.gpu import cuda_gpus, find_gpus
+from pytest_quant.environment.machine import fingerprint, has_vnni, isa_tier
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import INSTALL, missing_libraries
 from pytest_quant.history.selftests import newest_selftest
@@ -29,9 +28,6 @@ _NOT_FOR_USERS = ("dev", "example")
 
 ORT_WHEELS = ("onnxruntime", "onnxruntime-directml", "onnxruntime-gpu", "onnxruntime-openvino")
 """Distributions that write the same folder ``onnxruntime``."""
-
-_AT_ONCE = 4
-"""Number of concurrent probes, which mostly wait for the disk; more would overload a small machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +70,16 @@ def examine(history: str | None = None) -> Examination:
 
     `history` is the place of a history that may have a self-test of this machine; ``None`` asks none.
     """
-    with ThreadPoolExecutor(_AT_ONCE) as probes:
-        backends = probes.map(probe, backend_names())
-        cards, card_problems = find_cards()
-        machine = {
-            DISTRIBUTION: version(DISTRIBUTION),
-            **fingerprint().identity,
-            "python": fingerprint().context["python"],
-            "gpus": ", ".join(f"{card['name']} (driver {card['driver']})" for card in cards) or "none",
-        }
-        problems = (*card_problems, *problems_here(bool(cards)))
-        runner = "" if history is None else runner_line(history)
-        return Examination(machine, tuple(backends), find_libraries(), problems, cards, runner)
+    cards, card_problems = find_cards()
+    machine = {
+        DISTRIBUTION: version(DISTRIBUTION),
+        **fingerprint().identity,
+        "python": fingerprint().context["python"],
+        "gpus": ", ".join(f"{card['name']} (driver {card['driver']})" for card in cards) or "none",
+    }
+    problems = (*card_problems, *problems_here(bool(cards)))
+    runner = "" if history is None else runner_line(history)
+    return Examination(machine, tuple(probe_all(backend_names())), find_libraries(), problems, cards, runner)
 
 
 def find_cards() -> tuple[tuple[Mapping[str, object], ...], tuple[Problem, ...]]:

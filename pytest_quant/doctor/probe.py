@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 from pytest_quant.backends import Availability, Backend, get_backend
@@ -37,6 +39,14 @@ class BackendState:
 
 
 TIME_LIMIT_S = 60.0
+_AT_ONCE = 4
+"""Number of concurrent probes, which mostly wait for the disk; more would overload a small machine."""
+
+
+def probe_all(names: Iterable[str]) -> list[BackendState]:
+    """Return the states of several backends in the order of their names."""
+    with ThreadPoolExecutor(_AT_ONCE) as probes:
+        return list(probes.map(probe, names))
 
 
 def probe(name: str) -> BackendState:

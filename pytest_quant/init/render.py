@@ -1,4 +1,4 @@
-"""What the files of a first check depend on, and their text, from the templates beside this module."""
+"""What the files of a first check depend on, its backends among them, and their text, from the templates here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pytest_quant.backends import TARGET, Backend, backend_names, get_backend, get_exporter
+from pytest_quant.doctor.probe import OK, probe_all
 from pytest_quant.environment.revision import ask_git
-from pytest_quant.errors import UsageError
+from pytest_quant.errors import BackendUnavailable, UsageError, nearest
 from pytest_quant.files import next_step, write_whole
 from pytest_quant.history.git_branch import BRANCH
-from pytest_quant.init.backends import extras_of, named, on_cpu, on_gpu
 from pytest_quant.init.model import CALIBRATION, ModelToTest, described, find_model, input_line, is_scores
 from pytest_quant.init.project import (
     GITLAB_FILE,
@@ -27,6 +28,7 @@ from pytest_quant.init.project import (
     find_python,
 )
 from pytest_quant.printable import clean
+from pytest_quant.spec import EngineSpec, Model
 
 GITLAB_INCLUDED = ".gitlab/quant.yml"
 """The pipeline where ``.gitlab-ci.yml`` is the user's own, which includes it."""
@@ -35,6 +37,79 @@ MARKER = "# written by pytest-quant init\n"
 """The first line; every format that is written here has comments with a hash sign."""
 
 _PYTHON = re.compile(r"3\.\d{1,2}")
+
+_PRECISION, _SCHEME = "int8", "static"
+
+
+def named(names: Sequence[str], model: ModelToTest) -> tuple[str, ...]:
+    """Return the backends that the user names. Raises `UsageError` for one that is unknown, or has no static int8."""
+    for name in names:
+        if name not in backend_names():
+            raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
+        if name not in _offering(model):
+            raise UsageError(f"backend '{name}' has no static int8 for this model", allowed=", ".join(_offering(model)))
+    return tuple(names)
+
+
+def on_cpu(model: ModelToTest) -> tuple[str, ...]:
+    """Return the backends on the CPU that can run here, as the doctor finds them.
+
+    Raises
+    ------
+    BackendUnavailable : there is none.
+    """
+    # One that builds for another machine runs nothing here.
+    fitting = [
+        name
+        for name, backend in _offering(model).items()
+        if not _is_for_gpu(backend) and TARGET not in backend.offer.options
+    ]
+    states = probe_all(fitting)
+    working = tuple(state.name for state in states if state.state == OK)
+    if not working:
+        raise BackendUnavailable(
+            "no backend that quantizes this model can run here: "
+            + "; ".join(f"{state.name}: {state.reason}" for state in states),
+            fix="\n".join(sorted({state.fix for state in states if state.fix})) or "pytest-quant doctor",
+        )
+    return working
+
+
+def on_gpu(model: ModelToTest) -> tuple[str, ...]:
+    """Return the backends with int8 kernels on a GPU that can run here; all of them where none can."""
+    fitting = [
+        name
+        for name, backend in _offering(model).items()
+        if _is_for_gpu(backend) and backend.refuses_speed(EngineSpec(name, _PRECISION, _SCHEME, Model("any"))) is None
+    ]
+    return tuple(state.name for state in probe_all(fitting) if state.state == OK) or tuple(fitting)
+
+
+def extras_of(names: Sequence[str], model: ModelToTest) -> tuple[str, ...]:
+    """Return the extras of this package that bring these backends, and what exports a module where all read files."""
+    backends = [get_backend(name) for name in names]
+    if model.reads == get_exporter().offer.reads and not any(
+        model.reads == backend.offer.reads for backend in backends
+    ):
+        # The reader of modules that is for the same device.
+        wanted = any(map(_is_for_gpu, backends))
+        others = map(get_backend, backend_names())
+        backends += [other for other in others if other.offer.reads == model.reads and _is_for_gpu(other) == wanted]
+    return tuple(dict.fromkeys(extra for backend in backends for extra in backend.offer.extras))
+
+
+def _offering(model: ModelToTest) -> dict[str, Backend]:
+    """Return those that quantize this model: a module can be exported to a file, and no file becomes a module."""
+    backends = {name: get_backend(name) for name in backend_names()}
+    return {
+        name: backend
+        for name, backend in backends.items()
+        if backend.offer.reads in ("onnx", model.reads) and _SCHEME in backend.offer.precisions.get(_PRECISION, ())
+    }
+
+
+def _is_for_gpu(backend: Backend) -> bool:
+    return backend.device.startswith("cuda")
 
 
 @dataclass(frozen=True, slots=True)

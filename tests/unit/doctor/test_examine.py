@@ -19,14 +19,12 @@ from pytest_quant.doctor.examine import (
     runner_line,
 )
 from pytest_quant.doctor.probe import BackendState
-from pytest_quant.environment import fingerprint
+from pytest_quant.environment.machine import fingerprint
 from pytest_quant.history.selftests import keep_selftest
-from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, uuid_of
+from tests.support.nvml_stub import NvmlStub, StubCard, uuid_of
 from tests.unit.history.noisy import a_selftest
 
 L4, T4 = StubCard(name="NVIDIA L4"), StubCard(name="NVIDIA T4", capability="7.5", memory_total=16_000_000_000)
-PARTS = tuple(StubInstance(uuid_of(place, "MIG"), gpu_instance=place) for place in (1, 2))
-SPLIT = StubCard(name="NVIDIA A100-SXM4-40GB", capability="8.0", mig=1, instances=PARTS)
 DRIVER = "580.65.06"
 
 
@@ -62,32 +60,18 @@ def test_two_cards_in_the_order_of_cuda(nvml_stub: NvmlStub) -> None:
     assert reasons == ()
 
 
-def test_a_card_that_cuda_does_not_have_is_listed(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind those that it has."""
+def test_a_variable_that_leaves_none_is_a_problem(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable is named with its value, and what to write; one that leaves some puts the others behind them."""
     nvml_stub.play(L4, T4)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid_of(1))
     cards, reasons = find_cards()
     assert [(card["cuda"], card["uuid"]) for card in cards] == [("cuda:0", uuid_of(1)), ("", uuid_of(0))]
     assert reasons == ()
-
-
-def test_a_variable_that_leaves_none_is_a_problem(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable is named with its value, and what to write."""
-    nvml_stub.play(L4)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     cards, (problem,) = find_cards()
-    assert [card["cuda"] for card in cards] == [""]
+    assert [card["cuda"] for card in cards] == ["", ""]
     assert problem.what.startswith("CUDA_VISIBLE_DEVICES='7' leaves none of")
     assert "UUID" in problem.fix
-
-
-def test_the_parts_of_a_split_card_are_its_devices(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is chosen by its UUID; the card itself is none of CUDA's."""
-    nvml_stub.play(SPLIT)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", PARTS[1].uuid)
-    (card,), _ = find_cards()
-    assert (card["cuda"], card["uuid"], card["sm"]) == ("cuda:0", PARTS[1].uuid, "SM80")
-    assert "MIG" in str(card["name"])
 
 
 REQUIREMENTS = [
@@ -112,15 +96,11 @@ def test_versions_are_compared() -> None:
     )
 
 
-def test_without_a_self_test_it_says_how(tmp_path: Path) -> None:
-    """And creates no history."""
-    assert runner_line(str(tmp_path / "history.db")).endswith("yet: pytest-quant selftest --quick")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_newest_self_test_says_what_it_holds(tmp_path: Path) -> None:
-    """With its day, the best kind of model and the worst."""
+    """With its day, the best kind of model and the worst; without one, how to make it, and no history is created."""
     place = str(tmp_path / "history.db")
+    assert runner_line(place).endswith("yet: pytest-quant selftest --quick")
+    assert list(tmp_path.iterdir()) == []
     keep_selftest(place, a_selftest(identity=fingerprint().identity))
     keep_selftest(place, a_selftest(identity={"cpu": "another"}, measured_at="2026-05-05T00:00:00+00:00"))
     assert runner_line(place).startswith(
@@ -151,22 +131,19 @@ FOUND = Examination(
 
 
 def test_each_backend_says_what_to_do() -> None:
-    """Version and device of one that runs, reason and fix of another, the count; foreign text is escaped."""
-    text = describe(FOUND)
-    assert "ort      ok       1.31.1   cpu\n    offers fp32, int8 static\n" in text
-    assert (
-        'trt      missing  -        -\n    tensorrt is not installed\n    fix: pip install "pytest-quant[trt]"\n'
-        in text
-    )
+    """Version and device of one that runs, reason and fix of others, libraries, problems; foreign text is escaped."""
+    text = describe(replace(FOUND, runner="self-test of 2026-01-01"))
+    for words in (
+        "\n  runner  self-test of 2026-01-01\n",
+        "ort      ok       1.31.1   cpu\n    offers fp32, int8 static\n",
+        'trt      missing  -        -\n    tensorrt is not installed\n    fix: pip install "pytest-quant[trt]"\n',
+        "onnx     >=1.17  1.1 (does not fit)  ort",
+        "! two wheels\n    fix: pip uninstall one",
+    ):
+        assert words in text
     assert text.endswith("1 of 3 backends can run here")
     assert "\x1b" not in text
-
-
-def test_libraries_and_problems_are_listed() -> None:
-    """A version that does not fit is marked, a problem stands out with its fix."""
-    text = describe(FOUND)
-    assert "onnx     >=1.17  1.1 (does not fit)  ort" in text
-    assert "! two wheels\n    fix: pip uninstall one" in text
+    assert "runner" not in describe(FOUND)
 
 
 def test_cards_are_a_table() -> None:
@@ -182,10 +159,3 @@ def test_cards_are_a_table() -> None:
         ["cuda:0", "NVIDIA", "L4", "SM89", "24.0", "GB", "GPU-0"],
         ["hidden", "NVIDIA", "GB10", "-", "-", "GPU-1"],
     ]
-
-
-def test_the_self_test_is_one_line_of_the_machine() -> None:
-    """Absent where no history was asked."""
-    assert "runner" not in describe(FOUND)
-    lines = describe(replace(FOUND, runner="self-test of 2026-01-01")).splitlines()
-    assert [line for line in lines if "self-test" in line] == ["  runner  self-test of 2026-01-01"]

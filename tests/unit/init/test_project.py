@@ -14,7 +14,6 @@ from pytest_quant.init.project import (
     find_installation,
     find_project,
     find_python,
-    is_kept_by_git,
 )
 from tests.support.repository import make_repository
 
@@ -56,11 +55,20 @@ def found(root: Path, files: dict[str, str]) -> Project:
         ("github-work:me/models.git", "github"),
         ("git://gitlab.com/group/models", "gitlab"),
         ("ssh://git@gitlab.example.org:2222/group/models.git", "gitlab"),
+        ("", None),
+        ("file:///srv/gitlab/models.git", None),
+        ("https://me:secret@code.example.org/models.git", None),
+        ("ssh://code.example.org/gitlab/m", None),
     ],
 )
-def test_the_host_names_the_forge(tmp_path: Path, address: str, forge: str) -> None:
-    """Also that of a server of one's own."""
-    assert find_forge(project(tmp_path, address)) == forge
+def test_the_host_names_the_forge(tmp_path: Path, address: str, forge: str | None) -> None:
+    """Also that of a server of one's own; for an unknown one both ways out are told, and no password."""
+    if forge is not None:
+        assert find_forge(project(tmp_path, address)) == forge
+        return
+    with pytest.raises(UsageError, match=r"(?s)--github.*--gitlab") as error:
+        find_forge(project(tmp_path, address))
+    assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(("sign", "forge"), [(".github/workflows", "github"), (".gitlab", "gitlab")])
@@ -68,28 +76,6 @@ def test_files_name_the_forge_where_the_host_does_not(tmp_path: Path, sign: str,
     """A mirror has any address."""
     (tmp_path / sign).mkdir(parents=True)
     assert find_forge(project(tmp_path, "https://code.example.org/models")) == forge
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "",
-        "../models.git",
-        "file:///srv/gitlab/models.git",
-        "https://me:secret@code.example.org/models.git",
-        "/srv/github/models.git",
-        "ssh://code.example.org/gitlab/m",
-    ],
-)
-def test_an_unknown_remote_is_told_with_both_ways_out(tmp_path: Path, address: str) -> None:
-    """Its address is shown without the password; a folder that is called as a forge is none."""
-    with pytest.raises(UsageError) as error:
-        find_forge(project(tmp_path, address))
-    text = str(error.value)
-    assert "--github" in text
-    assert "--gitlab" in text
-    assert "secret" not in text
-    assert address.rpartition("@")[2].partition("//")[2] in text
 
 
 def test_a_folder_below_finds_the_top(tmp_path: Path) -> None:
@@ -114,84 +100,42 @@ def test_a_name_that_a_workflow_would_read_as_something_else_is_refused(tmp_path
         find_project(made.path)
 
 
-def test_what_git_has_of_a_file_is_known(tmp_path: Path) -> None:
-    """Whether a clone has it."""
-    made = make_repository(tmp_path / "models")
-    made.commit("one")
-    assert is_kept_by_git(made.path, "file")
-    assert not is_kept_by_git(made.path, "other")
+IN_INI = "[pytest]\ntestpaths = c o\npythonpath = ./src\n"
+AS_LISTS = '[tool.pytest.ini_options]\ntestpaths = ["a b"]\npythonpath = ["lib", "src/"]\n'
+AS_TEXT = '[tool.pytest.ini_options]\ntestpaths = "a"\npythonpath = "lib"\n'
 
 
 @pytest.mark.parametrize(
-    ("files", "folder"),
+    ("files", "folder", "configured", "sources", "searched"),
     [
-        ({}, "tests/quant"),
-        ({"test/": ""}, "test/quant"),
-        ({"tests/": "", "test/": ""}, "tests/quant"),
-        ({"test_all.py": ""}, "."),
-        ({"test_all.py": "", "tests/": ""}, "tests/quant"),
-        ({"pytest.ini": "[pytest]\ntestpaths = checks other\n", "checks/": "", "tests/": ""}, "checks/quant"),
-        ({"pytest.ini": "[pytest]\ntestpaths = missing\n", "tests/": ""}, "tests/quant"),
-        ({"tox.ini": "[pytest]\ntestpaths = a/\n", "a/": ""}, "a/quant"),
-        ({"setup.cfg": "[tool:pytest]\ntestpaths =\n  a\n", "a/": ""}, "a/quant"),
-        ({"pyproject.toml": '[tool.pytest.ini_options]\ntestpaths = ["a b"]\n', "a b/": ""}, "tests/quant"),
-        ({"pyproject.toml": '[tool.pytest.ini_options]\ntestpaths = ["../a"]\n'}, "tests/quant"),
-        ({"pyproject.toml": '[tool.pytest.ini_options]\ntestpaths = "a"\n', "a/": ""}, "a/quant"),
-        ({"tox.ini": "no section\n"}, "tests/quant"),
+        ({}, "tests/quant", False, ".", False),
+        ({"test_all.py": ""}, ".", False, ".", False),
+        ({"test_all.py": "", "test/": "", "src/__init__.py": ""}, "test/quant", False, ".", False),
+        ({"tox.ini": "[tox]\n", "src/nets/": ""}, "tests/quant", False, "src", False),
+        ({"tox.ini": "[pytest]\ntestpaths = a/\n", "a/": ""}, "a/quant", True, ".", False),
+        ({"setup.cfg": "[tool:pytest]\ntestpaths =\n  a\n", "a/": ""}, "a/quant", True, ".", False),
+        ({"pytest.ini": IN_INI, "c/": "", "src/": ""}, "c/quant", True, "src", True),
+        ({"pyproject.toml": "", "tests/": ""}, "tests/quant", True, ".", False),
+        ({"pyproject.toml": AS_LISTS, "a b/": "", "src/": ""}, "tests/quant", True, "src", True),
+        ({"pyproject.toml": AS_TEXT, "a/": "", "src/": ""}, "a/quant", True, "src", False),
     ],
     ids=str,
 )
-def test_the_folder_is_below_the_one_of_the_project(tmp_path: Path, files: dict[str, str], folder: str) -> None:
-    """Its first test path that is there, else a usual name, else the root where tests are."""
-    assert found(tmp_path, files).folder == folder
-
-
-@pytest.mark.parametrize(
-    ("files", "configured"),
-    [
-        ({}, False),
-        ({"pytest.ini": ""}, True),
-        ({"pyproject.toml": ""}, True),
-        ({"setup.py": ""}, True),
-        ({"tox.ini": "[tox]\n"}, False),
-        ({"tox.ini": "[pytest]\n"}, True),
-        ({"setup.cfg": "[metadata]\n"}, False),
-        ({"setup.cfg": "[tool:pytest]\n"}, True),
-    ],
-    ids=str,
-)
-def test_what_marks_the_root_directory_is_known(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], configured: bool
+def test_a_project_is_what_its_files_say(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, str],
+    folder: str,
+    configured: bool,
+    sources: str,
+    searched: bool,
 ) -> None:
-    """The same as pytest says it does, started in a folder below."""
-    root = found(pytester.path, {**files, "tests/quant/": ""}).root
-    assert find_project(root).configured is configured
-    monkeypatch.chdir(root / "tests" / "quant")
-    config = pytester.parseconfig(str(root / "tests" / "quant"))
-    assert (config.rootpath == root) is configured
-
-
-@pytest.mark.parametrize(
-    ("files", "sources"), [({}, "."), ({"src/nets/": ""}, "src"), ({"src/__init__.py": ""}, ".")], ids=str
-)
-def test_modules_are_imported_from_a_folder_of_sources(tmp_path: Path, files: dict[str, str], sources: str) -> None:
-    """Where ``src`` is not a package itself."""
-    assert found(tmp_path, files).sources == sources
-
-
-@pytest.mark.parametrize(
-    ("files", "searched"),
-    [
-        ({"pyproject.toml": ""}, False),
-        ({"pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["lib", "src/"]\n'}, True),
-        ({"pyproject.toml": '[tool.pytest.ini_options]\npythonpath = "lib"\n'}, False),
-        ({"pytest.ini": "[pytest]\npythonpath = ./src\n"}, True),
-    ],
-    ids=str,
-)
-def test_whether_pytest_searches_that_folder_is_known(tmp_path: Path, files: dict[str, str], searched: bool) -> None:
-    """As its configuration says, however the folder is written."""
-    assert found(tmp_path, {**files, "src/nets/": ""}).searched is searched
+    """The folder of tests, and that of sources with what pytest searches; the root as pytest sees it from below."""
+    project = found(pytester.path, {**files, "below/": ""})
+    assert (project.folder, project.configured) == (folder, configured)
+    assert (project.sources, project.searched) == (sources, searched)
+    monkeypatch.chdir(project.root / "below")
+    assert (pytester.parseconfig(str(project.root / "below")).rootpath == project.root) is configured
 
 
 @pytest.mark.parametrize(
@@ -202,8 +146,6 @@ def test_whether_pytest_searches_that_folder_is_known(tmp_path: Path, files: dic
         ({"requirements.txt": ""}, False, ('python -m pip install -r requirements.txt "pytest-quant[ort]"',)),
         ({"requirements.txt": ""}, True, ("python -m pip install -r requirements.txt", REMOVE, OURS)),
         ({"pyproject.toml": "[project]\n"}, False, ('python -m pip install -e . "pytest-quant[ort]"',)),
-        ({"pyproject.toml": "[build-system]\n"}, False, ('python -m pip install -e . "pytest-quant[ort]"',)),
-        ({"pyproject.toml": "[tool.ruff]\n"}, False, (OURS,)),
         ({"setup.py": ""}, False, ('python -m pip install -e . "pytest-quant[ort]"',)),
         ({"uv.lock": "", "requirements.txt": ""}, False, (*UV, 'uv pip install "pytest-quant[ort]"')),
         (
@@ -229,7 +171,12 @@ def test_the_project_is_installed_by_its_own_manager(
     """With this package; both wheels of ONNX Runtime have the same files, so they go before one for GPUs comes."""
     installation = find_installation(write(tmp_path, files), ["ort"], gpu=gpu)
     assert installation.lines == lines
-    assert (installation.programs == ".venv/bin") is ("uv.lock" in files or "poetry.lock" in files)
+    by_lock = "uv.lock" in files or "poetry.lock" in files
+    assert (installation.programs == ".venv/bin") is by_lock
+    # setup-python fails where the file is not there from which its cache of pip takes the key.
+    assert installation.pip_cached is (
+        not by_lock and not files.keys().isdisjoint({"requirements.txt", "pyproject.toml"})
+    )
 
 
 @pytest.mark.parametrize(("gpu", "more"), [(False, ()), (True, (REMOVE, OURS))])
@@ -238,12 +185,6 @@ def test_the_commands_of_the_user_are_taken_as_they_are(tmp_path: Path, gpu: boo
     write(tmp_path, {"uv.lock": "", "pyproject.toml": "[project\n"})
     installation = find_installation(tmp_path, ["ort"], "make venv\nmake install", gpu=gpu)
     assert installation.lines == ("make venv", "make install", *more)
-
-
-@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml", "other.txt"])
-def test_pip_is_cached_where_its_key_has_a_file(tmp_path: Path, name: str) -> None:
-    """setup-python fails where neither of the two files is there."""
-    assert find_installation(write(tmp_path, {name: ""}), ["ort"]).pip_cached == (name != "other.txt")
 
 
 @pytest.mark.parametrize(

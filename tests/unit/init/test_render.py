@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -62,13 +61,6 @@ CASES: dict[str, InitFacts] = {
 }
 
 
-@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
-def facts(request: pytest.FixtureRequest) -> InitFacts:
-    """Each kind of repository."""
-    facts: InitFacts = request.param
-    return facts
-
-
 def written(facts: InitFacts, root: Path) -> Mapping[str, Path]:
     """Write all files and return them by their paths."""
     new = new_files(facts)
@@ -76,41 +68,32 @@ def written(facts: InitFacts, root: Path) -> Mapping[str, Path]:
     return {path: root / path for path in new}
 
 
-def pipeline(facts: InitFacts, root: Path) -> Path:
-    """Return the file of GitLab."""
-    return written(facts, root)[".gitlab/quant.yml" if facts.included else ".gitlab-ci.yml"]
+@pytest.mark.parametrize("facts", CASES.values(), ids=CASES)
+def test_what_is_written_is_valid(facts: InitFacts, tmp_path: Path) -> None:
+    """By actionlint, by the schema that GitLab publishes, by Python, and by ruff; nothing of the template is left.
 
-
-def test_the_workflow_of_github_passes_its_linter(facts: InitFacts, tmp_path: Path) -> None:
-    """actionlint: syntax, expressions, contexts, and the inputs of every action at the version that is named."""
-    assert lint_github(written(facts, tmp_path)[".github/workflows/quant.yml"]) == ""
-
-
-def test_the_pipeline_of_gitlab_fits_its_schema(facts: InitFacts, tmp_path: Path) -> None:
-    """The one that GitLab publishes; what a pipeline means no schema knows."""
-    assert lint_gitlab(pipeline(facts, tmp_path)) == ""
-
-
-def test_python_is_python(facts: InitFacts, tmp_path: Path) -> None:
-    """Also with names of inputs, files and folders that would end a text or a line; ruff has nothing to say."""
-    files = [file for path, file in written(facts, tmp_path).items() if path.endswith(".py")]
-    for file in files:
-        ast.parse(file.read_text("utf-8"))
-    rules = ("--isolated", "--select=E4,E7,E9,F,B,UP,PT", "--no-cache")
-    command = (sys.executable, "-m", "ruff", "check", *rules, *map(str, files))
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout
-
-
-def test_every_file_has_the_marker_and_nothing_of_the_template_is_left(facts: InitFacts, tmp_path: Path) -> None:
-    """A file is known again, and no word of the template's own language is in it."""
-    for path, file in written(facts, tmp_path).items():
+    Also with names of inputs, files and folders that would end a text or a line. No text of a stranger, a title or the
+    name of a branch, is in a command of GitHub, whose expressions are replaced before bash reads it.
+    """
+    files = written(facts, tmp_path)
+    workflow = files[".github/workflows/quant.yml"]
+    assert lint_github(workflow) == ""
+    assert lint_gitlab(files[".gitlab/quant.yml" if facts.included else ".gitlab-ci.yml"]) == ""
+    for path, file in files.items():
         text = file.read_text("utf-8").replace("[[ y ]]", "")
         assert text.startswith(MARKER), path
-        assert "[%" not in text
-        assert "[[" not in text
+        assert not [left for left in ("[%", "[[", "\n\n\n\n") if left in text], path
         assert text.endswith("\n")
-        assert "\n\n\n\n" not in text
+    rules = ("--isolated", "--select=E4,E7,E9,F,B,UP,PT", "--no-cache")
+    programs = [str(file) for path, file in files.items() if path.endswith(".py")]
+    command = (sys.executable, "-m", "ruff", "check", *rules, *programs)
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout
+    jobs = parse(workflow)["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    assert [step["run"] for step in steps if "${{" in step.get("run", "")] == []
+    told = re.findall(r"github\.event\.[\w.]+", json.dumps(jobs))
+    assert set(told) <= {"github.event.pull_request.head.repo.full_name", "github.event.pull_request.number"}
 
 
 def test_what_names_say_stays_text(tmp_path: Path) -> None:
@@ -148,27 +131,21 @@ def test_a_gpu_has_tests_of_its_own_which_the_cpu_job_leaves_out(tmp_path: Path)
     assert names.index("Doctor") < names.index("Test")
 
 
-def test_no_text_of_a_stranger_reaches_a_shell(facts: InitFacts, tmp_path: Path) -> None:
-    """Titles and names of branches are in no command of GitHub, whose expressions are replaced before bash reads it."""
-    jobs = parse(written(facts, tmp_path)[".github/workflows/quant.yml"])["jobs"]
-    steps = [step for job in jobs.values() for step in job["steps"]]
-    assert [step["run"] for step in steps if "${{" in step.get("run", "")] == []
-    told = re.findall(r"github\.event\.[\w.]+", json.dumps(jobs))
-    assert set(told) <= {"github.event.pull_request.head.repo.full_name", "github.event.pull_request.number"}
-
-
 def test_merge_requests_have_caches_of_their_own(tmp_path: Path) -> None:
     """GitLab gives them none of a protected branch, so that one which only pulls would find nothing; but no history."""
-    caches = parse(pipeline(PLAIN, tmp_path))["quant-cpu"]["cache"]
+    caches = parse(written(PLAIN, tmp_path)[".gitlab-ci.yml"])["quant-cpu"]["cache"]
     policies = {cache["key"]: cache.get("policy", "pull-push") for cache in caches}
     assert policies.pop("quant-history") == "pull"
     assert set(policies.values()) == {"pull-push"}
     assert not any("unprotect" in cache for cache in caches)
+    assert [cache["key"] for cache in caches] == ["quant-history", "quant-engines-$CI_NODE_INDEX", "quant-pip"]
 
 
 def test_no_job_may_do_more_than_it_needs(tmp_path: Path) -> None:
-    """Only what comments may write to pull requests, and only what adds the history to the repository."""
+    """Only what comments may write to pull requests, and what adds the history to the repository. Caches stay small."""
     workflow = parse(written(CASES["with a GPU"], tmp_path)[".github/workflows/quant.yml"])
+    names = [step.get("name") for step in workflow["jobs"]["cpu"]["steps"]]
+    assert names.index("Keep the cache of engines small") < names.index("Save engines")
     assert workflow["permissions"] == {"contents": "read"}
     rights = {name: job.get("permissions") for name, job in workflow["jobs"].items()}
     assert rights == {
@@ -177,20 +154,6 @@ def test_no_job_may_do_more_than_it_needs(tmp_path: Path) -> None:
         "verdict": {"contents": "read", "pull-requests": "write"},
         "history": {"contents": "write"},
     }
-
-
-def test_caches_cannot_grow_without_bound(tmp_path: Path) -> None:
-    """Engines are trimmed before they are saved, under a key of what they are; GitLab's are one for each job."""
-    files = written(PLAIN, tmp_path)
-    steps: list[dict[str, Any]] = parse(files[".github/workflows/quant.yml"])["jobs"]["cpu"]["steps"]
-    names = [step.get("name") for step in steps]
-    assert names.index("Keep the cache of engines small") < names.index("Save engines")
-    (save,) = [step for step in steps if step.get("name") == "Save engines"]
-    assert "hashFiles('.quant/cache/*/*/manifest.json')" in save["with"]["key"]
-    (restore,) = [step for step in steps if step.get("name") == "Restore engines"]
-    assert save["with"]["key"].startswith(restore["with"]["restore-keys"])
-    keys = [cache["key"] for cache in parse(files[".gitlab-ci.yml"])["quant-cpu"]["cache"]]
-    assert keys == ["quant-history", "quant-engines-$CI_NODE_INDEX", "quant-pip"]
 
 
 NEW = {"a/b.py": f"{MARKER}x = 2\n"}
@@ -206,22 +169,17 @@ def test_new_files_are_written_with_their_folders(tmp_path: Path) -> None:
     assert write_new(tmp_path, both) == ()
 
 
-@pytest.mark.parametrize("text", [b"mine", b"\xff", b"", f"{MARKER}x = 1\n".encode()])
-def test_nothing_that_is_there_is_overwritten(tmp_path: Path, text: bytes) -> None:
-    """Not even what was written here before, which its reader may have changed."""
+def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
+    """Not even what was written here before, nor what a link that leads nowhere is to point to."""
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b.py").write_bytes(text)
-    assert write_new(tmp_path, NEW) == ()
-    assert content(tmp_path / "a" / "b.py") == text
-
-
-def test_links_and_folders_are_left(tmp_path: Path) -> None:
-    """What a link that leads nowhere is to point to is somebody's."""
+    for text in (b"mine", b"\xff", b"", f"{MARKER}x = 1\n".encode()):
+        (tmp_path / "a" / "b.py").write_bytes(text)
+        assert write_new(tmp_path, NEW) == ()
+        assert content(tmp_path / "a" / "b.py") == text
     (tmp_path / "link").symlink_to("nowhere")
-    (tmp_path / "folder").mkdir()
-    assert write_new(tmp_path, {"link": "x", "folder": "x"}) == ()
+    assert write_new(tmp_path, {"link": "x", "a": "x"}) == ()
     assert not (tmp_path / "nowhere").exists()
-    assert content(tmp_path / "link") == content(tmp_path / "folder") == b""
+    assert content(tmp_path / "link") == content(tmp_path / "a") == b""
 
 
 def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
