@@ -9,11 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_quant.errors import InconclusiveWarning, QuantError, UsageError
-    from pytest_quant.measure.bench import Measurement
-    from pytest_quant.metrics import Metric
-    from pytest_quant.record import Record
-    from pytest_quant.spec import Calibration, Dataset, Model
+    from pytest_quant.errors import InconclusiveWarning as InconclusiveWarning
+    from pytest_quant.errors import QuantError as QuantError
+    from pytest_quant.errors import UsageError as UsageError
+    from pytest_quant.measure.bench import Measurement as Measurement
+    from pytest_quant.metrics import Metric as Metric
+    from pytest_quant.record import Record as Record
+    from pytest_quant.spec import Calibration as Calibration
+    from pytest_quant.spec import Dataset as Dataset
+    from pytest_quant.spec import Model as Model
 
 _HOME = {
     "Calibration": "pytest_quant.spec",
@@ -27,18 +31,6 @@ _HOME = {
     "UsageError": "pytest_quant.errors",
 }
 
-__all__ = [
-    "Calibration",
-    "Dataset",
-    "InconclusiveWarning",
-    "Measurement",
-    "Metric",
-    "Model",
-    "QuantError",
-    "Record",
-    "UsageError",
-]
-
 
 def __getattr__(name: str) -> object:
     """Import a public name from where it lives (PEP 562)."""
@@ -49,4 +41,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """List the public names."""
-    return sorted(__all__)
+    return sorted(_HOME)

@@ -122,7 +122,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         with os.fdopen(os.dup(_STREAMS[str(path)]), "wb") as stream:
             yield stream
         return
-    mode = _mode(path)
+    mode = path.stat().st_mode if path.exists() else 0
     if mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         with path.open("wb") as stream:
             yield stream
@@ -144,14 +144,6 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _mode(path: Path) -> int:
-    """Return the mode of what is at `path`, 0 for nothing."""
-    try:
-        return path.stat().st_mode
-    except FileNotFoundError:
-        return 0
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -236,7 +236,7 @@ def row(key: Key) -> Mapping[str, Key]:
 
 
 def option(default: object, reader: Reader[Any], help: str) -> Any:  # noqa: A002 - as in `Key`
-    """Return the field of an option of a backend, whose name it has, with its row."""
+    """Return a field of a table with its row, which is named after the field."""
     return field(default=default, metadata=row(Key("", reader, help)))
 
 

@@ -135,7 +135,8 @@ def options() -> Iterator[str]:
 
 
 def _spelling(option: Option) -> str:
-    takes = option.metavar if option.alone is None else f"[{option.metavar}]"
+    metavar = "" if option.kind is None else option.kind.metavar
+    takes = metavar if option.alone is None else f"[{metavar}]"
     return f"{option.flag} {takes}".rstrip()
 
 

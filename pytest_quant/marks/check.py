@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -65,25 +65,16 @@ def closest_first(node: pytest.Item | pytest.Collector) -> tuple[list[pytest.Mar
     others: list[pytest.Mark] = []
     for parent in node.iter_parents():
         own = [mark for mark in parent.own_markers if mark.name == NAME and id(mark) not in seen]
-        others += _derived_first(parent, own) if isinstance(parent, pytest.Class) else own
+        others += _derived_first(parent.obj, own) if isinstance(parent, pytest.Class) else own
     return of_parameter, others
 
 
-def _derived_first(node: pytest.Class, marks: list[pytest.Mark]) -> Iterable[pytest.Mark]:
-    classes = list(_pytestmarks(node.obj))
-
-    def distance(mark: pytest.Mark) -> int:
-        return next((place for place, written in enumerate(classes) if id(mark) in written), -1)
-
-    return sorted(marks, key=distance)
-
-
-def _pytestmarks(cls: type) -> Iterator[set[int]]:
-    """Yield the identities of the marks written on each class, the derived class first."""
-    for base in cls.__mro__:
-        written = base.__dict__.get("pytestmark", [])
-        listed = written if isinstance(written, list) else [written]
-        yield {id(getattr(mark, "mark", mark)) for mark in listed}
+def _derived_first(cls: type, marks: list[pytest.Mark]) -> list[pytest.Mark]:
+    """Return the marks of a class: those that a plugin added, those written on it, then those on its bases."""
+    written = [vars(base).get("pytestmark", []) for base in cls.__mro__]
+    listed = (mark for marks in written for mark in (marks if isinstance(marks, list) else [marks]))
+    order = [id(getattr(mark, "mark", mark)) for mark in listed]
+    return sorted(marks, key=lambda mark: order.index(id(mark)) if id(mark) in order else -1)
 
 
 def _merge(marks: Sequence[pytest.Mark]) -> dict[str, object]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from pytest_quant.backends import get_backend
 from pytest_quant.errors import UsageError, nearest
@@ -15,15 +14,14 @@ from pytest_quant.metrics import Metric, metric_by_name
 from pytest_quant.readers import (
     NUMBER,
     Key,
-    Reader,
     accepting,
     count,
     each,
     keys_of,
     one_of,
+    option,
     read_values,
     refuse_share,
-    row,
     text,
 )
 from pytest_quant.spec import (
@@ -217,10 +215,6 @@ def _backend(value: object) -> str | None:
 BACKEND = accepting("the name of a backend", _backend, "'ort'")
 
 
-def _key(reader: Reader[Any], help: str, default: object = None) -> Any:  # noqa: A002 - as in `Key`
-    return field(default=default, metadata=row(Key("", reader, help)))
-
-
 @dataclass(frozen=True, slots=True)
 class MarkKeys:
     """The keys of a mark, checked one by one: each field is a row of the table; those of limits are in `Limits`.
@@ -228,46 +222,50 @@ class MarkKeys:
     `lists` names the keys that were written as lists and so parametrize the test.
     """
 
-    backend: tuple[str, ...] = _key(each(BACKEND), "runtime, or a list of them (default: ort)", ())
-    precision: tuple[str, ...] = _key(
-        each(one_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)", ("int8",)
+    backend: tuple[str, ...] = option((), each(BACKEND), "runtime, or a list of them (default: ort)")
+    precision: tuple[str, ...] = option(
+        ("int8",), each(one_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)"
     )
-    scheme: tuple[str, ...] = _key(
+    scheme: tuple[str, ...] = option(
+        (),
         each(one_of(*SCHEMES)),
         "static, dynamic, weight-only, qat, or a list (default: static); for quantized precisions only",
-        (),
     )
-    model: ModelSource | None = _key(
-        MODEL, "name of a fixture, else a path next to the test file, else under the root (default: quant_model)"
+    model: ModelSource | None = option(
+        None, MODEL, "name of a fixture, else a path next to the test file, else under the root (default: quant_model)"
     )
-    quantized: ModelSource | None = _key(MODEL, "the model already quantized, as for model; the scheme is then qat")
-    data: str | Dataset | None = _key(DATA, "name of a fixture that gives a Dataset (default: quant_data)")
-    reference: str | None = _key(BACKEND, "backend of the reference (default: the candidate's)")
-    reference_precision: str = _key(
+    quantized: ModelSource | None = option(
+        None, MODEL, "the model already quantized, as for model; the scheme is then qat"
+    )
+    data: str | Dataset | None = option(None, DATA, "name of a fixture that gives a Dataset (default: quant_data)")
+    reference: str | None = option(None, BACKEND, "backend of the reference (default: the candidate's)")
+    reference_precision: str = option(
+        "fp32",
         one_of(*REFERENCE_PRECISIONS),
         "what latency is compared with: fp32, tf32, fp16, bf16 (default: fp32, exact; accuracy is always compared "
         "with that)",
-        "fp32",
     )
-    output: str | None = _key(
-        text(), "name of the output that the metric reads (default: the first); tensor limits are then for it alone"
+    output: str | None = option(
+        None,
+        text(),
+        "name of the output that the metric reads (default: the first); tensor limits are then for it alone",
     )
-    channels: tuple[ChannelGroup, ...] = _key(
+    channels: tuple[ChannelGroup, ...] = option(
+        (),
         CHANNELS,
         "groups of channels in an output, judged as outputs: "
         "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}} gives output0.boxes and output0.scores",
-        (),
     )
-    batch_size: tuple[int, ...] = _key(each(count()), "samples in one timed run, or a list (default: 1)", (1,))
-    calibration: Calibration = _key(
+    batch_size: tuple[int, ...] = option((1,), each(count()), "samples in one timed run, or a list (default: 1)")
+    calibration: Calibration = option(
+        Calibration(),
         CALIBRATION,
         "minmax, entropy, percentile, or a dict of method, percentile (above 50), samples, batch_size",
-        Calibration(),
     )
-    exclude: tuple[str, ...] = _key(NODES, "names of nodes to leave in float", ())
-    options: tuple[tuple[str, object], ...] = _key(OPTIONS, "dict that only the backend understands", ())
-    metric: str | Metric | None = _key(
-        METRIC, "top1, top5, mae, rmse, f1, cosine, or a Metric (default: top1 for class labels)"
+    exclude: tuple[str, ...] = option((), NODES, "names of nodes to leave in float")
+    options: tuple[tuple[str, object], ...] = option((), OPTIONS, "dict that only the backend understands")
+    metric: str | Metric | None = option(
+        None, METRIC, "top1, top5, mae, rmse, f1, cosine, or a Metric (default: top1 for class labels)"
     )
     limits: Limits = field(default_factory=Limits)
     lists: tuple[str, ...] = ()

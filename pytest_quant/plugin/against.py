@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_quant.environment import Repository, git_state
+from pytest_quant.environment.revision import Repository, git_state
 from pytest_quant.environment.worktree import changed_dependencies, check_out, own_python, top_level, workplace
 from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.history.compare.comparison import Outcome
@@ -163,7 +163,7 @@ class Against:
         self._fault = end_of(self._config).not_compared = why
 
     def _left_by_head(self) -> Left:
-        encoded = decoded(self._config, self._controller.in_order())
+        encoded = decoded(self._controller.in_order())
         records = {each.record.nodeid: each.record for each in reversed(encoded)}
         return Left(
             self._head,

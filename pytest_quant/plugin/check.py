@@ -11,11 +11,11 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
-from pytest_quant.environment import fingerprint
+from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import missing_libraries, open_store
 from pytest_quant.history.rows import way_of_timing
-from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE
+from pytest_quant.marks import RECORD_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
@@ -25,7 +25,7 @@ from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean
-from pytest_quant.record import Encoded, series_key
+from pytest_quant.record import Encoded, Record, series_key
 from pytest_quant.record.figures import junit_properties
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Baseline, Status
@@ -75,17 +75,6 @@ def _baseline(config: pytest.Config, measurement: Measurement) -> Baseline | str
         started_at=datetime.now(UTC).isoformat(),
         on_latency=check.limits.on_earlier_latency,
     )
-
-
-def short_message(item: pytest.Item, error: BaseException | None) -> str:
-    """Return the broken limit with both figures, for a line of pytest's short summary.
-
-    Empty where `error` is not the failure of the verdict, or no single limit describes it.
-    """
-    state = item.stash.get(STATE, None)
-    if state is None or state.record is None or not isinstance(error, pytest.fail.Exception):
-        return ""
-    return headline(state.record.record) if error.msg == state.failure else ""
 
 
 def check_test(request: pytest.FixtureRequest) -> Measurement | None:
@@ -175,14 +164,6 @@ def set_up(item: pytest.Item) -> None:
     state.check = simulate_check(state.check, settings_of(item.config).simulate)
 
 
-def record_error(item: pytest.Item, error: BaseException) -> None:
-    """Make the record of a check that was not measured because its set-up failed."""
-    state = item.stash.get(STATE, None)
-    if state is not None:
-        ours = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
-        _set_record(item, state, session_of(item.config).failed(state.check, ours))
-
-
 def _with_inputs(request: pytest.FixtureRequest, state: ItemState) -> Check:
     """Return the check with its model, its data and, where it is timed, the noise of its runner."""
     model, quantized = find_models(request, state.keys)
@@ -198,31 +179,27 @@ _NOISE = pytest.StashKey[dict[str, Spread]]()
 
 
 def _noise_of_runner(config: pytest.Config, device: str) -> Spread:
-    """Return the noise between sessions on `device`, ``cpu`` or ``cuda:0``.
+    """Return the noise between sessions on `device`, ``cpu`` or ``cuda:0``, read once.
 
     It is the default where nothing is known, or the history is off. A history that cannot be read is shown to the user,
-    once, and changes nothing else.
+    and changes nothing else.
     """
-    by_device = config.stash.setdefault(_NOISE, {})
-    if device not in by_device:
-        by_device[device] = _read_noise(config, device)
-    return by_device[device]
-
-
-def _read_noise(config: pytest.Config, device: str) -> Spread:
     # Here, because a check without latency does not need it.
     from pytest_quant.history.selftests import DEFAULT, session_noise
 
+    by_device = config.stash.setdefault(_NOISE, {})
     place = settings_of(config).history
     # Without libraries there is no history, which the end of the run says.
     if place is None or missing_libraries():
         return DEFAULT.sessions
-    try:
-        return session_noise(place, fingerprint().identity, device).sessions
-    except HistoryError as error:
-        why = f"{error.what}: {error.value}" if error.value else error.what
-        Steps(open_console(config)).notify(f"the noise of this runner is taken to be {DEFAULT.source}: {why}")
-        return DEFAULT.sessions
+    if device not in by_device:
+        by_device[device] = DEFAULT.sessions
+        try:
+            by_device[device] = session_noise(place, fingerprint().identity, device).sessions
+        except HistoryError as error:
+            why = f"{error.what}: {error.value}" if error.value else error.what
+            Steps(open_console(config)).notify(f"the noise of this runner is taken to be {DEFAULT.source}: {why}")
+    return by_device[device]
 
 
 def _set_record(item: pytest.Item, state: ItemState, record: Encoded) -> None:
@@ -247,18 +224,19 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     """
     error = None if call.excinfo is None else call.excinfo.value
     skipped = isinstance(error, pytest.skip.Exception)
-    if report.when == "setup" and error is not None and not skipped:
-        record_error(item, error)
+    state = item.stash.get(STATE, None)
+    if report.when == "setup" and error is not None and not skipped and state is not None:
+        ours = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
+        _set_record(item, state, session_of(item.config).failed(state.check, ours))
     if isinstance(error, QuantError) and report.failed:
         _show_text_only(item, call, report, error)
-    message = short_message(item, error)
-    if message:
-        _name_the_limit(report, message)
-    state = item.stash.get(STATE, None)
+    elif (
+        state is not None and state.record is not None and state.failure and state.failure == getattr(error, "msg", "")
+    ):
+        _name_the_limit(report, state.record.record)
     is_last_phase = report.when == "call" or (report.when == "setup" and error is not None)
     if is_last_phase and state is not None and state.record is not None:
         vars(report)[RECORD_ATTRIBUTE] = state.record.json
-        item.config.stash.setdefault(ENCODED, {})[id(state.record.json)] = state.record
         vars(report)[SAMPLES_ATTRIBUTE] = state.samples_ns
         if skipped and report.when == "setup":
             _show_at_the_test(item, report)
@@ -278,11 +256,11 @@ def _show_text_only(
     report.longrepr = text
 
 
-def _name_the_limit(report: pytest.TestReport, message: str) -> None:
-    """Set the broken limit with both figures as the message of the short summary and of JUnit."""
+def _name_the_limit(report: pytest.TestReport, record: Record) -> None:
+    """Set the broken limit with both figures as the message of the short summary and of JUnit, if one describes it."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
-        crash.message = message
+        crash.message = headline(record) or crash.message
 
 
 def _show_at_the_test(item: pytest.Item, report: pytest.TestReport) -> None:

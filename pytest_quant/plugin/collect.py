@@ -86,18 +86,13 @@ def requesting_check(collector: pytest.Collector, obj: object) -> Iterator[None]
     ``quant``. Afterwards the author's function is unchanged.
     """
     function = getattr(obj, "__func__", obj)
-    before = getattr(function, "pytestmark", None)
     is_all_marked = bool(own_marks(function)) or is_marked(collector)
     names = sorted(set(_fixtures_named(collector, function, is_all_marked=is_all_marked)))
     requested = pytest.mark.usefixtures(*([NAME] if is_all_marked else []), *names).mark
-    setattr(function, "pytestmark", [*(before or []), *([requested] if requested.args else [])])  # noqa: B010
-    try:
+    marks = [*getattr(function, "pytestmark", []), *([requested] if requested.args else [])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(function, "pytestmark", marks, raising=False)
         yield
-    finally:
-        if before is None:
-            delattr(function, "pytestmark")
-        else:
-            setattr(function, "pytestmark", before)  # noqa: B010
 
 
 def _fixtures_named(collector: pytest.Collector, function: object, *, is_all_marked: bool) -> Iterator[str]:

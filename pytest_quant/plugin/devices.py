@@ -32,7 +32,7 @@ def choose_early(config: pytest.Config) -> None:
     has_it = inherited is not None and inherited == os.environ.get(VISIBLE_VARIABLE)
     name = inherited if has_it else settings_of(config).device
     try:
-        config.stash[_CHOSEN] = None if name is None else _pinned(config, name)
+        config.stash[_CHOSEN] = None if name is None else pin_gpu(name)
     except QuantError as error:
         raise pytest.UsageError(clean_lines(f"--quant-device: {error}")) from None
 
@@ -50,7 +50,7 @@ def choose(config: pytest.Config, backends: Iterable[str]) -> None:
         if name is None:
             config.stash[_CHOSEN] = _share(config)
         else:
-            config.stash[_CHOSEN] = _pinned(config, name) if find_gpus() else None
+            config.stash[_CHOSEN] = pin_gpu(name) if find_gpus() else None
     except QuantError as error:
         config.stash[_CHOSEN] = error
 
@@ -77,28 +77,7 @@ def chosen_uuid(config: pytest.Config) -> str | None:
 
 def _share(config: pytest.Config) -> Gpu | None:
     worker = getattr(config, "workerinput", {}).get("workerid", "")
-    if not worker.startswith("gw"):
-        return None
-    _bring_back_at_end(config)
-    return pin_share(int(worker.removeprefix("gw")))
-
-
-def _pinned(config: pytest.Config, name: str) -> Gpu:
-    _bring_back_at_end(config)
-    return pin_gpu(name)
-
-
-def _bring_back_at_end(config: pytest.Config) -> None:
-    """Leave the environment as it was, for what runs in this process after pytest."""
-    before = os.environ.get(VISIBLE_VARIABLE)
-
-    def bring_back() -> None:
-        if before is None:
-            os.environ.pop(VISIBLE_VARIABLE, None)
-        else:
-            os.environ[VISIBLE_VARIABLE] = before
-
-    config.add_cleanup(bring_back)
+    return pin_share(int(worker.removeprefix("gw"))) if worker.startswith("gw") else None
 
 
 def _is_on_gpu(backend: str) -> bool:

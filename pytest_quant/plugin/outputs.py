@@ -107,28 +107,20 @@ def json_of(run: Run, records: Sequence[Encoded]) -> bytes:
 
 def write_page(config: pytest.Config, end: RunEnd) -> None:
     """Write the page of ``--quant-html``, with what the history knows of the run's series."""
-    file = settings_of(config).html_file
-    if file is None or end.run is None:
+    settings = settings_of(config)
+    if settings.html_file is None or end.run is None:
         return
-    try:
-        end.faults += write_output("--quant-html", file, _page(config, end.run, end))
-    except HistoryError as error:
-        end.faults.append(f"--quant-html: {error}")
-
-
-def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
     # Here, because only a run with a page should import what makes one.
     from pytest_quant.history.rows import StoredCheck
     from pytest_quant.report.page import page_html
 
-    settings = settings_of(config)
     history, why_no_history = _history(config, [record.series for record in end.records])
     # Of two, the one that was timed beside this run, which has less noise.
     shown = end.comparisons[-1:]
     why_not = f"--quant-against: {end.not_compared}" if end.not_compared else end.regression
-    return page_html(
-        [StoredCheck(run, record) for record in end.records],
-        runs=(run,),
+    page = page_html(
+        [StoredCheck(end.run, record) for record in end.records],
+        runs=(end.run,),
         expected=frozenset(end.expected),
         compared=shown[0] if shown else None,
         why_not_compared="" if shown else why_not or "This run was not compared with another commit.",
@@ -136,6 +128,7 @@ def _page(config: pytest.Config, run: Run, end: RunEnd) -> bytes:
         history=history,
         why_no_history=why_no_history,
     )
+    end.faults += write_output("--quant-html", settings.html_file, page)
 
 
 def _history(config: pytest.Config, keys: Sequence[str]) -> tuple[list[SeriesHistory], str]:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+import traceback
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pluggy
 import pytest
 
 from pytest_quant.backends import backend_names
-from pytest_quant.environment import git_trouble
+from pytest_quant.environment.revision import git_trouble
 from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
-from pytest_quant.marks import ENCODED
-from pytest_quant.plugin.hooks import send_records
 from pytest_quant.plugin.outputs import RunEnd, end_of, json_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean, clean_lines, guard_lines
-from pytest_quant.record import Encoded, Json, Run, from_json, start_run
-from pytest_quant.report.summary import summary
+from pytest_quant.record import Encoded, Json, Record, Run, from_json, start_run
+from pytest_quant.report.summary import summary, table
 
 if TYPE_CHECKING:
     from pytest_quant.history.compare.comparison import Comparison, Row
@@ -80,7 +82,7 @@ def end_run(
     settings, end = settings_of(config), end_of(config)
     # Runs of other commits, for --quant-against, are no runs of the user's.
     is_own = not config.getoption("quant_leave")
-    encoded = decoded(config, collected)
+    encoded = decoded(collected)
     end.records = tuple(each.record for each in encoded)
     if encoded or settings.json_file is not None or settings.html_file is not None:
         run = begin(config)
@@ -103,10 +105,47 @@ def end_run(
         write_markdown(config, end)
 
 
-def decoded(config: pytest.Config, collected: Sequence[dict[str, Json]]) -> tuple[Encoded, ...]:
-    """Return encoded records; those that this process made are not decoded again."""
-    of_this_process = config.stash.get(ENCODED, {})
-    return tuple(of_this_process.get(id(data)) or Encoded(from_json(data), data) for data in collected)
+_RAISED = (Exception, SystemExit, pytest.exit.Exception, pytest.fail.Exception, pytest.skip.Exception)
+"""What other people's code may end with, that of its libraries included; only Ctrl-C ends the run."""
+
+
+def send_records(config: pytest.Config, run: Run, records: Sequence[Record]) -> list[str]:
+    """Call `pytest_quant_record` for each record, and return a warning for each way in which it failed.
+
+    Parameters
+    ----------
+    config : of the controlling process.
+    run : that the records are of.
+    records : in the order of the tests.
+    """
+    called = config.hook.pytest_quant_record
+    if not called.get_hookimpls():
+        return []
+    failed: dict[str, list[str]] = {}
+    for record in records:
+        try:
+            called(record=record, run=run, config=config)
+        except _RAISED as error:
+            failed.setdefault(_described(error, config.rootpath), []).append(record.nodeid)
+    return [
+        f"pytest_quant_record failed for {tests[0]}{f' and {len(tests) - 1} more' if tests[1:] else ''}: {why}; the "
+        "records are kept"
+        for why, tests in failed.items()
+    ]
+
+
+def _described(error: BaseException, root: Path) -> str:
+    """Return what was raised, and where in the code that implements the hook."""
+    callers = (Path(__file__).parent, Path(pluggy.__file__).parent)
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not any(map(Path(frame.filename).is_relative_to, callers)):
+            return f"{type(error).__name__}: {error} ({os.path.relpath(frame.filename, root)}:{frame.lineno})"
+    return f"{type(error).__name__}: {error}"
+
+
+def decoded(collected: Sequence[dict[str, Json]]) -> tuple[Encoded, ...]:
+    """Return the records whose JSON rode on reports."""
+    return tuple(Encoded(from_json(data), data) for data in collected)
 
 
 def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> None:
@@ -177,8 +216,12 @@ def show(config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
     red = [*end.warnings, *([end.regression] if end.regression else []), *end.faults]
     if end.records or end.notes or red:
         reporter.write_sep("=", "quant")
-    for line in _tables(config, end):
-        reporter.write_line(guard_lines(line))
+    terminal = config.get_terminal_writer()
+    if end.records:
+        columns, width = settings_of(config).columns or None, terminal.fullwidth
+        text = table(end.records, width, columns, terminal.hasmarkup, expected=end.expected, picks="--quant-columns")
+        for part in filter(None, (text, summary(end.records, end.expected))):
+            reporter.write_line(guard_lines(part))
     if end.compared is not None:
         reporter.write_sep("-", "quant compare")
         print_comparison(config, end.compared, None, reporter)
@@ -186,21 +229,6 @@ def show(config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(clean_lines(line))
     for line in red:
         reporter.write_line(clean_lines(line), red=True)
-
-
-def _tables(config: pytest.Config, end: RunEnd) -> Iterator[str]:
-    if not end.records:
-        return
-    # Here, because a run without a check has no table, and needs no rich.
-    from pytest_quant.report.summary import table
-
-    terminal = config.get_terminal_writer()
-    columns = settings_of(config).columns or None
-    width, color = terminal.fullwidth, terminal.hasmarkup
-    yield table(end.records, width, columns, color, expected=end.expected, picks="--quant-columns")
-    text = summary(end.records, end.expected)
-    if text:
-        yield text
 
 
 def print_comparison(

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -22,43 +22,44 @@ HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 """Environment variable for the history, so that its password need not be in a file or a command."""
 
 _MOST_LAUNCHES = 100
-Read: TypeAlias = Callable[[str], object]
-"""Returns the value of a written option, of a type that xdist can send to its workers.
-
-It raises `argparse.ArgumentTypeError`, with a text that may be printed, for what is not of its kind.
-"""
 
 
-def _kind(value_of: Callable[[str], object | None], words: str) -> Read:
-    """Return the reader of one kind of value.
+class Kind:
+    """One kind of value.
 
     Parameters
     ----------
-    value_of : returns the value of a text without blanks around it; ``None`` or a `ValueError` for another kind.
+    metavar : as in `argparse`.
+    value_of : returns the value of a text without blanks around it, of a type that xdist can send to its workers;
+        ``None`` or a `ValueError` for another kind.
     words : the kind and an example, in the words that follow "is not".
     """
 
-    def read(text: str) -> object:
+    def __init__(self, metavar: str, value_of: Callable[[str], object | None], words: str) -> None:
+        self.metavar = metavar
+        self._value_of = value_of
+        self._words = words
+
+    def __call__(self, text: str) -> object:
+        """Return the value. Raises `argparse.ArgumentTypeError`, with a text that may be printed, for another kind."""
         try:
-            value = value_of(text.strip())
+            value = self._value_of(text.strip())
         except ValueError:
             value = None
         if value is None:
             # Here, because its patterns take milliseconds of each start.
             from pytest_quant.printable import clean
 
-            raise argparse.ArgumentTypeError(clean(f"{text!r} is not {words}"))
+            raise argparse.ArgumentTypeError(clean(f"{text!r} is not {self._words}"))
         return value
 
-    return read
+
+def _matching(metavar: str, pattern: str, words: str) -> Kind:
+    return Kind(metavar, lambda text: text if re.fullmatch(pattern, text) else None, words)
 
 
-def _matching(pattern: str, words: str) -> Read:
-    return _kind(lambda text: text if re.fullmatch(pattern, text) else None, words)
-
-
-def _number(is_allowed: Callable[[float], bool], words: str) -> Read:
-    return _kind(lambda text: number if is_allowed(number := float(text)) else None, words)
+def _number(metavar: str, is_allowed: Callable[[float], bool], words: str) -> Kind:
+    return Kind(metavar, lambda text: number if is_allowed(number := float(text)) else None, words)
 
 
 def _names_in(text: str) -> tuple[str, ...] | None:
@@ -71,24 +72,31 @@ def _launches(text: str) -> int | str | None:
     return int(text) if text.isdecimal() and 1 <= int(text) <= _MOST_LAUNCHES else None
 
 
-NAME = _matching(r".+", "a name, for example ort")
-NAMES = _kind(_names_in, "a list of names with commas between them; write ort,trt")
-LEVEL = _number(lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
-SECONDS = _number(lambda seconds: 0.0 < seconds < math.inf, "a time above 0 in seconds; write 30")
-SECONDS_OR_NONE = _number(lambda seconds: 0.0 <= seconds < math.inf, "a time in seconds; write 30, or 0 for none")
-PERCENT = _kind(
+NAME = _matching("NAME", r".+", "a name, for example ort")
+NAMES = Kind("NAME[,NAME]", _names_in, "a list of names with commas between them; write ort,trt")
+REVISION = _matching("REV", r".+", "a revision of git, for example main")
+COMMAND = _matching("PYTHON_OR_COMMAND", r".+", "an interpreter or a command")
+LEVEL = _number("LEVEL", lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
+SECONDS = _number("SECONDS", lambda seconds: 0.0 < seconds < math.inf, "a time above 0 in seconds; write 30")
+SECONDS_OR_NONE = _number(
+    "SECONDS", lambda seconds: 0.0 <= seconds < math.inf, "a time in seconds; write 30, or 0 for none"
+)
+PERCENT = Kind(
+    "PERCENT",
     lambda text: percent if 0.0 < (percent := float(text.removesuffix("%"))) < math.inf else None,
     "a percentage above 0; write 5",
 )
-LAUNCHES = _kind(_launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
-SIZE_OF_PAGES = _matching("huge|small", "a size of pages; write small or huge")
-TARGET = _matching(r"SM\d{2,3}", "a compute capability; write SM89")
+LAUNCHES = Kind("N|auto", _launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
+SIZE_OF_PAGES = _matching("SIZE", "huge|small", "a size of pages; write small or huge")
+TARGET = _matching("SMxx", r"SM\d{2,3}", "a compute capability; write SM89")
 DEVICE = _matching(
-    r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*", "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736"
+    "DEVICE",
+    r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*",
+    "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736",
 )
-FILE = _kind(lambda text: text if text and not Path(text).is_dir() else None, "the name of a file")
-DIRECTORY = _matching(r".+", "a folder")
-LOCATION = _matching(r".+", "a file or a database URL")
+FILE = Kind("FILE", lambda text: text if text and not Path(text).is_dir() else None, "the name of a file")
+DIRECTORY = _matching("DIR", r".+", "a folder")
+LOCATION = _matching("FILE_OR_URL", r".+", "a file or a database URL")
 
 
 class Option:
@@ -96,8 +104,8 @@ class Option:
 
     Parameters
     ----------
-    read : reads its value; ``None`` for a flag.
-    metavar, help : as in `argparse`.
+    kind : of its value; ``None`` for a flag.
+    help : as in `argparse`.
     default : the value if the option is not given.
     alone : the value of an option that may be written without one.
     name : of the ini option; ``quant_`` and the name of the field unless it is given.
@@ -105,16 +113,14 @@ class Option:
 
     def __init__(
         self,
-        read: Read | None,
-        metavar: str,
+        kind: Kind | None,
         help: str,  # noqa: A002 - as in argparse
         default: object = None,
         *,
         alone: str | None = None,
         name: str = "",
     ) -> None:
-        self.read = read
-        self.metavar = metavar
+        self.kind = kind
         self.help = help
         self.default = default
         self.alone = alone
@@ -140,25 +146,25 @@ class Option:
         pytest.UsageError : the value in the ini file is not valid.
         """
         value: object | None = config.getoption(self.name)
-        if value is None and self.read is None:
+        if value is None and self.kind is None:
             return bool(config.getini(self.name))
-        if value is None and self.read is not None and config.getini(self.name):
+        if value is None and self.kind is not None and config.getini(self.name):
             try:
-                value = self.read(str(config.getini(self.name)))
+                value = self.kind(str(config.getini(self.name)))
             except argparse.ArgumentTypeError as error:
                 raise pytest.UsageError(f"ini option {self.name}: {error}") from None
         value = self.default if value is None else value
-        if isinstance(value, str) and self.read in (FILE, DIRECTORY):
+        if isinstance(value, str) and self.kind in (FILE, DIRECTORY):
             return _start(config, self.name) / Path(value).expanduser()
         return value
 
 
-def _option(read: Read, metavar: str, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
-    return Option(read, metavar, help, default, **more)
+def _option(kind: Kind, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
+    return Option(kind, help, default, **more)
 
 
 def _flag(help: str, name: str = "") -> Any:  # noqa: A002 - as there
-    return Option(None, "", help, default=False, name=name)
+    return Option(None, help, default=False, name=name)
 
 
 class Settings:
@@ -172,30 +178,27 @@ class Settings:
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
 
-    backend: str = _option(NAME, "NAME", "backend of marks that name none (default: ort)", "ort")
+    backend: str = _option(NAME, "backend of marks that name none (default: ort)", "ort")
     strict: bool = _flag(
         "fail checks that could not be judged (INCONCLUSIVE) or have nothing to compare with (NO_BASELINE)"
     )
     require: tuple[str, ...] = _option(
         NAMES,
-        "NAME[,NAME]",
         "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
         "error, and so is one that no test used in a run of the whole suite",
         (),
     )
     json_file: Path | None = _option(
-        FILE, "FILE", "write the records of this run as JSON; without a check, an empty list", name="quant_json"
+        FILE, "write the records of this run as JSON; without a check, an empty list", name="quant_json"
     )
     html_file: Path | None = _option(
         FILE,
-        "FILE",
         "write a page about this run that a browser opens from the disk: every check, the comparison, the history; "
         "pytest-quant report writes one of earlier runs",
         name="quant_html",
     )
     markdown_file: Path | None = _option(
         FILE,
-        "FILE",
         "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request, which "
         "pytest-quant comment posts",
         name="quant_markdown",
@@ -205,14 +208,10 @@ class Settings:
         name="quant_no_github",
     )
     cache: Path = _option(
-        DIRECTORY,
-        "DIR",
-        "keep built engines and reference outputs here (default: .quant/cache)",
-        ".quant/cache",
+        DIRECTORY, "keep built engines and reference outputs here (default: .quant/cache)", ".quant/cache"
     )
     history: str | None = _option(
         LOCATION,
-        "FILE_OR_URL",
         "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
         ".quant/history.db",
     )
@@ -221,24 +220,21 @@ class Settings:
         "compare the records of this run with those of the merge base with the target branch; a regression fails the "
         "run"
     )
-    compare_base: str | None = _option(NAME, "REV", "compare with this revision of git; turns --quant-compare on")
+    compare_base: str | None = _option(REVISION, "compare with this revision of git; turns --quant-compare on")
     against: str | None = _option(
-        NAME,
-        "REV",
+        REVISION,
         "when the tests have run, run those of this revision of git too, in a worktree with its own files, and time "
         "the engines of both in pairs of processes whose runs alternate; a regression fails the run (without REV, or "
         "merge-base: the merge base with the target branch)",
         alone="merge-base",
     )
     against_env: str | None = _option(
-        NAME,
-        "PYTHON_OR_COMMAND",
+        COMMAND,
         "environment of --quant-against's base, where it is not that of this run: an interpreter, or a command that "
         "prints one on its last line, with the base's folder for {worktree} in it",
     )
     against_limit_pct: float = _option(
         PERCENT,
-        "PERCENT",
         "largest slow-down that --quant-against allows a test whose mark sets neither max_slowdown nor "
         "max_p50_increase (default: 5)",
         5.0,
@@ -252,13 +248,11 @@ class Settings:
     )
     confidence: float | None = _option(
         LEVEL,
-        "LEVEL",
         "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
         "place of the measured value",
     )
     max_time_s: float = _option(
         SECONDS,
-        "SECONDS",
         "measure the latency of one check for at most this long, warming up and confirming a broken limit included "
         "(default: 10); each further launch has as long again",
         10.0,
@@ -266,7 +260,6 @@ class Settings:
     )
     launches: int | Literal["auto"] = _option(
         LAUNCHES,
-        "N|auto",
         "time each check in N processes, fresh ones that open the built engines and do nothing else, and judge "
         "min_speedup and the median of max_latency_ms over all of them; auto: in more than one only where a limit is "
         "in doubt, until it is decided, in at most 10 (default: 1; a comparison needs 5 on both sides)",
@@ -274,7 +267,6 @@ class Settings:
     )
     diagnose_s: float = _option(
         SECONDS_OR_NONE,
-        "SECONDS",
         "when a limit on accuracy or coverage is broken, try for about this long at most what repairs it: other "
         "options, and which nodes to exclude (default: 30; 0 tries nothing)",
         30.0,
@@ -282,7 +274,6 @@ class Settings:
     )
     lock_timeout_s: float = _option(
         SECONDS,
-        "SECONDS",
         "wait for a device that another process measures on, at most this long; then the check is an error that names "
         "that process (default: 600)",
         600.0,
@@ -290,7 +281,6 @@ class Settings:
     )
     pages: Pages = _option(
         SIZE_OF_PAGES,
-        "SIZE",
         "small: time engines on the processor on the pages of memory that the system gives, for what is deployed so; "
         "huge: move them into pages of 2 MB before, on which two sessions of an engine are alike (default: huge, where "
         "the system can)",
@@ -298,7 +288,6 @@ class Settings:
     )
     step_timeout_s: float = _option(
         SECONDS_OR_NONE,
-        "SECONDS",
         "end a single run or build of an engine that takes longer: the check is an error, or, where the runtime cannot "
         "be asked to stop, the process is ended and finished checks are kept (default: 3600; 0 for no limit)",
         3600.0,
@@ -306,22 +295,17 @@ class Settings:
     )
     simulate: str | None = _option(
         TARGET,
-        "SMxx",
         "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
         "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
         "device, or for trt and ort-trt their own plan, is measured",
     )
     device: str | None = _option(
         DEVICE,
-        "DEVICE",
         "run on this GPU only, cuda:1 or the UUID of a card or of a MIG instance that nvidia-smi -L shows; it is then "
         "cuda:0 everywhere (default: CUDA's first; workers of xdist spread over the GPUs of its model)",
     )
     columns: tuple[str, ...] = _option(
-        NAMES,
-        "NAME[,NAME]",
-        "columns of the table at the end, in this order; pytest-quant guide reference names them",
-        (),
+        NAMES, "columns of the table at the end, in this order; pytest-quant guide reference names them", ()
     )
 
 
@@ -338,14 +322,14 @@ def add_options(parser: pytest.Parser) -> None:
     # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.against`.
     group.addoption("--quant-leave", metavar="DIR", default=None, help=argparse.SUPPRESS)
     for option in OPTIONS:
-        if option.read is None:
+        if option.kind is None:
             # With ``--no-``, so that a run can turn off what the ini file turns on.
             group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
         else:
             bare = {} if option.alone is None else {"nargs": "?", "const": option.alone}
             group.addoption(
-                option.flag, metavar=option.metavar, type=option.read, default=None, help=option.help, **bare
+                option.flag, metavar=option.kind.metavar, type=option.kind, default=None, help=option.help, **bare
             )
             parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
 

@@ -1,65 +1,34 @@
 """What was found: frozen values, standard library only. Nothing here judges."""
 
-from pytest_quant.result.accuracy import (
-    AccuracyResult,
-    ClassScore,
-    OutputError,
-    OutputFault,
-    SelfDifference,
-    WorstClass,
-)
-from pytest_quant.result.kinds import Better, Count, Interval, Percent, Positive, Probability, Status
-from pytest_quant.result.latency import (
-    NOTHING_KNOWN,
-    NULL_OFF,
-    Blocks,
-    DeviceTimes,
-    KindNoise,
-    LatencyFigures,
-    LatencyResult,
-    LaunchFigures,
-    LaunchNoise,
-    OverLaunches,
-    PercentileBound,
-    SelfTest,
-    WhichClock,
-)
-from pytest_quant.result.proof import Coverage, Environment, OpCoverage, Resources
-from pytest_quant.result.verdict import Baseline, Hint, Measured, Verdict
-
-__all__ = [
-    "NOTHING_KNOWN",
-    "NULL_OFF",
-    "AccuracyResult",
-    "Baseline",
-    "Better",
-    "Blocks",
-    "ClassScore",
-    "Count",
-    "Coverage",
-    "DeviceTimes",
-    "Environment",
-    "Hint",
-    "Interval",
-    "KindNoise",
-    "LatencyFigures",
-    "LatencyResult",
-    "LaunchFigures",
-    "LaunchNoise",
-    "Measured",
-    "OpCoverage",
-    "OutputError",
-    "OutputFault",
-    "OverLaunches",
-    "Percent",
-    "PercentileBound",
-    "Positive",
-    "Probability",
-    "Resources",
-    "SelfDifference",
-    "SelfTest",
-    "Status",
-    "Verdict",
-    "WhichClock",
-    "WorstClass",
-]
+from pytest_quant.result.accuracy import AccuracyResult as AccuracyResult
+from pytest_quant.result.accuracy import ClassScore as ClassScore
+from pytest_quant.result.accuracy import OutputError as OutputError
+from pytest_quant.result.accuracy import OutputFault as OutputFault
+from pytest_quant.result.accuracy import SelfDifference as SelfDifference
+from pytest_quant.result.accuracy import WorstClass as WorstClass
+from pytest_quant.result.kinds import Better as Better
+from pytest_quant.result.kinds import Count as Count
+from pytest_quant.result.kinds import Interval as Interval
+from pytest_quant.result.kinds import Positive as Positive
+from pytest_quant.result.kinds import Probability as Probability
+from pytest_quant.result.kinds import Status as Status
+from pytest_quant.result.latency import NOTHING_KNOWN as NOTHING_KNOWN
+from pytest_quant.result.latency import NULL_OFF as NULL_OFF
+from pytest_quant.result.latency import Blocks as Blocks
+from pytest_quant.result.latency import DeviceTimes as DeviceTimes
+from pytest_quant.result.latency import KindNoise as KindNoise
+from pytest_quant.result.latency import LatencyFigures as LatencyFigures
+from pytest_quant.result.latency import LatencyResult as LatencyResult
+from pytest_quant.result.latency import LaunchFigures as LaunchFigures
+from pytest_quant.result.latency import LaunchNoise as LaunchNoise
+from pytest_quant.result.latency import OverLaunches as OverLaunches
+from pytest_quant.result.latency import PercentileBound as PercentileBound
+from pytest_quant.result.latency import SelfTest as SelfTest
+from pytest_quant.result.measured import Baseline as Baseline
+from pytest_quant.result.measured import Coverage as Coverage
+from pytest_quant.result.measured import Environment as Environment
+from pytest_quant.result.measured import Hint as Hint
+from pytest_quant.result.measured import Measured as Measured
+from pytest_quant.result.measured import OpCoverage as OpCoverage
+from pytest_quant.result.measured import Resources as Resources
+from pytest_quant.result.measured import Verdict as Verdict

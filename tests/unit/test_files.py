@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import stat
 import subprocess
 import sys
 import threading
 import tracemalloc
 import zlib
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_quant.files import inflate, open_file, parse_json, read_file, whole_file, write_whole
-
-
-def test_what_is_written_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
-    """A new file and an old one alike, to the byte."""
-    file = tmp_path / "figures.json"
-    for content in (b"first\r\n", b"", b"\xff\x00 third"):
-        write_whole(file, content)
-        assert file.read_bytes() == content
-    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_until_the_end_a_reader_sees_the_old_file(tmp_path: Path) -> None:
@@ -39,6 +26,7 @@ def test_until_the_end_a_reader_sees_the_old_file(tmp_path: Path) -> None:
         stream.flush()
         assert file.read_bytes() == b"old"
     assert file.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def _write_half(file: Path, error: BaseException) -> None:
@@ -70,22 +58,6 @@ def test_bytes_are_on_the_disk_before_they_have_the_name(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "fsync", fsync)
     write_whole(file, b"12345")
     assert flushed == [(5, False)]
-
-
-def test_others_may_read_it_as_far_as_the_user_lets_them(tmp_path: Path) -> None:
-    """The rights are those of any new file, not those of a temporary one, which are the owner's alone."""
-    before = os.umask(0o027)
-    try:
-        write_whole(tmp_path / "figures.json", b"x")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "figures.json").stat().st_mode & 0o777 == 0o640
-
-
-def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
-    """Callers say in their own words what could not be written."""
-    with pytest.raises(FileNotFoundError):
-        write_whole(tmp_path / "missing" / "figures.json", b"x")
 
 
 def test_a_device_stays_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,51 +122,39 @@ def test_a_link_keeps_pointing_to_the_file(tmp_path: Path, exists: bool) -> None
     assert sorted(folder.iterdir()) == [file, middle]
 
 
-def test_links_that_go_in_a_circle_are_an_error_of_the_system(tmp_path: Path) -> None:
-    """And none of them is replaced."""
-    link = tmp_path / "link"
-    link.symlink_to("link")
-    with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
-        write_whole(link, b"x")
-    assert link.is_symlink()
-
-
 def test_a_file_keeps_its_rights(tmp_path: Path) -> None:
-    """Who could not read the old figures cannot read the new ones."""
+    """Who could not read the old figures cannot read the new ones; a new file has those that the user lets it have."""
     file = tmp_path / "figures.json"
-    file.write_bytes(b"old")
+    before = os.umask(0o027)
+    try:
+        write_whole(file, b"old")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
     for mode in (0o600, 0o664, 0o755):
         file.chmod(mode)
         write_whole(file, b"new")
         assert (stat.S_IMODE(file.stat().st_mode), file.read_bytes()) == (mode, b"new")
 
 
-@pytest.mark.parametrize("mode", [0o400, 0o444])
-def test_a_read_only_file_is_kept(tmp_path: Path, mode: int) -> None:
+def test_a_read_only_file_is_kept(tmp_path: Path) -> None:
     """For the superuser too, whom the system would let write it."""
     file = tmp_path / "figures.json"
     file.write_bytes(b"old")
-    file.chmod(mode)
-    with pytest.raises(PermissionError, match=f"read-only, mode {mode:04o}"):
+    file.chmod(0o444)
+    with pytest.raises(PermissionError, match="read-only, mode 0444"):
         write_whole(file, b"new")
-    assert (stat.S_IMODE(file.stat().st_mode), file.read_bytes()) == (mode, b"old")
+    assert (stat.S_IMODE(file.stat().st_mode), file.read_bytes()) == (0o444, b"old")
     assert list(tmp_path.iterdir()) == [file]
 
 
 def test_an_ordinary_file_is_read(tmp_path: Path) -> None:
-    """Also through a link, up to the limit itself."""
+    """Also through a link, up to the limit itself and no further."""
     (tmp_path / "file").write_bytes(b"12345")
     (tmp_path / "link").symlink_to("file")
     assert read_file(tmp_path / "file", 5) == read_file(tmp_path / "link", 5) == b"12345"
-    with open_file(tmp_path / "file") as stream:
-        assert stream.read() == b"12345"
-
-
-def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
-    """With the limit in the message; no more than that is read."""
-    (tmp_path / "file").write_bytes(b"123456")
-    with pytest.raises(OSError, match="more than 5 bytes"):
-        read_file(tmp_path / "file", 5)
+    with pytest.raises(OSError, match="more than 4 bytes"):
+        read_file(tmp_path / "file", 4)
 
 
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
@@ -208,16 +168,6 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         open_file(tmp_path)
     with pytest.raises(FileNotFoundError):
         open_file(tmp_path / "nothing")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(os.path.relpath(tmp_path / "socket"))
-        with pytest.raises(OSError):  # noqa: PT011 - the kernel's words
-            open_file(tmp_path / "socket")
-
-
-@given(st.binary(max_size=1000))
-def test_what_zlib_packed_is_unpacked(content: bytes) -> None:
-    """As zlib itself does."""
-    assert inflate(zlib.compress(content), 1000) == content
 
 
 def test_a_bomb_is_refused_before_it_takes_memory() -> None:
@@ -232,30 +182,21 @@ def test_a_bomb_is_refused_before_it_takes_memory() -> None:
     assert peak < 10 * 10**6
 
 
-@pytest.mark.parametrize("packed", [b"", b"no zlib", zlib.compress(b"text" * 100)[:-3]], ids=["empty", "other", "cut"])
-def test_what_is_not_whole_is_refused(packed: bytes) -> None:
+def test_what_is_not_whole_is_refused() -> None:
     """A cut stream would else give a part as if it were all."""
-    with pytest.raises(ValueError, match=r"."):
-        inflate(packed, 1000)
-
-
-def test_json_is_read() -> None:
-    """Text or bytes, with a mark at the beginning or none."""
-    assert parse_json('{"a": [1, "ü"]}') == parse_json('\ufeff{"a": [1, "ü"]}'.encode()) == {"a": [1, "ü"]}
+    packed = zlib.compress(b"text" * 100)
+    assert inflate(packed, 1000) == b"text" * 100
+    for damaged in (b"", b"no zlib", packed[:-3]):
+        with pytest.raises(ValueError, match=r"."):
+            inflate(damaged, 1000)
 
 
 def test_hostile_json_is_a_value_error() -> None:
-    """And nothing else, so that one clause of the caller catches all."""
+    """And nothing else, so that one clause of the caller catches all; a mark at the beginning is none."""
+    assert parse_json('{"a": [1, "ü"]}') == parse_json('\ufeff{"a": [1, "ü"]}'.encode()) == {"a": [1, "ü"]}
     nested, objects = b"[" * 100_000, b'{"a":' * 100_000
     hostile: list[tuple[bytes | str, str]] = [(nested, "nested without end"), (objects, "nested without end")]
     hostile += [(b"\xff", "not UTF-8"), ("\ud800", "not UTF-8"), (b"9" * 5000, "digits"), (b"{", "Expecting")]
     for text, words in hostile:
         with pytest.raises(ValueError, match=words):
             parse_json(text)
-
-
-@given(st.binary(max_size=200) | st.text(max_size=200))
-def test_any_text_is_json_or_a_value_error(text: bytes | str) -> None:
-    """Nothing else comes out."""
-    with suppress(ValueError):
-        parse_json(text)

