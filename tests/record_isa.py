@@ -22,7 +22,7 @@ from pytest_quant.backends.openvino.engine import compile_model
 from pytest_quant.backends.openvino.files import ENGINE_FILE, read_model
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.session import open_session
-from pytest_quant.environment import ONEDNN_LIMIT, onednn_tier
+from pytest_quant.environment.machine import ONEDNN_LIMIT, onednn_tier
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_quant.backends.offer import Availability
 from pytest_quant.environment.gpu import driver_cuda
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import version
 from pytest_quant.errors import BuildError, QuantError
 from pytest_quant.files import write_whole
 

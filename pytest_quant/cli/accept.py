@@ -8,7 +8,7 @@ from difflib import unified_diff
 import click
 
 from pytest_quant.cli.common import existing_history, history_option, project_root, say
-from pytest_quant.environment import Repository
+from pytest_quant.environment.revision import Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.accept import accept_checks, choose_series

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from pytest_quant.cli.common import nearest_folder, say, show, width
-from pytest_quant.environment import Repository
-from pytest_quant.environment.revision import ask_git
+from pytest_quant.environment.revision import Repository, ask_git
 from pytest_quant.environment.worktree import LOCAL_VARIABLES, check_out, top_level, workplace
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.history.compare.comparison import Comparison, Outcome

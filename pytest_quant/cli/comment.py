@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import click
 
 from pytest_quant.cli.common import say
-from pytest_quant.environment import ci_pull_request
+from pytest_quant.environment.revision import ci_pull_request
 from pytest_quant.errors import ForgeError, UsageError
 from pytest_quant.printable import HIDDEN
 

@@ -25,7 +25,7 @@ from pytest_quant.cli.common import (
 )
 from pytest_quant.doctor.examine import describe, examine
 from pytest_quant.doctor.probe import OK
-from pytest_quant.environment import fingerprint
+from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import HistoryError, UsageError, nearest
 from pytest_quant.history.selftests import keep_selftest
 from pytest_quant.measure.selftest import QUICK, WHOLE, run_selftest

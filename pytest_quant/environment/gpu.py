@@ -66,11 +66,6 @@ def field(nvml: Any, read: Callable[..., _NVML_VALUE], *arguments: object) -> _N
         return None
 
 
-def text_of(value: str | bytes) -> str:
-    """Return a text of NVML, which old versions of its package give as bytes."""
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def driver_cuda() -> tuple[str, int] | None:
     """Return the driver's version, and 1000 times the major version of its CUDA plus ten times the minor.
 
@@ -79,7 +74,7 @@ def driver_cuda() -> tuple[str, int] | None:
     """
     with opened_nvml() as nvml:
         cuda = nvml and field(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
-        return (text_of(field(nvml, nvml.nvmlSystemGetDriverVersion) or ""), cuda) if nvml and cuda else None
+        return (field(nvml, nvml.nvmlSystemGetDriverVersion) or "", cuda) if nvml and cuda else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +193,7 @@ def _devices() -> tuple[Gpu, ...]:
     with opened_nvml() as nvml:
         if nvml is None:
             return ()
-        driver = text_of(field(nvml, nvml.nvmlSystemGetDriverVersion) or "")
+        driver = field(nvml, nvml.nvmlSystemGetDriverVersion) or ""
         gpus: list[Gpu] = []
         for index in range(field(nvml, nvml.nvmlDeviceGetCount) or 0):
             # A card that fell off the bus, or that this user may not use, is none for CUDA either.
@@ -210,10 +205,10 @@ def _devices() -> tuple[Gpu, ...]:
 
 
 def _card(nvml: Any, handle: Any, driver: str) -> Gpu:
-    uuid = text_of(field(nvml, nvml.nvmlDeviceGetUUID, handle) or "")
+    uuid = field(nvml, nvml.nvmlDeviceGetUUID, handle) or ""
     capability = field(nvml, nvml.nvmlDeviceGetCudaComputeCapability, handle)
     return Gpu(
-        name=text_of(field(nvml, nvml.nvmlDeviceGetName, handle) or "unknown"),
+        name=field(nvml, nvml.nvmlDeviceGetName, handle) or "unknown",
         sm=None if capability is None else "SM{}{}".format(*capability),
         memory_mb=_memory_mb(nvml, handle),
         driver=driver,
@@ -232,9 +227,9 @@ def _instances(nvml: Any, handle: Any, card: Gpu) -> Iterator[Gpu]:
         if part is not None:
             yield replace(
                 card,
-                name=text_of(field(nvml, nvml.nvmlDeviceGetName, part) or card.name),
+                name=field(nvml, nvml.nvmlDeviceGetName, part) or card.name,
                 memory_mb=_memory_mb(nvml, part),
-                uuid=text_of(field(nvml, nvml.nvmlDeviceGetUUID, part) or ""),
+                uuid=field(nvml, nvml.nvmlDeviceGetUUID, part) or "",
             )
 
 

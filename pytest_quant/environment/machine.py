@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterable
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from pytest_quant.environment.gpu import alike_gpus
@@ -137,16 +138,23 @@ _PACKAGES = (
 
 
 @cache
+def version(distribution: str) -> str:
+    """Return the version of an installed distribution, read once in a process: it is asked for many times per check.
+
+    Raises
+    ------
+    importlib.metadata.PackageNotFoundError : it is not installed.
+    """
+    return metadata.version(distribution)
+
+
+@cache
 def fingerprint() -> Environment:
     """Return the properties of machine and installed libraries as text.
 
     The host's name is left out: it differs on every CI machine and says nothing about speed. The GPU is the one that
     CUDA has first in this process, and ``gpu_uuid`` names it, or all those of its model that the checks may have used.
     """
-    from importlib.metadata import PackageNotFoundError
-
-    from pytest_quant.environment.packages import version
-
     identity = {
         "cpu": _cpu_model(),
         "isa": isa_tier(),
@@ -165,7 +173,7 @@ def fingerprint() -> Environment:
     for package in _PACKAGES:
         try:
             context[package] = version(package)
-        except PackageNotFoundError:
+        except metadata.PackageNotFoundError:
             continue
     return Environment(identity, context)
 

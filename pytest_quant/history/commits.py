@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_quant.environment import Committed, Repository
+from pytest_quant.environment.revision import Committed, Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history.baselines.accept import accepted_since
 from pytest_quant.history.baselines.launches import points_before

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from pytest_quant.environment import MAX_DISTANCE, Committed, Repository
+from pytest_quant.environment.revision import MAX_DISTANCE, Committed, Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.printable import clean
 

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self, TypeAlias
 
-from pytest_quant.environment.energy_counter import Counter
-from pytest_quant.environment.gpu_state import process_memory_mb
+from pytest_quant.environment.device_state import Counter, process_memory_mb
 from pytest_quant.result import Interval
 from pytest_quant.stats.ratio import student_quantile
 

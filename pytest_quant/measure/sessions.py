@@ -13,7 +13,7 @@ from typing import Any, Self
 import psutil
 
 from pytest_quant.backends import Engine
-from pytest_quant.environment.gpu_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
+from pytest_quant.environment.device_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.interleave import Block, ByDevice, Call, time_block
 from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure

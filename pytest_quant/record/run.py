@@ -10,15 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.environment import (
-    Repository,
-    ci_branch,
-    ci_commit,
-    ci_pull_request,
-    ci_target,
-    fingerprint,
-    git_state,
-)
+from pytest_quant.environment.machine import fingerprint
+from pytest_quant.environment.revision import Repository, ci_branch, ci_commit, ci_pull_request, ci_target, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.record.codec import Encoded, Json, decode, encoded, from_json, plain
 from pytest_quant.record.record import Record

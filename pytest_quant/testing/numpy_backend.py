@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer
 from pytest_quant.backends.base import fitting_batches
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import version
 from pytest_quant.spec import EngineSpec
 
 _RANGES = "ranges.json"

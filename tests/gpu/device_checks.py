@@ -23,9 +23,8 @@ import numpy as np
 
 from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.backends.ort.libraries import loading_trouble
-from pytest_quant.environment.energy_counter import energy_counter
+from pytest_quant.environment.device_state import clock_reader, energy_counter, process_memory_mb
 from pytest_quant.environment.gpu import cuda_gpu, find_gpus, has_nvml
-from pytest_quant.environment.gpu_state import clock_reader, process_memory_mb
 from pytest_quant.measure.resources import measure_energy
 from tests.gpu.report import Found
 

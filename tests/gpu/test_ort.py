@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Backend
-from pytest_quant.environment.energy_counter import energy_counter
-from pytest_quant.environment.gpu_state import clock_reader
+from pytest_quant.environment.device_state import clock_reader, energy_counter
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing import BackendConformance
 from pytest_quant.testing.conformance.examples import conv, dense

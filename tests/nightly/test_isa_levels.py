@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.environment import ONEDNN_LIMIT, isa_tier, onednn_tier
+from pytest_quant.environment.machine import ONEDNN_LIMIT, isa_tier, onednn_tier
 
 LEVELS = {"AVX2": "avx2", "AVX2_VNNI": "avx_vnni", "AVX512_CORE": "avx512", "AVX512_CORE_VNNI": "avx512_vnni"}
 """By the value of oneDNN's variable our word for the level."""

@@ -9,7 +9,7 @@ from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.openvino.options import KEYS
 from pytest_quant.backends.runtime import import_runtime
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import version
 from pytest_quant.spec import EngineSpec, Model, Signature
 
 _INSTALL = 'pip install "pytest-quant[openvino]"'

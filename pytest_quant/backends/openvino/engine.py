@@ -21,7 +21,7 @@ from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.openvino.quantize import IN_FLOAT, excluded_among
 from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.environment import has_vnni, onednn_tier
+from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model

@@ -13,8 +13,7 @@ from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_graph, read_signature
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.runtime import failed, failing_as
-from pytest_quant.environment import onednn_tier
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.errors import ModelFileError, QuantError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pytest_quant.backends.offer import checked
-from pytest_quant.environment import has_vnni, onednn_tier
+from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 
 

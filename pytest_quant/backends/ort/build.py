@@ -40,8 +40,7 @@ from pytest_quant.backends.ort.recipe import (
 )
 from pytest_quant.backends.ort.session import refusing
 from pytest_quant.backends.runtime import quiet
-from pytest_quant.environment import isa_tier
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import isa_tier, version
 from pytest_quant.spec import EngineSpec
 
 RANGES_FILE = "ranges.json"

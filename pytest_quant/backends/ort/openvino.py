@@ -20,8 +20,7 @@ from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED
 from pytest_quant.backends.ort import OrtBackend, find_runtime
 from pytest_quant.backends.ort.options import OPENVINO_KEYS, parse_options
 from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
-from pytest_quant.environment import onednn_tier
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 

@@ -18,7 +18,7 @@ from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, wit
 from pytest_quant.backends.onnx_files import all_nodes, model_file, read_graph
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
 from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
-from pytest_quant.environment import has_vnni, isa_tier, onednn_tier
+from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import Calibration, EngineSpec
 
 

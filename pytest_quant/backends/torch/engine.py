@@ -19,7 +19,7 @@ from pytest_quant.backends.torch.module import cast, free_axes, input_names, nam
 from pytest_quant.backends.torch.options import parse_options, torch_quiet
 from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
 from pytest_quant.backends.torch.quantize import measure_held, modules_in_integers
-from pytest_quant.environment import onednn_tier
+from pytest_quant.environment.machine import onednn_tier
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 

@@ -9,7 +9,7 @@ from pytest_quant.backends.base import EXPORTED_FILE
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
 from pytest_quant.backends.torch.options import torch_quiet
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import version
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
 

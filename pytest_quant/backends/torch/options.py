@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_quant.backends.offer import Availability, checked
 from pytest_quant.backends.runtime import import_runtime, quiet
-from pytest_quant.environment import has_vnni, onednn_tier
+from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 from pytest_quant.spec import EngineSpec
 

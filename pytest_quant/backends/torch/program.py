@@ -23,8 +23,7 @@ from pytest_quant.backends.torch.module import (
 )
 from pytest_quant.backends.torch.options import float_type, parse_options, torch_quiet
 from pytest_quant.backends.torch.quantize import hold_weights, with_plain_weights
-from pytest_quant.environment import onednn_tier
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import EngineSpec, Model
 

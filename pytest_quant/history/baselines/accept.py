@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from pytest_quant.environment import Repository
+from pytest_quant.environment.revision import Repository
 from pytest_quant.errors import HistoryError, UsageError, nearest
 from pytest_quant.history.baselines.file import (
     NAME,

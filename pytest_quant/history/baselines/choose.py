@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_quant.environment import Committed, Repository, git_state
+from pytest_quant.environment.revision import Committed, Repository, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history.baselines.file import NAME, BaselineEntry, read_baselines
 from pytest_quant.history.baselines.launches import (

@@ -17,7 +17,7 @@ from pytest_quant.stats.draws import draw_of
 from pytest_quant.stats.launches import Launch, common_noise, days_of, moderated_noise, noise_of, noise_of_steps
 
 if TYPE_CHECKING:
-    from pytest_quant.environment import Committed, Repository
+    from pytest_quant.environment.revision import Committed, Repository
     from pytest_quant.history.store import Store
 
 MOST_COMMITS = 30

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.openvino.engine import compile_model
-from pytest_quant.environment import has_vnni, onednn_tier
+from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db

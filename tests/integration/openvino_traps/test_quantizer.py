@@ -13,7 +13,7 @@ import openvino
 import pytest
 
 from pytest_quant.backends import Feeds, get_backend
-from pytest_quant.environment import has_vnni, onednn_tier
+from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db

@@ -18,7 +18,7 @@ from pytest_quant.backends.ort import libraries
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.runtime import driver_too_old
 from pytest_quant.backends.torch import cuda as torch_cuda
-from pytest_quant.environment.packages import version
+from pytest_quant.environment.machine import version
 from tests.support.nvml_stub import NvmlStub, StubCard
 from tests.support.third_party import forget_modules
 

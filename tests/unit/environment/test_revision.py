@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from pytest_quant.environment import (
+from pytest_quant.environment.revision import (
     GitState,
     Repository,
     ci_branch,
@@ -18,106 +17,62 @@ from pytest_quant.environment import (
     ci_target,
     git_state,
     git_trouble,
+    main_branch,
+    parse_status,
 )
-from pytest_quant.environment.revision import main_branch, parse_status
 from pytest_quant.errors import UsageError
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 
 
-def _git(root: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
-    command = ("git", *identity, *arguments)
-    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
-
-
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
     """A repository with one commit on ``main`` and no CI around it."""
-    for name in (
-        "GITHUB_HEAD_REF",
-        "GITHUB_REF_NAME",
-        "CI_COMMIT_REF_NAME",
-        "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME",
-        "BUILD_SOURCEBRANCHNAME",
-        "BUILDKITE_BRANCH",
-        "CIRCLE_BRANCH",
-        "GIT_BRANCH",
-    ):
-        monkeypatch.delenv(name, raising=False)
-    _git(tmp_path, "init", "-b", "main")
-    (tmp_path / "file").write_text("1")
-    _git(tmp_path, "add", "file")
-    _git(tmp_path, "commit", "-m", "first")
-    return tmp_path
+    without_ci(monkeypatch)
+    made = make_repository(tmp_path)
+    made.commit("first")
+    return made
 
 
-def test_a_clean_checkout(repository: Path) -> None:
-    """The commit is git's own answer; a file git does not track makes nothing dirty."""
-    (repository / "untracked").write_text("x")
-    assert git_state(repository) == GitState(_git(repository, "rev-parse", "HEAD"), "main", dirty=False)
-
-
-def test_a_changed_file_is_dirty(repository: Path) -> None:
-    """A tracked file that differs from the commit says so."""
-    (repository / "file").write_text("2")
-    state = git_state(repository)
-    assert state is not None
-    assert state.dirty
-
-
-def test_a_detached_head_takes_the_branch_from_ci(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CI checks out a commit; its variable names the branch, and without one there is none."""
-    _git(repository, "checkout", "--detach")
-    state = git_state(repository)
-    assert state is not None
-    assert state.branch is None
+def test_the_state_is_that_of_the_checkout(repository: ScratchRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that git does not track makes nothing dirty; of a detached head CI's variable names the branch."""
+    (repository.path / "untracked").write_text("x")
+    commit = repository.git("rev-parse", "HEAD")
+    assert git_state(repository.path) == GitState(commit, "main", dirty=False)
+    (repository.path / "file").write_text("2")
+    repository.git("checkout", "--detach")
+    assert git_state(repository.path) == GitState(commit, None, dirty=True)
     monkeypatch.setenv("GITHUB_REF_NAME", "topic")
-    state = git_state(repository)
-    assert state is not None
-    assert state.branch == "topic"
+    assert git_state(repository.path) == GitState(commit, "topic", dirty=True)
 
 
-def test_a_checked_out_branch_wins_over_ci() -> None:
-    """The variable is a guess, git's answer is not."""
-    text = "# branch.oid abc\n# branch.head main\n"
-    assert parse_status(text, {"GITHUB_REF_NAME": "topic"}) == GitState("abc", "main", dirty=False)
+@pytest.mark.parametrize(("oid", "commit"), [("abc", "abc"), ("(initial)", None)])
+def test_a_checked_out_branch_wins_over_ci(oid: str, commit: str | None) -> None:
+    """The variable is a guess, git's answer is not; before the first commit there is a branch too."""
+    text = f"# branch.oid {oid}\n# branch.head main\n"
+    assert parse_status(text, {"GITHUB_REF_NAME": "topic"}) == GitState(commit, "main", dirty=False)
 
 
-def test_a_repository_without_a_commit() -> None:
-    """There is a branch and no commit yet."""
-    assert parse_status("# branch.oid (initial)\n# branch.head main\n", {}) == GitState(None, "main", dirty=False)
-
-
-def test_outside_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No repository is no error."""
+def test_no_repository_and_no_git_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to use git is no fault, and one that does not answer in time is given up."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert git_state(tmp_path) is None
-
-
-def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without git is no error."""
+    assert (git_state(tmp_path), git_trouble(tmp_path)) == (None, "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_state(tmp_path) is None
-
-
-def test_git_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A git that does not answer in time is given up."""
+    assert (git_state(tmp_path), git_trouble(tmp_path)) == (None, "")
     slow = tmp_path / "git"
     slow.write_text("#!/bin/sh\nexec /bin/sleep 30\n")
     slow.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
     assert git_state(tmp_path, timeout_s=0.05) is None
 
 
-def test_a_repository_of_another_user(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_of_another_user(repository: ScratchRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     """Git refuses to read it, as in many containers; the line that lets it is told, and works."""
     for name, value in {
         "GIT_TEST_ASSUME_DIFFERENT_OWNER": "1",
         "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": str(repository.parent / "gitconfig"),
+        "GIT_CONFIG_GLOBAL": str(repository.path.parent / "gitconfig"),
     }.items():
         monkeypatch.setenv(name, value)
-    below = repository / "a folder"
+    below = repository.path / "a folder"
     below.mkdir()
     assert git_state(below) is None
     trouble = git_trouble(below)
@@ -127,60 +82,38 @@ def test_a_repository_of_another_user(repository: Path, monkeypatch: pytest.Monk
     assert git_trouble(below) == ""
 
 
-def test_a_damaged_repository(repository: Path) -> None:
-    """A head that cannot be read is told; git itself says that there is no repository."""
-    (repository / ".git" / "HEAD").write_text("junk\n")
-    assert git_state(repository) is None
-    assert "not a git repository" in git_trouble(repository)
-
-
-def test_no_trouble_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not to use git is no fault, whether it is installed or not."""
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert git_trouble(tmp_path) == ""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_trouble(tmp_path) == ""
-
-
-def test_a_repository_without_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An image with the checkout and without git is told."""
-    monkeypatch.setenv("PATH", str(repository))
-    assert git_trouble(repository).endswith("next: install git")
+def test_a_repository_that_cannot_be_read(repository: ScratchRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its head is damaged, which git takes for no repository; or an image has the checkout and no git."""
+    (repository.path / ".git" / "HEAD").write_text("junk\n")
+    assert git_state(repository.path) is None
+    assert "not a git repository" in git_trouble(repository.path)
+    monkeypatch.setenv("PATH", str(repository.path))
+    assert git_trouble(repository.path).endswith("next: install git")
 
 
 _SHA = "0123456789abcdef0123456789abcdef01234567"
 
-_GITHUB = {
-    "GITHUB_REF": "refs/pull/17/merge",
-    "GITHUB_REF_NAME": "17/merge",
-    "GITHUB_HEAD_REF": "topic",
-    "GITHUB_BASE_REF": "main",
-    "GITHUB_SHA": _SHA,
-}
-_GITLAB = {
-    "CI_MERGE_REQUEST_IID": "17",
-    "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "topic",
-    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
-    "CI_COMMIT_SHA": _SHA,
-}
-_JENKINS = {
-    "CHANGE_ID": "17",
-    "CHANGE_TARGET": "main",
-    "CHANGE_BRANCH": "topic",
-    "GIT_BRANCH": "PR-17",
-    "GIT_COMMIT": _SHA,
-}
-_BUILDKITE = {
-    "BUILDKITE_PULL_REQUEST": "17",
-    "BUILDKITE_BRANCH": "topic",
-    "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main",
-    "BUILDKITE_COMMIT": _SHA,
+SYSTEMS = {
+    "GitHub": (
+        "GITHUB_REF=refs/pull/17/merge GITHUB_REF_NAME=17/merge GITHUB_HEAD_REF=topic GITHUB_BASE_REF=main "
+        f"GITHUB_SHA={_SHA}"
+    ),
+    "GitLab": (
+        "CI_MERGE_REQUEST_IID=17 CI_MERGE_REQUEST_SOURCE_BRANCH_NAME=topic CI_MERGE_REQUEST_TARGET_BRANCH_NAME=main "
+        f"CI_COMMIT_SHA={_SHA}"
+    ),
+    "Jenkins": f"CHANGE_ID=17 CHANGE_TARGET=main CHANGE_BRANCH=topic GIT_BRANCH=PR-17 GIT_COMMIT={_SHA}",
+    "Buildkite": (
+        "BUILDKITE_PULL_REQUEST=17 BUILDKITE_BRANCH=topic BUILDKITE_PULL_REQUEST_BASE_BRANCH=main "
+        f"BUILDKITE_COMMIT={_SHA}"
+    ),
 }
 
 
-@pytest.mark.parametrize("environ", [_GITHUB, _GITLAB, _JENKINS, _BUILDKITE])
-def test_a_pull_request_is_known_on_each_system(environ: Mapping[str, str]) -> None:
+@pytest.mark.parametrize("variables", SYSTEMS.values(), ids=SYSTEMS)
+def test_a_pull_request_is_known_on_each_system(variables: str) -> None:
     """Its number, its branch, the branch it is for, and its commit."""
+    environ = dict(variable.split("=", 1) for variable in variables.split())
     assert ci_pull_request(environ) == "17"
     assert ci_branch(environ) == "topic"
     assert ci_target(environ) == "main"
@@ -195,15 +128,11 @@ def test_a_pull_request_is_known_on_each_system(environ: Mapping[str, str]) -> N
         {"BUILDKITE_PULL_REQUEST": "false", "BUILDKITE_PULL_REQUEST_BASE_BRANCH": ""},
     ],
 )
-def test_a_push_is_no_pull_request(environ: Mapping[str, str]) -> None:
-    """Empty variables, and Buildkite's ``false``, mean none."""
+def test_a_push_is_no_pull_request(environ: dict[str, str]) -> None:
+    """Empty variables, and Buildkite's ``false``, mean none; nor is its ``HEAD``, before a checkout, a commit."""
     assert ci_pull_request(environ) is None
     assert ci_target(environ) is None
-
-
-def test_a_commit_that_is_no_id_is_none() -> None:
-    """Buildkite says ``HEAD`` before it has checked out."""
-    assert ci_commit({"BUILDKITE_COMMIT": "HEAD"}) is None
+    assert ci_commit(environ | {"BUILDKITE_COMMIT": "HEAD"}) is None
 
 
 @pytest.fixture
@@ -313,15 +242,11 @@ def test_without_a_repository_git_s_words_are_told(tmp_path: Path, monkeypatch: 
 
 
 def test_the_remote_names_its_main_branch(scratch: ScratchRepository) -> None:
-    """Whatever branches of the usual names are here."""
+    """Whatever branches of the usual names are here; without a remote it has one of these."""
     scratch.git("update-ref", "refs/remotes/up/trunk", "HEAD")
     scratch.git("symbolic-ref", "refs/remotes/up/HEAD", "refs/remotes/up/trunk")
     assert main_branch(scratch.path, "up") == "trunk"
     assert main_branch(scratch.path) == "main"
-
-
-def test_without_a_remote_the_main_branch_has_a_usual_name(scratch: ScratchRepository) -> None:
-    """An older repository has ``master``."""
     scratch.git("branch", "-m", "main", "master")
     assert main_branch(scratch.path) == "master"
 

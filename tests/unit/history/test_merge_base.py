@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.environment import Committed, Repository
+from pytest_quant.environment.revision import Committed, Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history.merge_base import ChosenBase, base_to_run, records_of, select_base
 from pytest_quant.history.rows import StoredCheck

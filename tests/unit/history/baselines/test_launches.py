@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.environment import Repository
+from pytest_quant.environment.revision import Repository
 from pytest_quant.history.baselines.launches import (
     CANDIDATE,
     NO_NOISE_KNOWN,
