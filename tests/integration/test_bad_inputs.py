@@ -182,13 +182,3 @@ def test_a_candidate_that_gives_nan_fails_with_the_sample(pytester: pytest.Pytes
     assert checks[0]["status"] == "FAIL"
     assert "outputs" in [verdict["limit"] for verdict in checks[0]["verdicts"] if verdict["status"] == "FAIL"]
     assert "sample" in output(result)
-
-
-def test_a_gpu_provider_asked_of_the_cpu_backend_is_an_error(pytester: pytest.Pytester) -> None:
-    """What asked for CUDA never runs on the CPU in silence."""
-    models.select_first(pytester.path / "model.onnx")
-    write_project(pytester, mark="options={'provider': 'CUDAExecutionProvider'}")
-    result, checks = run_project(pytester)
-    assert result.ret != 0
-    assert "never falls back to it in silence" in output(result)
-    assert checks == []

@@ -102,23 +102,14 @@ def test_a_check_is_judged_and_the_history_told_once(project: Path, only_core: d
     assert sorted(path.name for path in (project / ".quant").iterdir()) == ["cache"]
 
 
-def test_a_run_that_wants_no_history_is_told_nothing(project: Path, only_core: dict[str, str]) -> None:
-    """The option that the line names ends it."""
-    ran = run(project, only_core, "--quant-no-history")
+def test_a_run_is_a_comment_without_a_history(project: Path, only_core: dict[str, str]) -> None:
+    """The records are at hand, and nothing is said of a history that is not wanted."""
+    ran = run(project, only_core, "--quant-no-history", "--quant-markdown=quant.md")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "no history is written" not in ran.stdout
-    assert json.loads((project / "run.json").read_text())["checks"] != []
-
-
-def test_a_run_is_a_comment_without_a_history(project: Path, only_core: dict[str, str]) -> None:
-    """The records are at hand."""
-    run(project, only_core, "--quant-no-history", "--quant-markdown=quant.md")
     assert (project / "quant.md").read_text().splitlines()[1].startswith("**NO_BASELINE: 1 check: ")
-    posted = "import pytest_quant.cli.comment"
-    assert (
-        subprocess.run([sys.executable, "-c", f"import only_core; {posted}"], env=only_core, check=False).returncode
-        == 0
-    )
+    post = [sys.executable, "-c", "import only_core, pytest_quant.cli.comment"]
+    assert subprocess.run(post, env=only_core, check=False).returncode == 0
 
 
 def test_a_comparison_that_cannot_be_fails_the_run(project: Path, only_core: dict[str, str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from pytest_quant.backends import get_backend
 from tests.support.example import EXAMPLE, ROOT
 from tests.support.history_repository import Answer, outside_ci, run_command
-from tests.support.models import select_first
 from tests.support.repository import ScratchRepository, make_repository
 
 NETS = """
@@ -197,61 +195,27 @@ def test_a_pipeline_that_is_there_gets_a_file_to_include(fresh: ScratchRepositor
     assert (fresh.path / ".gitlab-ci.yml").read_text() == "stages: [test]\n"
 
 
-def _no_repository(made: ScratchRepository) -> Path:
-    return made.path.parent
-
-
-def _no_model(made: ScratchRepository) -> Path:
-    return made.path
-
-
-def _several(made: ScratchRepository) -> Path:
-    for name in ("one.onnx", "two.onnx"):
-        select_first(made.path / name)
-    return made.path
-
-
-def _broken(made: ScratchRepository) -> Path:
-    (made.path / "broken.onnx").write_bytes(b"nonsense")
-    return made.path
-
-
-def _unknown_remote(made: ScratchRepository) -> Path:
-    made.git("remote", "set-url", "origin", "https://code.example.org/models.git")
-    return _several(made)
-
-
-def _pyproject(made: ScratchRepository) -> Path:
-    (made.path / "pyproject.toml").write_text("[project\n")
-    return with_digits(made).path
-
-
 @pytest.mark.parametrize(
-    ("make", "words", "told"),
+    ("files", "words", "told"),
     [
-        (_no_repository, [], "git init"),
-        (_no_model, [], "there is no ONNX file in this repository"),
-        (_no_model, ["missing.onnx"], "there is no such model"),
-        (_several, [], "one.onnx, two.onnx"),
-        (_several, ["three.onnx"], "here are one.onnx, two.onnx"),
-        (_several, ["one.onnx", "--backend=otr"], "did you mean 'ort'"),
-        (_several, ["one.onnx", "--backend=ort", "--python=four"], "no version of Python"),
-        (_broken, [], "not a whole ONNX file"),
-        (_unknown_remote, ["one.onnx"], "pytest-quant init --github"),
-        (_pyproject, ["--backend=ort"], "pyproject.toml cannot be read"),
+        ({}, [], "there is no ONNX file in this repository"),
+        ({"one.onnx": "nonsense", "two.onnx": ""}, [], "one.onnx, two.onnx"),
+        ({"one.onnx": "nonsense"}, ["--backend=ort"], "not a whole ONNX file"),
+        ({}, ["--python=four"], "no version of Python"),
+        ({"pyproject.toml": "[project\n"}, ["--backend=ort"], "pyproject.toml cannot be read"),
     ],
 )
 def test_what_it_cannot_do_is_told(
-    fresh: ScratchRepository, make: Callable[[ScratchRepository], Path], words: list[str], told: str
+    fresh: ScratchRepository, files: dict[str, str], words: list[str], told: str
 ) -> None:
     """In our form, with exit code 2, and nothing is written."""
-    folder = make(fresh)
-    before = files_in(folder)
-    said = init(folder, *words)
+    for name, text in files.items():
+        (fresh.path / name).write_text(text)
+    said = init(fresh.path, *words)
     assert said.returncode == 2, said.stdout
     assert told in said.stderr
     assert "Traceback" not in said.stderr
-    assert files_in(folder) == before
+    assert files_in(fresh.path) == set(files)
 
 
 def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("one_run")
     write_fake(folder, SUITE, HOOK)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    options = ("-p", PLUGIN, "-p", "no:cacheprovider", *OUTPUTS, *request.param)
+    options = ("-p", PLUGIN, "-p", "no:cacheprovider", "-ra", *OUTPUTS, *request.param)
     ended = subprocess.run(
         (sys.executable, "-m", "pytest", *options),
         cwd=folder,
@@ -200,7 +200,10 @@ def test_junit_counts_the_statuses_and_names_the_broken_limit(run: Run) -> None:
 
 
 def test_the_terminal_shows_one_table_and_both_figures_of_a_broken_limit(run: Run) -> None:
-    """What was expected to fail is XFAIL; a check that could not be made says why in its row."""
+    """What was expected to fail is XFAIL; a check that could not be made says why in its row.
+
+    A limit that was not judged is a warning of a name of its own; a skip says the fix, and the line of its test.
+    """
     assert run.text.count("= quant =") == 1
     assert " XFAIL" in run.row("test_expected")
     assert " XFAIL" in run.row("test_unbuildable")
@@ -208,6 +211,9 @@ def test_the_terminal_shows_one_table_and_both_figures_of_a_broken_limit(run: Ru
     assert COUNTS in run.text
     assert "FAILED test_it.py::test_fail - max_drop 2 > 1.0" in run.text
     assert "FAILED test_it.py::test_own - Failed: my own" in run.text
+    assert "InconclusiveWarning: max_drop: the reason of INCONCLUSIVE" in run.text
+    line = SUITE[: SUITE.index("def test_unavailable")].count("\n") + 2
+    assert f"test_it.py:{line}: backend 'ort' cannot run here: fake; pip install fake" in run.text
 
 
 def test_verdicts_and_errors_are_text_and_only_bugs_are_traced(run: Run) -> None:

@@ -26,19 +26,6 @@ _X = torch.linspace(-1, 1, 2 * FEATURES).reshape(2, FEATURES)
 _RTX = (("compute_capability", "SM89"),)
 
 
-class Bfloat(nn.Module):
-    """A linear layer beside a buffer of bfloat16, which is what it gives back."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(FEATURES, 4)
-        self.register_buffer("shift", torch.ones(4, dtype=torch.bfloat16))
-
-    def forward(self, x: Tensor) -> object:
-        """Return bfloat16."""
-        return self.layer(x).bfloat16() + self.shift
-
-
 class Branching(nn.Module):
     """What it computes depends on the values."""
 
@@ -107,14 +94,7 @@ def _unknown(backend: str, precision: str, scheme: str | None) -> Callable[[Path
 
 
 FAILURES: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "export-bfloat16": (lambda folder: export_onnx(_module(Bfloat()), folder), "ONNX export of 'tiny'", "BFloat16"),
     "export-branching": (lambda folder: export_onnx(_module(Branching()), folder), "cannot export 'tiny'", "dependent"),
-    "export-unwilling": (lambda folder: export_onnx(_module(Unwilling()), folder), "example inputs", "no kernel"),
-    "torch-branching": (
-        lambda folder: _build(EngineSpec("torch", "fp32", None, _module(Branching())), folder),
-        "cannot trace 'tiny'",
-        "dependent",
-    ),
     "torch-unwilling": (
         lambda folder: _build(EngineSpec("torch", "int8", "static", _module(Unwilling())), folder),
         "model 'tiny' does not run",
@@ -125,7 +105,6 @@ FAILURES: dict[str, tuple[Callable[[Path], object], str, str]] = {
         "to quantize branches",
         "dataset must not be empty",
     ),
-    "ort": (_unknown("ort", "fp32", None), "the model m.onnx", "Frobnicate"),
     "ort-static": (_unknown("ort", "int8", "static"), "to prepare m.onnx", "Frobnicate"),
     "openvino": (_unknown("openvino", "fp32", None), "the model m.onnx", "Frobnicate"),
     "someone-elses": (

@@ -21,23 +21,6 @@ def test_strict_fails_what_is_not_judged(pytester: pytest.Pytester) -> None:
         assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 3
 
 
-def test_inconclusive_warns_with_its_reason(pytester: pytest.Pytester) -> None:
-    """The warning has a name of its own, so that a filter can make an error of it."""
-    source = "@mark.quant(output='INCONCLUSIVE')\ndef test_it(): pass\n"
-    result = run_fake(pytester, source)
-    result.stdout.fnmatch_lines(["*InconclusiveWarning: max_drop: the reason of INCONCLUSIVE"])
-    assert result.ret == 0
-    filtered = run_fake(pytester, source, "-W", "error::pytest_quant.InconclusiveWarning")
-    filtered.assert_outcomes(failed=1)
-
-
-def test_a_skip_says_the_fix_and_the_line_of_the_test(pytester: pytest.Pytester) -> None:
-    """The summary of skips names the test, the reason and the command."""
-    result = run_fake(pytester, "@mark.quant(output='unavailable')\ndef test_it(): pass\n", "-rs")
-    result.stdout.fnmatch_lines(["SKIPPED * test_it.py:3: backend 'ort' cannot run here: fake; pip install fake"])
-    assert result.ret == 0
-
-
 def test_a_required_backend_that_is_not_here_fails_its_tests(pytester: pytest.Pytester) -> None:
     """It is a failure before the body, and no `pytest.fail` that a strict xfail for one would swallow."""
     source = """

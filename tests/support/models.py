@@ -42,34 +42,23 @@ def select_first(
 
 def log_of_input(path: Path) -> Path:
     """Write a model (n, 8) -> (n, 4) that gives NaN wherever one of the first four features is negative."""
-    weight = np.eye(FEATURES, CLASSES, dtype=np.float32)
-    nodes = [
-        helper.make_node("MatMul", ["x", "weight"], ["selected"], name="scores"),
-        helper.make_node("Log", ["selected"], ["y"], name="log"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "log_of_input",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", FEATURES])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])],
-        [numpy_helper.from_array(weight, "weight")],
-    )
-    return save(graph, path, 17)
+    return _selecting(path, helper.make_node("Log", ["selected"], ["y"], name="log"), ["n", FEATURES])
 
 
 def mean_over_time(path: Path) -> Path:
     """Write a model (n, t, 8) -> (n, 4) over sequences of any length t."""
-    weight = np.eye(FEATURES, CLASSES, dtype=np.float32)
-    nodes = [
-        helper.make_node("MatMul", ["x", "weight"], ["steps"], name="scores"),
-        helper.make_node("ReduceMean", ["steps"], ["y"], name="mean", axes=[1], keepdims=0),
-    ]
+    mean = helper.make_node("ReduceMean", ["selected"], ["y"], name="mean", axes=[1], keepdims=0)
+    return _selecting(path, mean, ["n", "t", FEATURES])
+
+
+def _selecting(path: Path, node: onnx.NodeProto, shape: list[int | str]) -> Path:
+    """Write a model of inputs of that shape whose `node` gives ``y`` of the first four features, ``selected``."""
     graph = helper.make_graph(
-        nodes,
-        "mean_over_time",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "t", FEATURES])],
+        [helper.make_node("MatMul", ["x", "weight"], ["selected"], name="scores"), node],
+        path.stem,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])],
-        [numpy_helper.from_array(weight, "weight")],
+        [numpy_helper.from_array(np.eye(FEATURES, CLASSES, dtype=np.float32), "weight")],
     )
     return save(graph, path, 17)
 
