@@ -5,7 +5,12 @@ It must be fast, because every collected function passes through here.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_quant.record import Encoded
 
 NAME = "quant"
 
@@ -13,6 +18,9 @@ _PARAMETER_SET = type(pytest.param())
 
 RECORD_ATTRIBUTE = "quant_record"
 """Under this name the JSON of a check's record rides on its report."""
+
+ENCODED: pytest.StashKey[dict[int, Encoded]] = pytest.StashKey()
+"""The records of this process by the identity of their JSON: what rides on a report of it is not decoded again."""
 
 
 def is_marked(node: pytest.Item | pytest.Collector) -> bool:

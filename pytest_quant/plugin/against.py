@@ -163,7 +163,7 @@ class Against:
         self._fault = end_of(self._config).not_compared = why
 
     def _left_by_head(self) -> Left:
-        encoded = decoded(self._controller.in_order())
+        encoded = decoded(self._config, self._controller.in_order())
         records = {each.record.nodeid: each.record for each in reversed(encoded)}
         return Left(
             self._head,

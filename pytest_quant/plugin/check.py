@@ -15,7 +15,7 @@ from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import missing_libraries, open_store
 from pytest_quant.history.rows import way_of_timing
-from pytest_quant.marks import RECORD_ATTRIBUTE
+from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
@@ -237,6 +237,7 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     is_last_phase = report.when == "call" or (report.when == "setup" and error is not None)
     if is_last_phase and state is not None and state.record is not None:
         vars(report)[RECORD_ATTRIBUTE] = state.record.json
+        item.config.stash.setdefault(ENCODED, {})[id(state.record.json)] = state.record
         vars(report)[SAMPLES_ATTRIBUTE] = state.samples_ns
         if skipped and report.when == "setup":
             _show_at_the_test(item, report)

@@ -17,6 +17,7 @@ from pytest_quant.environment.revision import git_trouble
 from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
+from pytest_quant.marks import ENCODED
 from pytest_quant.plugin.outputs import RunEnd, end_of, json_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean, clean_lines, guard_lines
@@ -82,7 +83,7 @@ def end_run(
     settings, end = settings_of(config), end_of(config)
     # Runs of other commits, for --quant-against, are no runs of the user's.
     is_own = not config.getoption("quant_leave")
-    encoded = decoded(collected)
+    encoded = decoded(config, collected)
     end.records = tuple(each.record for each in encoded)
     if encoded or settings.json_file is not None or settings.html_file is not None:
         run = begin(config)
@@ -143,9 +144,10 @@ def _described(error: BaseException, root: Path) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def decoded(collected: Sequence[dict[str, Json]]) -> tuple[Encoded, ...]:
-    """Return the records whose JSON rode on reports."""
-    return tuple(Encoded(from_json(data), data) for data in collected)
+def decoded(config: pytest.Config, collected: Sequence[dict[str, Json]]) -> tuple[Encoded, ...]:
+    """Return encoded records; those that this process made are not decoded again."""
+    of_this_process = config.stash.get(ENCODED, {})
+    return tuple(of_this_process.get(id(data)) or Encoded(from_json(data), data) for data in collected)
 
 
 def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> None:
