@@ -50,9 +50,6 @@ GOOD = "return Dataset.from_arrays(x, y, calibration=40)"
 TEXTS = "return Dataset.from_arrays(x, ['class ' + str(i) for i in y], calibration=40)"
 ANNOTATED = "return Dataset.from_iterable([(r, {'best': [i], 'scores': r[:4]}) for r, i in zip(x, y)], calibration=40)"
 UNLABELLED = "return Dataset.from_arrays(x, calibration=40)"
-SEQUENCES = (
-    "return Dataset.from_iterable([(np.repeat(r[None], 2 + i % 3, 0), i) for r, i in zip(x, y)], calibration=40)"
-)
 NAMED = "lambda o, y: ['class ' + str(row.argmax()) == label for row, label in zip(o, y)]"
 NEAR = "lambda o, y: [abs(row - label['scores']).max() < 0.5 for row, label in zip(o, y)]"
 OWN = "metric=__import__('pytest_quant').Metric({}, name='own'), max_drop=10.0"
@@ -65,7 +62,6 @@ BAD_DATA: dict[str, tuple[str, str, list[str]]] = {
     "one_shot_iterator": ("return Dataset.from_iterable(iter([(x[0], 0)]))", "", ["iterator"]),
     "shuffling_loader": ("return Dataset.from_loader(loader(x, y, True), calibration=40)", "", ["shuffl"]),
     "no_labels": (UNLABELLED, "", ["max_drop needs labels"]),
-    "shapes_for_histograms": (SEQUENCES, "model='mean.onnx', calibration='entropy'", ["shape", "minmax"]),
     "labels_of_a_metric": (TEXTS, "metric='top1'", ["'top1' cannot read these labels", "labels of type str"]),
     "no_metric_for_texts": (TEXTS, "", ["max_drop needs a metric here", "labels of type str"]),
 }
@@ -113,7 +109,6 @@ def _write(pytester: pytest.Pytester, data: dict[str, str]) -> None:
 def test_what_is_wrong_is_a_clear_error(pytester: pytest.Pytester) -> None:
     """One error in set-up for each, exit code 1, what was wrong and the next step, no traceback, a record of it."""
     _write(pytester, {name: code for name, (code, _, _) in BAD_DATA.items()})
-    models.mean_over_time(pytester.path / "mean.onnx")
     for name, (write, _, _) in BAD_MODELS.items():
         write(pytester.path / f"{name}.onnx")
     marks = {name: f"data={name!r}, max_drop=5.0, {more}" for name, (_, more, _) in BAD_DATA.items()}
