@@ -1,7 +1,7 @@
 """Everything that can only be tried on a GPU, in one command: ``python -m tests.gpu``.
 
-The checks of the mission first, then the suites of the backends, then the ground that they stand on. It needs no
-network. What the machine lacks is named and passed over. Each part writes its result, log and JUnit into
+The checks of the mission first, then raw data, then the suites of the backends, then the ground that they stand on. It
+needs no network. What the machine lacks is named and passed over. Each part writes its result, log and JUnit into
 ``--out`` as soon as it ends, and ``REPORT.md`` there is renewed, so that a run that is killed loses the part under way
 only. Runs with ``--only`` add to what the folder has.
 
@@ -36,12 +36,12 @@ _TIMED = (*_QUANTIZED, "ort-cuda", "torch-cuda")
 
 PLANS: Mapping[str, Mapping[str, float]] = {
     "tensorrt": {
-        "mission": 300, "trt": 490, "ort": 480, "null": 180, "example": 120, "workers": 90, "nvml": 20,
+        "mission": 300, "raw": 240, "trt": 490, "ort": 480, "null": 180, "example": 120, "workers": 90, "nvml": 20,
         "events": 30, "memory": 30, "pycuda": 30, "neighbour": 30, "energy": 60, "device": 90, "sanitizer": 60,
         "doctor": 60, "torch": 200,
     },
     "cuda": {
-        "mission": 240, "torch": 360, "ort": 480, "null": 240, "workers": 180, "device": 150, "nvml": 30,
+        "mission": 240, "torch": 360, "raw": 180, "ort": 480, "null": 240, "workers": 180, "device": 150, "nvml": 30,
         "events": 60, "memory": 60, "pycuda": 60, "neighbour": 60, "energy": 120, "sanitizer": 90, "doctor": 90,
         "example": 60, "trt": 50,
     },
@@ -64,6 +64,7 @@ def parts_of(running: tuple[str, ...]) -> dict[str, tuple[str, Run]]:
             "one INT8 check with a free batch on each backend",
             lambda limit_s, home: suites.mission(limit_s, home, tuple(name for name in _TIMED if name in running)),
         ),
+        "raw": ("inspector, logs, ticks of events and NVML as they are", suites.raw),
         "trt": ("trt: conformance", _suite("test_trt.py")),
         "ort": ("ort-cuda and ort-trt: conformance, and what only they do", _suite("test_ort.py")),
         "torch": ("torch-cuda: conformance; exact FP32 before and after TF32", _suite("test_torch_cuda.py")),

@@ -20,13 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.environment.gpu import find_gpus
-from tests.gpu import process
+from tests.gpu import device_checks, process
 from tests.gpu.report import Found, State
 from tests.support.example import copy_example
 
 _DOCTOR = "from pytest_quant.cli import main; main()"
 _LAUNCHES, _WORKERS, _TESTS = 5, 4, 8
 _TEST_S = 120
+PIECES = ("inspector", "logs", "ticks", "nvml")
+"""Of `tests.gpu.raw`, which wants libraries that the run itself does without."""
+
 _COUNTS = re.compile(r"\b(\d+) (passed|failed|skipped|errors?|xfailed|warnings?)\b")
 _OUTCOME = re.compile(r"^(?=.*::).*\b(PASSED|FAILED|SKIPPED|ERROR|XFAIL)\b", re.MULTILINE)
 _REASON = re.compile(r"^SKIPPED \[\d+\] \S+ (.*)$", re.MULTILINE)
@@ -114,6 +117,16 @@ def mission(limit_s: float, home: Path, backends: tuple[str, ...]) -> Found:
             ended = _pytest(seconds, project, "test_mission.py", f"--quant-json={own}.quant.json", home=own)
             found.append((backend, _read(ended)))
     return together(found) if found else Found("lacking", "no backend of a GPU can run here")
+
+
+def raw(limit_s: float, home: Path) -> Found:
+    """Data as they are, each piece in a process of its own; what one of them breaks no other one loses."""
+    found = []
+    for piece in PIECES:
+        command = (sys.executable, "-m", "tests.gpu.raw", piece, str(home))
+        ended = process.run(command, limit_s / len(PIECES), home=home.with_name(f"{home.name}-{piece}"))
+        found.append((piece, device_checks.read_answer(ended)))
+    return together(found)
 
 
 def together(found: Sequence[tuple[str, Found]]) -> Found:
