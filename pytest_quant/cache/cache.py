@@ -9,7 +9,6 @@ import secrets
 import shlex
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -62,7 +61,6 @@ class Cache:
 
     Several processes may use one root: one builds an entry, the others wait for it. An entry is published by one
     rename, so that a process that dies at any moment leaves complete entries only. A damaged entry is built again.
-    Where the root cannot be written when the first entry is obtained, a temporary folder is the root of this object.
 
     Parameters
     ----------
@@ -81,7 +79,6 @@ class Cache:
         self._max_bytes = max_bytes
         self._notify = notify
         self._is_open = False
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def obtain(self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build) -> Entry:
         """Return the entry made from `ingredients`, building it when the cache does not have it.
@@ -95,7 +92,7 @@ class Cache:
 
         Raises
         ------
-        CacheError : the folder belongs to others or is full, or no folder can be written.
+        CacheError : the folder belongs to others, is full or cannot be written.
             What `build` raises otherwise passes through, and leaves nothing behind.
         """
         with self._storage(f"{slot} cannot be kept in"):
@@ -124,21 +121,11 @@ class Cache:
         return entry
 
     def _open(self) -> None:
-        """Create the root, or else a temporary one. Raises `OSError` where that cannot be written either."""
+        """Create the root, and remove what killed processes left in it. Raises `OSError`."""
         if self._is_open:
             return
         _refuse_others_folder(self.root)
-        try:
-            _create(self.root)
-        except OSError as error:
-            self._temporary = tempfile.TemporaryDirectory(prefix="pytest-quant-")
-            self._notify(
-                f"the cache {self.root} cannot be written: {error.strerror or error}. What this run builds is kept in "
-                f"{self._temporary.name} and removed at its end. Next: make the folder writable, or name another one "
-                "with --quant-cache DIR"
-            )
-            self.root = Path(self._temporary.name)
-            _create(self.root)
+        _create(self.root)
         _sweep(self.root)
         self._is_open = True
 
@@ -264,7 +251,7 @@ def _refuse_others_folder(root: Path) -> None:
 
 
 def _create(root: Path) -> None:
-    """Create a root that git and backups skip, and write into it. Raises `OSError` when that is not possible.
+    """Create a root that git and backups skip. Raises `OSError` when that is not possible.
 
     A folder that already contains other files belongs to the user and gets no marks.
     """
@@ -273,9 +260,6 @@ def _create(root: Path) -> None:
         for name, content in _MARKS.items():
             (root / name).write_bytes(content)
     (root / LOCKS).mkdir(mode=_OWN_FOLDER, exist_ok=True)
-    # A folder that is there may be on a disk that was mounted for reading only.
-    with tempfile.TemporaryFile(dir=root / LOCKS):
-        pass
 
 
 def _sweep(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Caches and histories that are damaged, full or in the way cost time, never a verdict."""
+"""A damaged cache costs time, one that cannot be written is an error; a full history costs no verdict."""
 
 from __future__ import annotations
 
@@ -65,23 +65,24 @@ def test_a_corrupt_cache_entry_is_rebuilt(project: pytest.Pytester) -> None:
     assert second["accuracy"] == first["accuracy"]
 
 
-def test_a_file_in_the_place_of_the_cache_loses_nothing(project: pytest.Pytester) -> None:
-    """The engine is built aside for this run, and the message says so."""
+def test_a_file_in_the_place_of_the_cache_is_an_error(project: pytest.Pytester) -> None:
+    """It is left as it is, and the message names the option for another folder."""
     blocker = project.path / "blocked"
     blocker.write_text("not a directory")
     result, (check,) = run_project(project, f"--quant-cache={blocker}")
-    result.assert_outcomes(passed=1)
-    assert check["status"] == "PASS"
-    assert "blocked" in output(result)
+    result.assert_outcomes(errors=1)
+    assert check["status"] == "ERROR"
+    assert f"cannot be kept in the cache {blocker}" in output(result)
+    assert "--quant-cache DIR" in output(result)
     assert blocker.read_text() == "not a directory"
 
 
-def test_a_full_cache_disk_loses_nothing(project: pytest.Pytester, full_disk: Path) -> None:
-    """No space left in the cache is told, and the verdict stands."""
+def test_a_full_cache_disk_is_an_error(project: pytest.Pytester, full_disk: Path) -> None:
+    """It is told that there is no space left."""
     result, (check,) = run_project_apart(project, f"--quant-cache={full_disk / 'cache'}")
-    result.assert_outcomes(passed=1)
-    assert check["status"] == "PASS"
-    assert "space" in output(result)
+    result.assert_outcomes(errors=1)
+    assert check["status"] == "ERROR"
+    assert "No space left on device" in output(result)
 
 
 def test_a_full_history_disk_keeps_outcomes(project: pytest.Pytester, full_disk: Path) -> None:

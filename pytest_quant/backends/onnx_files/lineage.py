@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import onnx
 
 from pytest_quant.backends.base import Engine
-from pytest_quant.backends.onnx_files import all_nodes, constant_names, model_file, read_graph
+from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files.graphs import all_nodes, constant_names
 from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized
 from pytest_quant.backends.readback import Role
 

@@ -29,17 +29,16 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
 
-from pytest_quant.backends.onnx_files import (
+from pytest_quant.backends.onnx_files import read_graph, write_model
+from pytest_quant.backends.onnx_files.graphs import (
     STANDARD,
     all_graphs,
     constant_names,
     defined_names,
     fresh_name,
     opset_of,
-    read_graph,
     rename_reads,
     replace_nodes,
-    write_model,
 )
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.errors import UsageError, nearest

@@ -16,7 +16,8 @@ from typing import Any
 
 from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.offer import Remedy, calibrated, with_option
-from pytest_quant.backends.onnx_files import all_graphs, all_nodes, model_file, read_graph
+from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of, write_normalized
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options

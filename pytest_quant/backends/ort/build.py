@@ -17,15 +17,13 @@ import onnx
 from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import (
-    all_graphs,
-    constant_names,
     file_digests,
     model_file,
     model_ingredients,
     needs_external_data,
     read_signature,
-    replace_nodes,
 )
+from pytest_quant.backends.onnx_files.graphs import all_graphs, constant_names, replace_nodes
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.options import OrtOptions, runtime_version

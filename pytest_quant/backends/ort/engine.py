@@ -13,7 +13,8 @@ from typing import Any
 import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.onnx_files import bodies_of, constant_names, model_file, read_signature, size_bytes
+from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
+from pytest_quant.backends.onnx_files.graphs import bodies_of, constant_names
 from pytest_quant.backends.onnx_files.lineage import excluded_among, trace
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.build import engine_file

@@ -17,7 +17,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_quant.backends.onnx_files import all_graphs, opset_of, replace_nodes, write_model
+from pytest_quant.backends.onnx_files import write_model
+from pytest_quant.backends.onnx_files.graphs import all_graphs, opset_of, replace_nodes
 from pytest_quant.backends.onnx_files.normalize import normalized, raised
 from pytest_quant.backends.ort.session import refusing
 from pytest_quant.backends.runtime import quiet

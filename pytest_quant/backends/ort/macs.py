@@ -15,7 +15,8 @@ import onnx
 from onnx import shape_inference
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import constant_names, size_bytes
+from pytest_quant.backends.onnx_files import size_bytes
+from pytest_quant.backends.onnx_files.graphs import constant_names
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.readback import Kind, Shape, convolution_macs, matrix_macs, product_kind, recurrent_macs
 from pytest_quant.backends.runtime import quiet, tools_without_torch

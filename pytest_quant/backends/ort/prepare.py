@@ -16,19 +16,16 @@ import onnx
 from onnx import numpy_helper
 
 from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.onnx_files import (
+from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_graph, write_model
+from pytest_quant.backends.onnx_files.graphs import (
     all_graphs,
     captured_names,
     constant_names,
     defined_names,
     fresh_name,
-    model_file,
-    needs_external_data,
     opset_of,
-    read_graph,
     rename_captured,
     replace_nodes,
-    write_model,
 )
 from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.ort.session import ort_error, refusing

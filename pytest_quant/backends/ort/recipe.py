@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
-from pytest_quant.backends.onnx_files import all_nodes, model_file, read_graph
+from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
 from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
 from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier

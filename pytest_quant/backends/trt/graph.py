@@ -17,7 +17,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from pytest_quant.backends.onnx_files import bodies_of, external_files, model_file, read_graph
+from pytest_quant.backends.onnx_files import external_files, model_file, read_graph
+from pytest_quant.backends.onnx_files.graphs import bodies_of
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.trt.options import QUANTIZER, parse_options, quantizer_spec
 from pytest_quant.errors import BuildError

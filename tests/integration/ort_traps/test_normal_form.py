@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from pytest_quant.backends.onnx_files import all_nodes, read_signature
+from pytest_quant.backends.onnx_files import read_signature
+from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.ort.prepare import check_same, run_unoptimized
 from pytest_quant.errors import BuildError

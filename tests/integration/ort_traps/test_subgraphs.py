@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from onnx import numpy_helper, parser
 
 from pytest_quant.backends import Feeds
-from pytest_quant.backends.onnx_files import all_nodes
+from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of

@@ -16,12 +16,12 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import (
     file_digests,
     needs_external_data,
-    opset_of,
     read_graph,
     read_signature,
     read_table_rows,
     size_bytes,
 )
+from pytest_quant.backends.onnx_files.graphs import opset_of
 from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import parser
 
-from pytest_quant.backends.onnx_files import (
+from pytest_quant.backends.onnx_files.graphs import (
     all_graphs,
     all_nodes,
     captured_names,

@@ -1,0 +1,106 @@
+"""Graphs of ONNX with those inside them: their nodes, and the names that they define, read and share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import onnx
+
+STANDARD = ("", "ai.onnx")
+"""How the domain of the standard operators is spelled."""
+
+
+def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs that `node` holds, not those inside them."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield `graph` and every graph inside it, an outer one before those that it holds."""
+    yield graph
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from all_graphs(body)
+
+
+def graphs_in(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """Yield every graph of `model`, those inside its functions too."""
+    yield from all_graphs(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            for body in bodies_of(node):
+                yield from all_graphs(body)
+
+
+def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield every node of `model`: of every graph and of its functions."""
+    for holder in (*graphs_in(model), *model.functions):
+        yield from holder.node
+
+
+def defined_names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names that `graph` itself gives a value, those of graphs inside it apart."""
+    names = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    names |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return names | {name for node in graph.node for name in node.output}
+
+
+def captured_names(node: onnx.NodeProto) -> set[str]:
+    """Return the names that the bodies of `node` read from outside; a body of a body may be the one that reads."""
+    return {name for body in bodies_of(node) for name in _read_names(body) - defined_names(body)}
+
+
+def _read_names(graph: onnx.GraphProto) -> set[str]:
+    read = {value.name for value in graph.output}
+    for node in graph.node:
+        read |= set(node.input) | captured_names(node)
+    return read - {""}
+
+
+def rename_reads(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
+    """Let `nodes` read tensors by their new `names`, in their bodies too, as far as a body has none of that name."""
+    for node in nodes:
+        for place, name in enumerate(node.input):
+            if name in names:
+                node.input[place] = names[name]
+        rename_captured(node, names)
+
+
+def rename_captured(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Let the bodies of `node`, and not the node itself, read tensors by their new `names`."""
+    for body in bodies_of(node):
+        inside = {old: new for old, new in names.items() if old not in defined_names(body)}
+        if inside:
+            rename_reads(body.node, inside)
+            for value in body.output:
+                value.name = inside.get(value.name, value.name)
+
+
+def fresh_name(wanted: str, taken: set[str]) -> str:
+    """Return `wanted`, or that with the first number that no name in `taken` has, and add it to `taken`."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    taken.add(name)
+    return name
+
+
+def constant_names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of the tensors whose values `graph` itself holds."""
+    return {tensor.name for tensor in graph.initializer}
+
+
+def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Let `graph` have `nodes`, which may be some of its own, in this order."""
+    nodes = list(nodes)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operators; 0 for a model that imports none."""
+    return max((entry.version for entry in model.opset_import if entry.domain in STANDARD), default=0)
