@@ -9,30 +9,21 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, cast
 
-from pytest_quant.backends.base import Backend, Engine, Feeds, Outputs
-from pytest_quant.backends.offer import TARGET, TF32, Availability, Offer, Precisions, Reads, with_tf32
+from pytest_quant.backends.base import Backend as Backend
+from pytest_quant.backends.base import Engine as Engine
+from pytest_quant.backends.base import Feeds as Feeds
+from pytest_quant.backends.base import Outputs as Outputs
+from pytest_quant.backends.offer import TARGET as TARGET
+from pytest_quant.backends.offer import TF32 as TF32
+from pytest_quant.backends.offer import Availability as Availability
+from pytest_quant.backends.offer import Offer as Offer
+from pytest_quant.backends.offer import Precisions as Precisions
+from pytest_quant.backends.offer import Reads as Reads
+from pytest_quant.backends.offer import with_tf32 as with_tf32
 from pytest_quant.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from pytest_quant.backends.torch import TorchBackend
-
-__all__ = [
-    "GROUP",
-    "TARGET",
-    "TF32",
-    "Availability",
-    "Backend",
-    "Engine",
-    "Feeds",
-    "Offer",
-    "Outputs",
-    "Precisions",
-    "Reads",
-    "backend_names",
-    "get_backend",
-    "get_exporter",
-    "with_tf32",
-]
 
 GROUP = "pytest_quant.backends"
 _EXPORTER = "torch"

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
-from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge, sweep_storage
+from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.settings import add_options, on_command_line, settings_of
 
@@ -27,7 +27,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
-    sweep_storage(config)
     settings = settings_of(config)
     _refuse_unknown_names(config)
     if on_command_line(config, "quant_device"):

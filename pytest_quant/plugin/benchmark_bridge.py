@@ -8,7 +8,6 @@ where one of its options asks for such output: the table of this package has the
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -27,33 +26,10 @@ _OPTIONS = {"timer": "perf_counter_ns", "disable_gc": True, "warmup": True}
 _ASKING = ("benchmark_save", "benchmark_autosave", "benchmark_json", "benchmark_compare", "benchmark_histogram")
 """The options of pytest-benchmark that save, compare or draw benchmarks."""
 
-_FILE = "file://"
-
 
 def is_active(config: pytest.Config) -> bool:
     """Whether pytest-benchmark is loaded in this process, and an option asks it to save, compare or draw."""
     return hasattr(config, "_benchmarksession") and any(config.getoption(name, None) for name in _ASKING)
-
-
-def sweep_storage(config: pytest.Config) -> None:
-    """Remove the folder that pytest-benchmark creates in advance at the end of the run, if it is empty.
-
-    Call it before pytest-benchmark is configured: a folder that exists already is left alone.
-    """
-    storage = config.getoption("benchmark_storage", None)
-    if storage is None or ("://" in storage and not storage.startswith(_FILE)):
-        return
-    folder = Path(storage.removeprefix(_FILE)).absolute()
-    if not folder.exists():
-        config.add_cleanup(lambda: _remove_empty(folder))
-
-
-def _remove_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:
-        # The folder contains benchmarks, or was never created.
-        return
 
 
 def samples_of(latency: LatencyResult) -> dict[str, list[int]]:

@@ -11,25 +11,18 @@ schema  what changed
 ======  ==========================================================================================
 """
 
-from pytest_quant.record.build import build_record, failed_record, series_key
-from pytest_quant.record.codec import Encoded, Json, encoded, from_json, to_json
-from pytest_quant.record.record import Record
-from pytest_quant.record.run import SCHEMA, Run, run_from_json, run_of, run_to_json, start_run
-
-__all__ = [
-    "SCHEMA",
-    "Encoded",
-    "Json",
-    "Record",
-    "Run",
-    "build_record",
-    "encoded",
-    "failed_record",
-    "from_json",
-    "run_from_json",
-    "run_of",
-    "run_to_json",
-    "series_key",
-    "start_run",
-    "to_json",
-]
+from pytest_quant.record.build import build_record as build_record
+from pytest_quant.record.build import failed_record as failed_record
+from pytest_quant.record.build import series_key as series_key
+from pytest_quant.record.codec import Encoded as Encoded
+from pytest_quant.record.codec import Json as Json
+from pytest_quant.record.codec import encoded as encoded
+from pytest_quant.record.codec import from_json as from_json
+from pytest_quant.record.codec import to_json as to_json
+from pytest_quant.record.record import Record as Record
+from pytest_quant.record.run import SCHEMA as SCHEMA
+from pytest_quant.record.run import Run as Run
+from pytest_quant.record.run import run_from_json as run_from_json
+from pytest_quant.record.run import run_of as run_of
+from pytest_quant.record.run import run_to_json as run_to_json
+from pytest_quant.record.run import start_run as start_run

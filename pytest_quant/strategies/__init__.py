@@ -23,24 +23,11 @@ except ModuleNotFoundError as error:
         "pytest_quant.strategies needs hypothesis; run: pip install 'pytest-quant[hypothesis]'", name="hypothesis"
     ) from error
 
-from pytest_quant.strategies.inputs import inputs
-from pytest_quant.strategies.properties import (
-    Property,
-    batch_invariant,
-    bounded_error,
-    check,
-    deterministic,
-    finite,
-    settings,
-)
-
-__all__ = [
-    "Property",
-    "batch_invariant",
-    "bounded_error",
-    "check",
-    "deterministic",
-    "finite",
-    "inputs",
-    "settings",
-]
+from pytest_quant.strategies.inputs import inputs as inputs
+from pytest_quant.strategies.properties import Property as Property
+from pytest_quant.strategies.properties import batch_invariant as batch_invariant
+from pytest_quant.strategies.properties import bounded_error as bounded_error
+from pytest_quant.strategies.properties import check as check
+from pytest_quant.strategies.properties import deterministic as deterministic
+from pytest_quant.strategies.properties import finite as finite
+from pytest_quant.strategies.properties import settings as settings

@@ -29,7 +29,6 @@ ASKED: dict[str, object] = {
     "version_compatible": True,
     "hardware_compatible": "AMPERE_PLUS",
     "tf32": True,
-    "native_instancenorm": False,
     "quantization": "implicit",
 }
 """Options that the builder hears of; implicit INT8 with FP16 beside it ended with version 10."""
@@ -41,7 +40,7 @@ ASK = """
 import json, pickle, sys
 from pathlib import Path
 import tensorrt as trt
-from pytest_quant.backends.trt.builder import configure, configure_parser, network_flags
+from pytest_quant.backends.trt.builder import configure, network_flags
 from pytest_quant.errors import BuildError
 
 
@@ -62,7 +61,6 @@ told = []
 request = pickle.loads(Path(sys.argv[1]).read_bytes())
 try:
     network_flags(trt, request)
-    configure_parser(trt, Asked(trt.OnnxParser, told), request)
     configure(trt, Asked(trt.IBuilderConfig, told), request)
 except BuildError as error:
     told = [f"refused: {error}"]
@@ -78,7 +76,7 @@ def tensorrt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def asked(environment: dict[str, str], folder: Path, options: dict[str, object]) -> list[str]:
-    """Return what the builder and the parser are told, in the words of the binding."""
+    """Return what the builder is told, in the words of the binding."""
     spec = EngineSpec("trt", "int8", "static", dense().write(folder), options=tuple(sorted(options.items())))
     request = request_for(spec, folder / "dense.onnx", module="tensorrt")
     (folder / "request").write_bytes(pickle.dumps(request))

@@ -99,7 +99,6 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
         raise BuildError(complaints(lines)) from error
     network = builder.create_network(network_flags(trt, request))
     parser: tensorrt.OnnxParser = trt.OnnxParser(network, logger)
-    configure_parser(trt, parser, request)
     if not parser.parse_from_file(str(request.model)):
         errors = [parser.get_error(index) for index in range(parser.num_errors)]
         raise BuildError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or complaints(lines))
@@ -160,15 +159,6 @@ def register_plugins(trt: Any, logger: tensorrt.ILogger) -> None:
     """Register TensorRT's own plugins in this process, where there are any, before it parses or deserializes."""
     if hasattr(trt, "init_libnvinfer_plugins"):
         trt.init_libnvinfer_plugins(logger, "")
-
-
-def configure_parser(trt: Any, parser: tensorrt.OnnxParser, request: BuildRequest) -> None:
-    """Choose how InstanceNormalization is read: natively or by the plugin. Raises `BuildError` without plugins."""
-    if request.options.native_instancenorm:
-        return
-    if not hasattr(trt, "init_libnvinfer_plugins"):
-        raise BuildError(f"{trt.__name__} has no plugins: drop native_instancenorm=False")
-    parser.clear_flag(trt.OnnxParserFlag.NATIVE_INSTANCENORM)
 
 
 def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:

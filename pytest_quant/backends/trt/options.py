@@ -85,9 +85,6 @@ class TrtOptions:
         None, one_of("AMPERE_PLUS", "SAME_COMPUTE_CAPABILITY"), "`trt`: the plan runs on other GPUs too; slower"
     )
     tf32: bool = option(False, FLAG, "`trt`, `trt-rtx`: float32 products may round their inputs to ten bits")
-    native_instancenorm: bool = option(
-        True, FLAG, "`trt`, `trt-rtx`: False takes the plugin, which is faster for some models"
-    )
     quantization: str = option(
         "explicit",
         one_of("explicit", "implicit"),
@@ -128,7 +125,7 @@ BUILDER_KEYS = {
     if name not in ("quantization", "version_compatible", "hardware_compatible", "cuda_graph", "memory")
 }
 PROVIDER_KEYS = {
-    **{name: key for name, key in BUILDER_KEYS.items() if name not in ("timing_cache", "native_instancenorm")},
+    **{name: key for name, key in BUILDER_KEYS.items() if name != "timing_cache"},
     "tf32": Key("tf32", one_of(False), "the provider has no option for it: it is off for the whole process"),
 }
 """Options of ``trt``, ``trt-rtx`` and ``ort-trt``."""
@@ -145,12 +142,6 @@ def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOpt
             "opt_batch lies above max_batch",
             value=f"{parsed.opt_batch} above {parsed.max_batch}",
             fix="raise max_batch",
-        )
-    if not parsed.native_instancenorm and (parsed.version_compatible or parsed.hardware_compatible):
-        raise UsageError(
-            "a plan for other versions or GPUs cannot hold the InstanceNorm plugin",
-            value="native_instancenorm=False",
-            fix="drop it, or drop version_compatible and hardware_compatible",
         )
     return parsed
 

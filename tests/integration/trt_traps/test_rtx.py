@@ -140,7 +140,7 @@ def test_nodes_without_names_count(tmp_path: Path, precision: str, scheme: str |
 @pytest.mark.parametrize(
     "options",
     [
-        {"native_instancenorm": False}, {"tf32": True}, {"workspace_mb": 64}, {"optimization_level": 1},
+        {"tf32": True}, {"workspace_mb": 64}, {"optimization_level": 1},
         {"max_batch": 8, "opt_batch": 4}, {"shapes": {"x": [(1, 64), (2, 64), (3, 64)]}}, {"beside": "fp16"},
         {"timing_cache": "timing"},
     ],

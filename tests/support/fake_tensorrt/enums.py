@@ -13,7 +13,6 @@ ProfilingVerbosity = Enum("ProfilingVerbosity", {"LAYER_NAMES_ONLY": 0, "NONE": 
 EngineStat = Enum("EngineStat", {"TOTAL_WEIGHTS_SIZE": 0})
 HardwareCompatibilityLevel = Enum("HardwareCompatibilityLevel", {"NONE": 0, "AMPERE_PLUS": 1})
 MemoryPoolType = Enum("MemoryPoolType", {"WORKSPACE": 0})
-OnnxParserFlag = Enum("OnnxParserFlag", {"NATIVE_INSTANCENORM": 0})
 
 
 def builder_flag(major: int) -> Any:

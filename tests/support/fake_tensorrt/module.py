@@ -91,7 +91,6 @@ def make(device: HostMemory, major: int = 10, **changes: Any) -> SimpleNamespace
         EngineStat=enums.EngineStat,
         BuilderFlag=enums.builder_flag(major),
         NetworkDefinitionCreationFlag=enums.network_flag(major),
-        OnnxParserFlag=enums.OnnxParserFlag,
         ProfilingVerbosity=enums.ProfilingVerbosity,
         MemoryPoolType=enums.MemoryPoolType,
         HardwareCompatibilityLevel=enums.HardwareCompatibilityLevel,
