@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import DataError, ModelError
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.spec import Signature, TensorInfo
@@ -95,6 +96,13 @@ def test_what_is_timed_and_read_back_is_the_first_step() -> None:
     call = engine.prepare_events(feeds)
     assert call is not None
     assert (call(), shapes) == (0.5, [SEQUENCES[0].shape])
+
+    def layers(given: Any) -> tuple[LayerTime, ...]:
+        shapes.append(given["x"].shape)
+        return ()
+
+    own.layer_times = layers  # type: ignore[method-assign]
+    assert (engine.layer_times(feeds), shapes) == ((), [SEQUENCES[0].shape] * 2)
     assert engine.notes == ("a note", "what is timed and read back is one step of a sequence")
 
 
