@@ -24,7 +24,7 @@ HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 _MOST_LAUNCHES = 100
 
 
-class Kind:
+class OptionKind:
     """One kind of value.
 
     Parameters
@@ -54,12 +54,12 @@ class Kind:
         return value
 
 
-def _matching(metavar: str, pattern: str, words: str) -> Kind:
-    return Kind(metavar, lambda text: text if re.fullmatch(pattern, text) else None, words)
+def _matching(metavar: str, pattern: str, words: str) -> OptionKind:
+    return OptionKind(metavar, lambda text: text if re.fullmatch(pattern, text) else None, words)
 
 
-def _number(metavar: str, is_allowed: Callable[[float], bool], words: str) -> Kind:
-    return Kind(metavar, lambda text: number if is_allowed(number := float(text)) else None, words)
+def _number(metavar: str, is_allowed: Callable[[float], bool], words: str) -> OptionKind:
+    return OptionKind(metavar, lambda text: number if is_allowed(number := float(text)) else None, words)
 
 
 def _names_in(text: str) -> tuple[str, ...] | None:
@@ -73,7 +73,7 @@ def _launches(text: str) -> int | str | None:
 
 
 NAME = _matching("NAME", r".+", "a name, for example ort")
-NAMES = Kind("NAME[,NAME]", _names_in, "a list of names with commas between them; write ort,trt")
+NAMES = OptionKind("NAME[,NAME]", _names_in, "a list of names with commas between them; write ort,trt")
 REVISION = _matching("REV", r".+", "a revision of git, for example main")
 COMMAND = _matching("PYTHON_OR_COMMAND", r".+", "an interpreter or a command")
 LEVEL = _number("LEVEL", lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
@@ -81,12 +81,12 @@ SECONDS = _number("SECONDS", lambda seconds: 0.0 < seconds < math.inf, "a time a
 SECONDS_OR_NONE = _number(
     "SECONDS", lambda seconds: 0.0 <= seconds < math.inf, "a time in seconds; write 30, or 0 for none"
 )
-PERCENT = Kind(
+PERCENT = OptionKind(
     "PERCENT",
     lambda text: percent if 0.0 < (percent := float(text.removesuffix("%"))) < math.inf else None,
     "a percentage above 0; write 5",
 )
-LAUNCHES = Kind("N|auto", _launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
+LAUNCHES = OptionKind("N|auto", _launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
 SIZE_OF_PAGES = _matching("SIZE", "huge|small", "a size of pages; write small or huge")
 TARGET = _matching("SMxx", r"SM\d{2,3}", "a compute capability; write SM89")
 DEVICE = _matching(
@@ -94,7 +94,7 @@ DEVICE = _matching(
     r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*",
     "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736",
 )
-FILE = Kind("FILE", lambda text: text if text and not Path(text).is_dir() else None, "the name of a file")
+FILE = OptionKind("FILE", lambda text: text if text and not Path(text).is_dir() else None, "the name of a file")
 DIRECTORY = _matching("DIR", r".+", "a folder")
 LOCATION = _matching("FILE_OR_URL", r".+", "a file or a database URL")
 
@@ -113,7 +113,7 @@ class Option:
 
     def __init__(
         self,
-        kind: Kind | None,
+        kind: OptionKind | None,
         help: str,  # noqa: A002 - as in argparse
         default: object = None,
         *,
@@ -159,7 +159,7 @@ class Option:
         return value
 
 
-def _option(kind: Kind, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
+def _option(kind: OptionKind, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
     return Option(kind, help, default, **more)
 
 
