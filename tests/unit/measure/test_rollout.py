@@ -101,7 +101,7 @@ def test_what_is_timed_and_read_back_is_the_first_step() -> None:
         shapes.append(given["x"].shape)
         return ()
 
-    own.layer_times = layers  # type: ignore[method-assign]
+    own.layer_times = layers  # type: ignore[method-assign, assignment]
     assert (engine.layer_times(feeds), shapes) == ((), [SEQUENCES[0].shape] * 2)
     assert engine.notes == ("a note", "what is timed and read back is one step of a sequence")
 
