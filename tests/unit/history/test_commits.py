@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,23 +12,12 @@ from pytest_quant.history import open_store
 from pytest_quant.history.commits import compare_run
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.report.comparison import fault
-from tests.support.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record
 
 _OTHER = a_record(a_check(backend="trt"))
 
 Compare = Callable[..., Comparison]
-
-
-@pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
-    """A project on a branch of one commit more than ``main``."""
-    without_ci(monkeypatch)
-    made = make_repository(tmp_path)
-    made.commit("1")
-    made.git("checkout", "-b", "topic")
-    made.commit("2")
-    return made
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from pytest_quant.record import Run
 from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, Status
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
-from tests.support.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository
 from tests.unit.history.baselines.test_file import ENTRY
 from tests.unit.history.in_memory import InMemory
 from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record
@@ -29,17 +29,6 @@ from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record
 _TODAY = date(2026, 6, 30)
 _HERE = dict(ENTRY.latency[0].identity)
 _SERIES = ENTRY.series.key
-
-
-@pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
-    """A branch one commit ahead of ``main``."""
-    without_ci(monkeypatch)
-    made = make_repository(tmp_path)
-    made.commit("1")
-    made.git("checkout", "-b", "topic")
-    made.commit("2")
-    return made
 
 
 def _accepted(root: Path, today: date = _TODAY) -> Baselines:
