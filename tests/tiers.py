@@ -12,7 +12,6 @@ WHOLE_RUN = PurePosixPath("integration/test_history_limits.py")
 LONGEST = (
     "integration/test_linters.py",
     "integration/test_example_project.py",
-    "integration/test_guide_blocks.py",
     "integration/test_against.py",
     "conformance/test_torch.py",
     "integration/torch_traps/test_torch.py",

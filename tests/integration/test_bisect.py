@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from tests.support.history_project import MISCALIBRATES, SLOWS
+from tests.support.history_project import MISCALIBRATES
 from tests.support.history_repository import Answer, Repository, make_repository, run_command
 
 
@@ -51,17 +51,6 @@ def test_worse_answers_are_traced_past_a_commit_that_cannot_be_run(
     named = next(line for line in found.stdout.splitlines() if line.startswith("first bad commit: "))
     assert named.endswith("calibrates on quiet samples")
     assert "24 lost, 0 won of 200 samples" in found.stdout
-
-
-def test_a_slower_engine_is_traced(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code of the project takes three times as long from that commit on, the second of two."""
-    good, bad = repository.main[SLOWS - 1], repository.main[SLOWS + 1]
-    found = bisected(repository, "test_speed.py::test_speed", good, bad, "--limit=20", monkeypatch=monkeypatch)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "first bad commit: " in found.stdout
-    named = next(line for line in found.stdout.splitlines() if line.startswith("first bad commit: "))
-    assert named.endswith("another turbo"), found.stdout
-    assert "limit 20 %; 5 pairs of processes" in found.stdout
 
 
 @pytest.mark.parametrize(

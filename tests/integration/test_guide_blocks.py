@@ -1,15 +1,10 @@
-"""Blocks of the guides: Python is a project of tests, settings are read, recipes for other tools are compiled.
-
-A night runs the commands.
-"""
+"""Blocks of the guides: settings are read, recipes for other tools run. A night runs the tests and the commands."""
 
 from __future__ import annotations
 
 import configparser
-import re
 import struct
 import tomllib
-from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
@@ -19,8 +14,7 @@ from pytest_quant.plugin.settings import OPTIONS
 from tests.integration.projects import output, run_project_apart
 from tests.integration.projects import write_project as write_small_project
 from tests.support import models
-from tests.support.documents import REFERENCE, Document, guides
-from tests.support.guide_project import run_tests, write_project
+from tests.support.documents import REFERENCE, guides
 from tests.support.history_repository import run_command
 from tests.unit.record.examples import RUN, a_record
 
@@ -29,29 +23,6 @@ WRITTEN = [guide for guide in guides() if guide.file != REFERENCE]
 
 RECIPES = [block for guide in WRITTEN for block in guide.blocks("python") if not block.file_name]
 """For other tools, of which few are installed here."""
-
-_ON_SPEED = ("min_speedup", "max_latency_ms", "max_slowdown", "--quant-launches")
-
-
-def guides_with(*languages: str) -> list[object]:
-    """Return the guides that have blocks in these languages, as parameters of a test."""
-    return [pytest.param(guide, id=guide.file.stem) for guide in WRITTEN if guide.blocks(*languages)]
-
-
-def addopts_of(guide: Document) -> str:
-    """Leave latency out where a guide is not about it."""
-    return "--quant-max-time=1" if any(name in guide.text for name in _ON_SPEED) else "--quant-no-latency"
-
-
-@pytest.mark.parametrize("guide", guides_with("python"))
-def test_python_blocks_are_a_project_whose_tests_pass(guide: Document, tmp_path: Path) -> None:
-    """Each test of each block passes, or fails as its mark expects."""
-    tests = write_project(tmp_path, guide)
-    result = run_tests(tmp_path, addopts_of(guide))
-    assert result.returncode == 0, result.stdout + result.stderr
-    passed = re.findall(r"^(?:PASSED|XFAIL) .*::(test_\w+)", result.stdout, re.MULTILINE)
-    assert passed, result.stdout
-    assert set(tests) <= set(passed), result.stdout
 
 
 def test_settings_are_read() -> None:

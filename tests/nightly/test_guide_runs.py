@@ -1,19 +1,49 @@
-"""Commands of the guides run in a shell and print what is shown."""
+"""What the guides show runs: their Python is a project whose tests pass, their commands print what is shown."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.integration.test_guide_blocks import addopts_of, guides_with
+from tests.integration.test_guide_blocks import WRITTEN
 from tests.support.documents import Document
 from tests.support.example import copy_example
-from tests.support.guide_project import commands_of, make_repository_of, not_printed, run_commands, write_project
+from tests.support.guide_project import (
+    commands_of,
+    make_repository_of,
+    not_printed,
+    run_commands,
+    run_tests,
+    write_project,
+)
 from tests.support.postgres import PostgresServer
 from tests.support.repository import without_ci
 
 ADDRESS = "postgresql+psycopg://ci@db.example.org/quant"
+_ON_SPEED = ("min_speedup", "max_latency_ms", "max_slowdown", "--quant-launches")
+
+
+def guides_with(*languages: str) -> list[object]:
+    """Return the guides that have blocks in these languages, as parameters of a test."""
+    return [pytest.param(guide, id=guide.file.stem) for guide in WRITTEN if guide.blocks(*languages)]
+
+
+def addopts_of(guide: Document) -> str:
+    """Leave latency out where a guide is not about it."""
+    return "--quant-max-time=1" if any(name in guide.text for name in _ON_SPEED) else "--quant-no-latency"
+
+
+@pytest.mark.parametrize("guide", guides_with("python"))
+def test_python_blocks_are_a_project_whose_tests_pass(guide: Document, tmp_path: Path) -> None:
+    """Each test of each block passes, or fails as its mark expects."""
+    tests = write_project(tmp_path, guide)
+    result = run_tests(tmp_path, addopts_of(guide))
+    assert result.returncode == 0, result.stdout + result.stderr
+    passed = re.findall(r"^(?:PASSED|XFAIL) .*::(test_\w+)", result.stdout, re.MULTILINE)
+    assert passed, result.stdout
+    assert set(tests) <= set(passed), result.stdout
 
 
 @pytest.mark.parametrize("guide", guides_with("console", "sh"))
