@@ -71,7 +71,7 @@ def parts_of(running: tuple[str, ...]) -> dict[str, tuple[str, Run]]:
         "null": ("five launches of a null", _on(timed, _TIMED, suites.launches)),
         "workers": ("four workers on one card", _on(timed, _TIMED, suites.workers)),
         "example": ("the example on the device", _on(quantized, _QUANTIZED, suites.example)),
-        "device": ("CUDA graphs, events, memory that runs out, which card is cuda:0", _suite("test_device.py")),
+        "device": ("events, memory that runs out, which card is cuda:0", _suite("test_device.py")),
         "nvml": ("NVML, visible devices or none", _check("nvml")),
         "events": ("events around a kernel", _check("events")),
         "memory": ("device memory by cuda-bindings beside torch", _check("memory")),

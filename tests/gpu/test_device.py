@@ -1,4 +1,4 @@
-"""Memory, graphs and events of a real GPU, and which card a CUDA device name stands for."""
+"""Memory and events of a real GPU, and which card a CUDA device name stands for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from pytest_quant.backends.cuda import DeviceMemory
@@ -31,46 +30,6 @@ def memory() -> DeviceMemory:
     if not memory_libraries():
         pytest.skip("neither cuda-bindings nor pycuda is installed")
     return open_device()
-
-
-def test_what_was_captured_is_replayed(memory: DeviceMemory) -> None:
-    """Nothing is done while it is captured, and each launch reads what lies there then."""
-    if memory.name == "pycuda":
-        pytest.skip("pycuda has no graphs")
-    with memory.current():
-        stream, address = memory.new_stream(), memory.allocate(SIZE)
-        sent, came = memory.lock(SIZE), memory.lock(SIZE)
-        came[:] = 0
-
-        def there_and_back() -> None:
-            memory.copy_in(address, sent, stream)
-            memory.copy_out(came, address, stream)
-
-        graph = memory.capture(stream, there_and_back)
-        memory.wait(stream)
-        assert not came.any()
-        for seed in range(3):
-            sent[:] = np.random.default_rng(seed).integers(1, 256, SIZE, np.uint8)
-            memory.launch(graph, stream)
-            memory.wait(stream)
-            np.testing.assert_array_equal(came, sent)
-        memory.end_graph(graph)
-        memory.unlock(sent)
-        memory.unlock(came)
-        memory.free(address)
-        memory.end_stream(stream)
-
-
-def test_a_capture_that_fails_leaves_the_stream_as_it_was(memory: DeviceMemory) -> None:
-    """To wait for a stream is what no graph can hold."""
-    if memory.name == "pycuda":
-        pytest.skip("pycuda has no graphs")
-    with memory.current():
-        stream = memory.new_stream()
-        with pytest.raises(BuildError, match="cudaStreamSynchronize"):
-            memory.capture(stream, lambda: memory.wait(stream))
-        memory.wait(stream)
-        memory.end_stream(stream)
 
 
 def test_events_are_recorded_again(memory: DeviceMemory) -> None:

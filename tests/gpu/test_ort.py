@@ -39,21 +39,6 @@ def test_float_and_int8_on_the_device(name: str, tmp_path: Path) -> None:
                 assert min(between_events(), times.gpu_ms) > 0
 
 
-def test_a_cuda_graph_computes_what_the_session_does(tmp_path: Path) -> None:
-    """Timed runs replay it and take time; runs over other arrays are right before and after."""
-    backend = usable("ort-cuda")
-    example = conv()
-    spec = replace(float_spec(backend, example.write(tmp_path)), options=(("cuda_graph", True),))
-    with opened(backend, spec, example) as engine:
-        calls = [engine.prepare(example.feeds(rows, 1)) for rows in (4, 8)]
-        for call in (*calls, *calls):
-            call()
-        for rows in (8, 4):
-            assert sqnr_db(example.compute(example.feeds(rows, 2)), engine.run(example.feeds(rows, 2))) > 60
-        between_events = engine.prepare_events(example.feeds(8, 1))
-        assert between_events is None or between_events() > 0
-
-
 @pytest.mark.parametrize("name", ["ort-cuda", "ort-trt"])
 def test_layers_on_the_device(name: str, tmp_path: Path) -> None:
     """Each has a time, of its kernels and not of handing them over; on CUDA the products are told one by one."""

@@ -68,9 +68,6 @@ calls = {
     "cudaEventCreate": memory.new_event,
     "cudaEventDestroy": lambda: memory.end_event(real.cudaEvent_t(0)),
     "cudaEventRecord": lambda: memory.record(real.cudaEvent_t(0), 0),
-    "cudaStreamBeginCapture": lambda: memory.capture(0, lambda: None),
-    "cudaGraphLaunch": lambda: memory.launch(real.cudaGraphExec_t(0), 0),
-    "cudaGraphExecDestroy": lambda: memory.end_graph(real.cudaGraphExec_t(0)),
     "cudaEventSynchronize": lambda: memory.between_ms(real.cudaEvent_t(0), real.cudaEvent_t(0)),
 }
 for name, call in calls.items():

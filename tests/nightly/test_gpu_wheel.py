@@ -113,7 +113,7 @@ def test_the_options_of_a_provider_are_its_own(wheel: Path, name: str) -> None:
     spec = EngineSpec("ort-trt", "int8", "static", Model("net"), options=(("workspace_mb", 3),))
     shapes = profile_options({"x": ((1, 2), (1, 2), (1, 2))})
     given = {
-        "cuda": Provider(CUDA, {**CUDA_OPTIONS, "enable_cuda_graph": "1"}),
+        "cuda": Provider(CUDA, CUDA_OPTIONS),
         "tensorrt": Provider(TENSORRT, {**provider_options(spec, Path()), **shapes, LISTS_LAYERS: "1"}),
     }[name]
     (asked,) = on_stream(DeviceClock(HostMemory(), 123456, []), [given])

@@ -33,7 +33,7 @@ ASKED: dict[str, object] = {
 }
 """Options that the builder hears of; implicit INT8 with FP16 beside it ended with version 10."""
 
-ELSEWHERE = {"compute_capability", "max_batch", "opt_batch", "shapes", "beside", "cuda_graph", "memory"}
+ELSEWHERE = {"compute_capability", "max_batch", "opt_batch", "shapes", "beside", "memory"}
 """Decide the target of TensorRT-RTX, the profile, the graph and the run."""
 
 ASK = """

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pytest_quant.errors import BuildError
 
 MEGABYTE = 1e6
-GRAPH_NOTE = "timed runs replay a CUDA graph"
 
 STICKY = frozenset(
     {
@@ -129,42 +128,6 @@ class DeviceMemory:
         """Wait for the event `second` and return the milliseconds since `first`, by the device's clock."""
         self._call("cudaEventSynchronize", second)
         return float(self._call("cudaEventElapsedTime", first, second))
-
-    def capture(self, stream: int, start: Callable[[], None]) -> Any:
-        """Return a graph of what `start` puts into `stream`, which is not done now.
-
-        Raises
-        ------
-        BuildError : the library has no graphs, or `start` did what cannot be captured.
-        """
-        # Other threads may go on; what this one does meanwhile is all that can spoil the capture.
-        mode = self._cuda.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
-        self._call("cudaStreamBeginCapture", stream, mode)
-        try:
-            start()
-        except BaseException:
-            self._leave_capture(stream)
-            raise
-        graph = self._call("cudaStreamEndCapture", stream)
-        try:
-            return self._call("cudaGraphInstantiate", graph, 0)
-        finally:
-            self._unless_broken("cudaGraphDestroy", graph)
-
-    def _leave_capture(self, stream: int) -> None:
-        """End a capture that failed; the graph of one that CUDA itself holds for valid is of no use."""
-        status, graph = self._cuda.cudaStreamEndCapture(stream)
-        if status == self._cuda.cudaError_t.cudaSuccess:
-            self._unless_broken("cudaGraphDestroy", graph)
-        self._cuda.cudaGetLastError()
-
-    def launch(self, graph: Any, stream: int) -> None:
-        """Do in `stream` what `capture` kept, at the same addresses."""
-        self._call("cudaGraphLaunch", graph, stream)
-
-    def end_graph(self, graph: Any) -> None:
-        """Give back what `capture` returned."""
-        self._unless_broken("cudaGraphExecDestroy", graph)
 
     def _unless_broken(self, name: str, *arguments: Any) -> None:
         """Call what gives something back, or nothing where nothing can be given back any more."""
@@ -285,10 +248,6 @@ class PycudaMemory(DeviceMemory):
         """Wait for the event `second` and return the milliseconds since `first`."""
         self._ask("cuEventSynchronize", second.synchronize)
         return float(self._ask("cuEventElapsedTime", lambda: first.time_till(second)))
-
-    def capture(self, stream: int, start: Callable[[], None]) -> Any:  # noqa: ARG002
-        """Raise `BuildError`: pycuda has no graphs."""
-        raise BuildError("pycuda has no CUDA graphs", fix="pip install cuda-bindings, which is taken before pycuda")
 
     def _ask(self, name: str, call: Callable[[], Any], size_bytes: int = 0) -> Any:
         """Call pycuda, whose errors have a text and no code."""

@@ -143,7 +143,7 @@ class OrtEngine(Engine):
         self._names = [tensor.name for tensor in self.signature.outputs]
         session, beside = open_session(path, providers, threads=threads)
         self._session: Any = session
-        self._run_options = self._new_run_options()
+        self._run_options = new_run_options()
         self.notes = (*notes, *beside)
 
     def _run(self, feeds: Feeds) -> Outputs:
@@ -151,12 +151,9 @@ class OrtEngine(Engine):
             outputs = self._session.run(self._names, feeds, self._run_options)
         return dict(zip(self._names, outputs, strict=True))
 
-    def _new_run_options(self) -> Any:
-        return new_run_options()
-
     def _stop(self) -> bool:
         """Let ONNX Runtime end the run before its next node; the nodes of a loop count."""
-        stopped, self._run_options = self._run_options, self._new_run_options()
+        stopped, self._run_options = self._run_options, new_run_options()
         stopped.terminate = True
         return True
 

@@ -53,6 +53,5 @@ class OrtCudaBackend(OrtBackend):
         from pytest_quant.backends.ort.recipe import notes_of
         from pytest_quant.backends.ort.session import Provider
 
-        options = parse_options(spec.options)
-        providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(options.tf32))}),)
-        return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=notes_of(spec), graphs=options.cuda_graph)
+        providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(parse_options(spec.options).tf32))}),)
+        return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=notes_of(spec))

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import numpy as np
 
 from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.cuda import GRAPH_NOTE, DeviceClock, make_clock
+from pytest_quant.backends.cuda import DeviceClock, make_clock
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.ort.engine import OrtEngine, time_layers
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT, find_provider
@@ -57,12 +56,6 @@ def device_clock(index: int = 0) -> tuple[DeviceClock | None, str]:
     return make_clock(memory), ""
 
 
-_GRAPH_ID = "gpu_graph_id"
-"""Key of a run: the CUDA graph that it captures the first time and replays afterwards."""
-
-_NO_GRAPH = "-1"
-
-
 class OrtGpuEngine(OrtEngine):
     """A session whose inputs and outputs stay on the device while it is timed.
 
@@ -71,40 +64,23 @@ class OrtGpuEngine(OrtEngine):
     Parameters
     ----------
     spec, path, providers, notes : see `OrtEngine`.
-    graphs : timed runs replay a CUDA graph, at fixed addresses; other runs are as ever.
     """
 
     def __init__(
-        self,
-        spec: EngineSpec,
-        path: Path,
-        providers: Sequence[Provider],
-        *,
-        notes: tuple[str, ...] = (),
-        graphs: bool = False,
+        self, spec: EngineSpec, path: Path, providers: Sequence[Provider], *, notes: tuple[str, ...] = ()
     ) -> None:
         self._clock, why = device_clock()
-        self._graph_ids = count(1) if graphs else None
-        first, *others = providers
-        ours: Sequence[Provider] = providers
-        if graphs:
-            ours = (replace(first, options={**first.options, "enable_cuda_graph": "1"}), *others)
         if self._clock is None:
             notes = (*notes, f"timed by the host's clock: {why}")
-        super().__init__(spec, path, ours if self._clock is None else on_stream(self._clock, ours), notes=notes)
+        ours = providers if self._clock is None else on_stream(self._clock, providers)
+        super().__init__(spec, path, ours, notes=notes)
         # Sessions that are opened apart run once, in other processes too, and have streams of their own.
         self._providers = providers
-        if graphs:
-            self.notes = (*self.notes, GRAPH_NOTE)
-
-    def _new_run_options(self) -> Any:
-        """Return the options of a run over arrays of the user's; a graph has addresses of its own, and is no use."""
-        return _options("" if self._graph_ids is None else _NO_GRAPH)
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over inputs that are on the device already, synchronized before it returns."""
-        binding, graph = self._settled(feeds)
-        run = partial(self._session.run_with_iobinding, binding, _options(graph))
+        binding = self._bound(feeds)
+        run = partial(self._session.run_with_iobinding, binding)
         # For all streams of the session's own, or for ours.
         wait = binding.synchronize_outputs if self._clock is None else self._clock.wait
 
@@ -118,28 +94,15 @@ class OrtGpuEngine(OrtEngine):
         """Return the same run twice, the second one between two events; ``None`` without a stream of our own."""
         if self._clock is None:
             return None
-        return partial(self._clock.time_ms, self._start(*self._settled(feeds)))
-
-    def _settled(self, feeds: Feeds) -> tuple[Any, str]:
-        """Return inputs and outputs at addresses that stay, and the graph that was captured over them, if one is."""
-        binding = self._bound(feeds)
-        if self._graph_ids is None:
-            return binding, ""
-        self._session.run_with_iobinding(binding, _options(_NO_GRAPH))
-        for name, value in zip(self._names, binding.get_outputs(), strict=True):
-            binding.bind_ortvalue_output(name, value)
-        graph = str(next(self._graph_ids))
-        # ONNX Runtime goes on to run until the graph is captured.
-        self._session.run_with_iobinding(binding, _options(graph))
-        return binding, graph
+        return partial(self._clock.time_ms, self._start(self._bound(feeds)))
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
         """Time copies and compute apart by events; ``None`` without a stream of our own."""
         clock = self._clock
         if clock is None:
             return None
-        binding, graph = self._settled(feeds)
-        start, memory = self._start(binding, graph), clock.memory
+        binding, memory = self._bound(feeds), clock.memory
+        start = self._start(binding)
 
         def outputs() -> list[tuple[int, int]]:
             return [(value.data_ptr(), value.tensor_size_in_bytes()) for value in binding.get_outputs()]
@@ -169,12 +132,13 @@ class OrtGpuEngine(OrtEngine):
             into = [(locked(size), room(size)) for size in (np.asarray(array).nbytes for array in feeds.values())]
             # Outputs of every run have the sizes of those of the first, and may lie elsewhere.
             out = [locked(size) for _, size in outputs()]
-            times = device_times(copy_in, start, copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True)
-        return replace(times, enqueue_ms=None) if graph else times
+            return device_times(copy_in, start, copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True)
 
-    def _start(self, binding: Any, graph: str) -> Callable[[], object]:
-        """Return a run that does not wait for the device; the replay of a graph waits all the same."""
-        return partial(self._session.run_with_iobinding, binding, _options(graph, waits=False))
+    def _start(self, binding: Any) -> Callable[[], object]:
+        """Return a run that does not wait for the device."""
+        options = new_run_options()
+        options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        return partial(self._session.run_with_iobinding, binding, options)
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         return time_layers_on_gpu(self.path, self._known_model(), self._providers, feeds)
@@ -192,23 +156,12 @@ class OrtGpuEngine(OrtEngine):
         return binding
 
 
-def _options(graph: str, *, waits: bool = True) -> Any:
-    """Return the options of a run; `graph` is the one that it replays, empty where the session knows none."""
-    options = new_run_options()
-    if graph:
-        options.add_run_config_entry(_GRAPH_ID, graph)
-    if not waits:
-        options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-    return options
-
-
 def time_layers_on_gpu(engine: Path, model: Path, providers: Sequence[Provider], feeds: Feeds) -> tuple[LayerTime, ...]:
     """Return what `time_layers` does.
 
     Parameters
     ----------
-    engine, model, feeds : see `time_layers`.
-    providers : as there, without CUDA graphs: a captured run is replayed as one, without its nodes.
+    engine, model, providers, feeds : see `time_layers`.
 
     Raises
     ------

@@ -112,9 +112,6 @@ class OrtOptions:
         "{}", accepting("a dict of ONNX Runtime's extra_options", _extra), "`extra_options` of onnxruntime.quantization"
     )
     tf32: bool = option(False, FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
-    cuda_graph: bool = option(
-        False, FLAG, "`ort-cuda`: timed runs replay a CUDA graph of one run; every node must be on the device"
-    )
 
     @property
     def quantizer_extra(self) -> dict[str, object]:
@@ -129,7 +126,7 @@ class OrtOptions:
 
 
 KEYS = keys_of(OrtOptions)
-CPU_KEYS = {name: key for name, key in KEYS.items() if name not in ("tf32", "cuda_graph")}
+CPU_KEYS = {name: key for name, key in KEYS.items() if name != "tf32"}
 CUDA_KEYS = {name: key for name, key in KEYS.items() if name != "provider"}
 OPENVINO_KEYS = {name: key for name, key in CPU_KEYS.items() if name != "provider"}
 """Options of ``ort``, ``ort-cuda`` and ``ort-openvino``."""

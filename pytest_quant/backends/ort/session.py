@@ -19,8 +19,6 @@ _PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
 _NEXT = {
     "no associated shape profiles": "TensorRT takes only a part of this graph, and tensors between the parts have free "
     "axes: use backend='trt', which takes it whole or says what it cannot, or export the model with fixed axes",
-    "cannot use the graph capture feature": "drop options={'cuda_graph': True}: a CUDA graph needs every node on the "
-    "device, and no loops or conditions",
     " NOT_IMPLEMENTED :": "leave that node in float with exclude=[...], or export the model with operators the CPU has",
     " INVALID_GRAPH :": "export it again with opset 17 or later; onnx.checker.check_model(path, True) may say more",
     " INVALID_PROTOBUF :": "write or download the model file again",

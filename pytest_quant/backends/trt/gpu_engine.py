@@ -12,7 +12,7 @@ from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.cuda import GRAPH_NOTE, DeviceMemory, OutOfMemoryError
+from pytest_quant.backends.cuda import DeviceMemory, OutOfMemoryError
 from pytest_quant.backends.cuda.device import complaints, make_logger, open_device
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
@@ -141,8 +141,8 @@ class GpuEngine(Engine):
         self.signature = read_signature(self._graph)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.provider = f"TensorRT {trt.__version__}"
-        options = parse_options(spec.backend, spec.options)
-        self._device = device or open_device(library=options.memory or "")
+        library = parse_options(spec.backend, spec.options).memory or ""
+        self._device = device or open_device(library=library)
         self._device.check()
         with self._device.current():
             self._plan = Plan(trt, folder / PLAN_FILE)
@@ -156,10 +156,7 @@ class GpuEngine(Engine):
                 self._plan.close()
                 raise
         self._staged: Feeds | None = None
-        self._is_graphed = options.cuda_graph
-        self._execute = self._runner.launch if self._is_graphed else self._runner.execute
-        graph_notes = (GRAPH_NOTE,) if self._is_graphed else ()
-        self.notes = (f"device memory by {self._device.name}", *graph_notes, *build_notes(folder))
+        self.notes = (f"device memory by {self._device.name}", *build_notes(folder))
 
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit the profile."""
@@ -175,13 +172,13 @@ class GpuEngine(Engine):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one synchronized run over inputs that are on the device already; `device_times` has the copies."""
         with self._current():
-            self._settle(feeds)
+            self._load(feeds)
         return partial(self._timed, feeds)
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
         """Return the same run twice, with an event on either side of the second one's compute."""
         with self._current():
-            self._settle(feeds)
+            self._load(feeds)
         return partial(self._timed_by_events, feeds)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
@@ -201,10 +198,10 @@ class GpuEngine(Engine):
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
         with self._current():
-            self._settle(feeds)
-            clock, copy_out = self._runner.clock, self._runner.copy_out
+            self._load(feeds)
+            runner, clock = self._runner, self._runner.clock
             return device_times(
-                self._runner.copy_in, self._execute, copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True
+                runner.copy_in, runner.execute, runner.copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True
             )
 
     def _profiled(self, feeds: Feeds) -> dict[str, float]:
@@ -257,26 +254,20 @@ class GpuEngine(Engine):
         """A run over other inputs in between costs one copy, and never the right inputs."""
         with self._current():
             if self._staged is not feeds:
-                self._settle(feeds)
-            self._execute()
+                self._load(feeds)
+            self._runner.execute()
             self._runner.wait()
 
     def _timed_by_events(self, feeds: Feeds) -> float:
         with self._current():
             if self._staged is not feeds:
-                self._settle(feeds)
-            return self._runner.clock.time_ms(self._execute)
+                self._load(feeds)
+            return self._runner.clock.time_ms(self._runner.execute)
 
     def _current(self) -> AbstractContextManager[None]:
         """Make the primary context current, and let what TensorRT logs be told of this plan."""
         self._plan.listen()
         return self._device.current()
-
-    def _settle(self, feeds: Feeds) -> None:
-        """Bring the inputs to the device, and do beforehand what a timed run must not do."""
-        self._load(feeds)
-        if self._is_graphed:
-            self._runner.capture()
 
     def _load(self, feeds: Feeds) -> None:
         """Bring the inputs to the device."""

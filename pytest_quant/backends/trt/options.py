@@ -95,9 +95,6 @@ class TrtOptions:
         one_of("fp16", "bf16", "fp32"),
         "precision of what is not int8; bf16 needs a GPU that is here; default: fp32, with implicit INT8 fp16",
     )
-    cuda_graph: bool = option(
-        False, FLAG, "`trt`: timed runs replay a CUDA graph of one run, as deployments of small models do"
-    )
     memory: str | None = option(
         None, one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"
     )
@@ -122,7 +119,7 @@ NATIVE_KEYS = keys_of(TrtOptions)
 BUILDER_KEYS = {
     name: key
     for name, key in NATIVE_KEYS.items()
-    if name not in ("quantization", "version_compatible", "hardware_compatible", "cuda_graph", "memory")
+    if name not in ("quantization", "version_compatible", "hardware_compatible", "memory")
 }
 PROVIDER_KEYS = {
     **{name: key for name, key in BUILDER_KEYS.items() if name != "timing_cache"},

@@ -190,11 +190,8 @@ RECIPE_VERSION = "6"
 """Raised when the same ingredients would be built into something else."""
 
 
-_IN_PROFILE = ("shapes", "max_batch", "opt_batch")
-"""Options that decide nothing beside the profile."""
-
-_OF_RUNS = ("cuda_graph", "memory")
-"""Options that decide how a plan runs, and nothing of the plan."""
+_BESIDE_PLAN = ("shapes", "max_batch", "opt_batch", "memory")
+"""Options that decide nothing of the plan beside its profile, which is named, or only how it runs."""
 
 
 def engine_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
@@ -219,7 +216,7 @@ def implicit_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, st
 
 def _builder(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     options = parse_options(spec.backend, spec.options)
-    builder = {name: str(value) for name, value in asdict(options).items() if name not in (*_IN_PROFILE, *_OF_RUNS)}
+    builder = {name: str(value) for name, value in asdict(options).items() if name not in _BESIDE_PLAN}
     shapes = profile_of(spec, read_signature(model_file(spec.quantized or spec.model)))
     return {
         "TensorRT": runtime_version,

@@ -1,4 +1,4 @@
-"""Runs of one execution context on a stream of its own, one by one or as a CUDA graph, and where its tensors lie."""
+"""Runs of one execution context on a stream of its own, and where its tensors lie."""
 
 from __future__ import annotations
 
@@ -75,8 +75,6 @@ class Runner:
         self._on_device: dict[str, tuple[int, int]] = {}
         self._locked: dict[str, NDArray[np.uint8]] = {}
         self._host: dict[str, NDArray[Any]] = {}
-        self._graph: Any = None
-        self._captured: object = None
         self.clock = make_clock(device)
         self.stream = self.clock.stream
 
@@ -120,51 +118,12 @@ class Runner:
         """Return a copy of the outputs, which no later run writes to."""
         return {slot.name: self._host[slot.name].copy() for slot in self._slots if not slot.is_input}
 
-    def capture(self) -> None:
-        """Keep the run as a CUDA graph, unless the graph is one of what is staged.
-
-        Raises
-        ------
-        BuildError : TensorRT does in a run what cannot be captured, or the library has no graphs.
-        """
-        staged = tuple((self._host[slot.name].shape, self._address(slot), self._values(slot)) for slot in self._slots)
-        if self._graph is not None and self._captured == staged:
-            return
-        self._end_graph()
-        # What depends on the shapes TensorRT settles in the first run after they changed, which cannot be captured.
-        self.execute()
-        self.wait()
-        try:
-            self._graph = self._device.capture(self.stream, self.execute)
-        except BuildError as error:
-            self._device.check()
-            raise BuildError(
-                "a run of this engine cannot be captured as a CUDA graph",
-                value=str(error),
-                fix="drop options={'cuda_graph': True}: models with loops, conditions or sizes that depend on values "
-                "wait for the device in between, and pycuda has no graphs",
-            ) from error
-        self._captured = staged
-
-    def launch(self) -> None:
-        """Start at once the run that `capture` kept, where TensorRT would launch its kernels one by one.
-
-        Nothing was staged since.
-        """
-        self._device.launch(self._graph, self.stream)
-
     def close(self) -> None:
-        """Let graph and context go, and give back memory, events and the stream."""
-        self._end_graph()
+        """Let the context go, and give back memory, events and the stream."""
         del self.context
         del self._engine
         self._free_all()
         self.clock.close()
-
-    def _end_graph(self) -> None:
-        if self._graph is not None:
-            graph, self._graph = self._graph, None
-            self._device.end_graph(graph)
 
     def _free_all(self) -> None:
         self._host.clear()
@@ -240,9 +199,6 @@ class Runner:
 
     def _address(self, slot: Slot) -> int:
         return int(self._locked[slot.name].ctypes.data) if slot.on_host else self._on_device[slot.name][0]
-
-    def _values(self, slot: Slot) -> bytes:
-        return self._host[slot.name].tobytes() if slot.is_input and slot.on_host else b""
 
     def _said(self) -> str:
         return complaints(self._lines)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pytest_quant.backends.cuda import DeviceMemory
 from tests.support.fake_tensorrt.cuda import FakeCuda
 
 
 class HostMemory(DeviceMemory):
-    """Device memory that is memory of this process, on a device with room for `capacity_bytes`.
-
-    A graph is what was captured, and is done anew at each launch.
-    """
+    """Device memory that is memory of this process, on a device with room for `capacity_bytes`."""
 
     name = "host"
 
     def __init__(self, capacity_bytes: int = 1 << 30) -> None:
         self.cuda = FakeCuda(capacity_bytes)
-        self.captured = self.launched = 0
         super().__init__(self.cuda, 0)
 
     @property
@@ -37,16 +32,3 @@ class HostMemory(DeviceMemory):
                 yield
         finally:
             self.cuda._contexts -= 1
-
-    def capture(self, stream: int, start: Callable[[], None]) -> Any:  # noqa: ARG002
-        """Keep what is to be done."""
-        self.captured += 1
-        return start
-
-    def launch(self, graph: Any, stream: int) -> None:  # noqa: ARG002
-        """Do it."""
-        self.launched += 1
-        graph()
-
-    def end_graph(self, graph: Any) -> None:
-        """Forget it."""

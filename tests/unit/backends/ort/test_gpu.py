@@ -148,12 +148,7 @@ def test_every_way_to_the_tensorrt_provider_begins_with_that(
 
 
 @pytest.mark.parametrize(
-    ("precision", "options", "use_tf32", "graphs"),
-    [
-        ("fp32", (), "0", False),
-        ("fp32", (("tf32", True),), "1", False),
-        ("fp16", (("cuda_graph", True),), "0", True),
-    ],
+    ("precision", "options", "use_tf32"), [("fp32", (), "0"), ("fp32", (("tf32", True),), "1"), ("fp16", (), "0")]
 )
 def test_what_the_cuda_provider_is_opened_with(
     tmp_path: Path,
@@ -161,22 +156,21 @@ def test_what_the_cuda_provider_is_opened_with(
     precision: str,
     options: tuple[tuple[str, object], ...],
     use_tf32: str,
-    graphs: bool,
 ) -> None:
     """TF32 is off unless asked for, told either way, and an ingredient; half precision is a file of half precision."""
     backend = get_backend("ort-cuda")
     spec = EngineSpec("ort-cuda", precision, None, two_by_two().write(tmp_path), options=options)
     opened: list[Any] = []
-    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *given, **named: opened.append((*given, named["graphs"])))
+    monkeypatch.setattr(gpu_engine, "OrtGpuEngine", lambda *given, **_: opened.append(given))
     folder = tmp_path / "engine"
     folder.mkdir()
     backend.check(spec)
     backend.build(spec, None, folder)
     backend.open(spec, folder)
-    ((_, path, (cuda,), captured),) = opened
-    assert (cuda.options["use_tf32"], captured) == (use_tf32, graphs)
+    ((_, path, (cuda,)),) = opened
+    assert cuda.options["use_tf32"] == use_tf32
     assert ("TF32" in backend.ingredients(spec)) is (use_tf32 == "1")
     weights = {tensor.data_type for tensor in onnx.load(path).graph.initializer}
     assert weights == {onnx.TensorProto.FLOAT16 if precision == "fp16" else onnx.TensorProto.FLOAT}
-    with pytest.raises(UsageError, match="cuda_graph"):
-        get_backend("ort").check(EngineSpec("ort", "fp32", None, spec.model, options=(("cuda_graph", True),)))
+    with pytest.raises(UsageError, match="tf32"):
+        get_backend("ort").check(EngineSpec("ort", "fp32", None, spec.model, options=(("tf32", True),)))

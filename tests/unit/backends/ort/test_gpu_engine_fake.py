@@ -61,17 +61,11 @@ class FakeValue:
 
 
 class FakeBinding:
-    """Remembers who waited, and what is bound to stay where it is."""
+    """Remembers who waited."""
 
     def __init__(self, memory: HostMemory) -> None:
         self.waited = 0
-        self.stays: list[str] = []
         self._value = FakeValue(memory)
-
-    def bind_ortvalue_output(self, name: str, value: FakeValue) -> None:
-        """Let the output stay there."""
-        assert value is self._value
-        self.stays.append(name)
 
     def get_outputs(self) -> list[FakeValue]:
         """The one output."""
@@ -83,37 +77,23 @@ class FakeBinding:
 
 
 class FakeSession:
-    """Puts its compute into the stream that it was given, and waits for it unless the options of the run say not.
-
-    It waits for a graph in any case, as ``CUDAGraphManager::Replay`` does.
-    """
+    """Puts its compute into the stream that it was given, and waits for it unless the options of the run say not."""
 
     def __init__(self, memory: HostMemory, options: Mapping[str, str]) -> None:
         self.memory, self.options = memory, options
         self.ran: list[str] = []
-        self.graphs: list[str] = []
-        self.kept: list[bool] = []
 
-    def run_with_iobinding(self, binding: FakeBinding, options: Any) -> None:
+    def run_with_iobinding(self, _binding: FakeBinding, options: Any = None) -> None:
         """Start a run."""
-        stream = int(self.options["user_compute_stream"]) if "user_compute_stream" in self.options else None
-        asked = _entry(options, "disable_synchronize_execution_providers")
-        self.graphs.append(_entry(options, "gpu_graph_id"))
-        self.kept.append(binding.stays == ["y"])
-        self.ran.append("started" if asked == "1" else "waited for")
+        waits = options is None or options.get_run_config_entry("disable_synchronize_execution_providers") != "1"
+        self.ran.append("waited for" if waits else "started")
         with self.memory.current():
-            if stream is not None:
+            if "user_compute_stream" in self.options:
+                stream = int(self.options["user_compute_stream"])
                 self.memory.cuda.spend(ENQUEUE_MS)
                 self.memory.cuda.enqueue(stream, lambda: self.memory.cuda.tick(COMPUTE_MS))
-                if asked != "1" or self.graphs[-1] not in ("", "-1"):
+                if waits:
                     self.memory.wait(stream)
-
-
-def _entry(options: Any, key: str) -> str:
-    try:
-        return str(options.get_run_config_entry(key))
-    except RuntimeError:
-        return ""
 
 
 @pytest.fixture
@@ -132,9 +112,7 @@ def engine(
     return _opened(request.param, memory, monkeypatch, tmp_path)
 
 
-def _opened(
-    name: str, memory: HostMemory, monkeypatch: pytest.MonkeyPatch, folder: Path, *, graphs: bool = False
-) -> OrtGpuEngine:
+def _opened(name: str, memory: HostMemory, monkeypatch: pytest.MonkeyPatch, folder: Path) -> OrtGpuEngine:
     def open_session(_: Path, providers: Any, **__: Any) -> tuple[FakeSession, tuple[str, ...]]:
         return FakeSession(memory, providers[0].options), ()
 
@@ -143,7 +121,7 @@ def _opened(
     model = dense().write(folder)
     assert model.path is not None
     providers = [Provider(name, {"device_id": "0"})]
-    return OrtGpuEngine(EngineSpec("ort-cuda", "fp32", None, model), model.path, providers, graphs=graphs)
+    return OrtGpuEngine(EngineSpec("ort-cuda", "fp32", None, model), model.path, providers)
 
 
 def test_compute_lies_between_two_events(engine: OrtGpuEngine, memory: TickingMemory) -> None:
@@ -181,26 +159,9 @@ def test_without_a_library_for_streams_time_is_the_hosts(
     assert engine.device_times(feeds) is None
 
 
-def test_timed_runs_replay_a_graph_at_addresses_that_stay(
-    memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Each batch has a graph of its own: one run without it, which makes room, one that captures, then replays.
-
-    Other runs come with arrays of their own, and sessions that are opened apart run once.
-    """
-    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (None, "no library is here"))
-    engine = _opened(CUDA, memory, monkeypatch, tmp_path, graphs=True)
-    session = engine._session
-    assert session.options["enable_cuda_graph"] == "1"
-    first, second = (engine.prepare(dense().feeds(rows, 1)) for rows in (4, 8))
-    first()
-    second()
-    first()
-    assert session.graphs == ["-1", "1", "-1", "2", "1", "2", "1"]
-    assert session.kept == [False, True, False, True, True, True, True]
-    assert "timed runs replay a CUDA graph" in engine.notes
-    engine._stop()
-    assert _entry(engine._run_options, "gpu_graph_id") == "-1"
+def test_sessions_that_are_opened_apart_have_streams_of_their_own(engine: OrtGpuEngine) -> None:
+    """A stream is one of this process."""
+    assert "user_compute_stream" in engine._session.options
     assert [dict(provider.options) for provider in engine._providers] == [{"device_id": "0"}]
 
 

@@ -55,16 +55,12 @@ def test_fake_run_gives_the_outputs_of_every_batch_size(
         assert device.cuda._pageable_copies == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"cuda_graph": True}])
-def test_fake_timed_call_computes_over_its_own_inputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
-) -> None:
+def test_fake_timed_call_computes_over_its_own_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Done when it returns, in the time of the kernels alone, whatever ran or was refused in between; by events too.
 
-    Markers of NVTX, a profiler and the inspector's shapes would lengthen or change it. A graph is captured anew where
-    a larger batch has moved the buffers.
+    Markers of NVTX, a profiler and the inspector's shapes would lengthen or change it.
     """
-    with opened(tmp_path, monkeypatch, written=options) as (engine, device, module):
+    with opened(tmp_path, monkeypatch) as (engine, device, module):
         mine, larger = feeds_of(4, 1), feeds_of(MAX_BATCH, 2)
         call, timed = engine.prepare(mine), engine.prepare_events(mine)
         assert timed is not None
@@ -89,8 +85,6 @@ def test_fake_timed_call_computes_over_its_own_inputs(
             assert is_result(engine._runner.take(), mine)
         assert engine._runner.context.profiler is None
         assert device.cuda.held()["events"] == 2
-        assert bool(device.launched) == bool(options) == any("CUDA graph" in note for note in engine.notes)
-        assert device.captured <= 3
         assert module._machine.ended == ["context gone"] * 2
 
 

@@ -104,10 +104,9 @@ def test_options_that_exclude_each_other(
 
 
 def test_how_a_plan_runs_is_no_part_of_its_key(spec: EngineSpec, native: Callable[..., None]) -> None:
-    """The same plan runs with a CUDA graph and without, by either library for device memory."""
+    """The same plan runs by either library for device memory."""
     native(HERE)
-    for options in ({"cuda_graph": True}, {"memory": "pycuda"}):
-        assert TRT.ingredients(with_options(spec, **options)) == TRT.ingredients(spec)
+    assert TRT.ingredients(with_options(spec, memory="pycuda")) == TRT.ingredients(spec)
     assert TRT.ingredients(with_options(spec, tf32=True)) != TRT.ingredients(spec)
 
 
