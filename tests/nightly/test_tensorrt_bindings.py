@@ -26,8 +26,6 @@ ASKED: dict[str, object] = {
     "workspace_mb": 64,
     "optimization_level": 1,
     "timing_cache": "timing",
-    "version_compatible": True,
-    "hardware_compatible": "AMPERE_PLUS",
     "tf32": True,
     "quantization": "implicit",
 }

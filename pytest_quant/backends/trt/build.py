@@ -137,7 +137,6 @@ _OLD_GPU = "use a GPU that this release takes, an older TensorRT, or backend='or
 _STEPS = {
     SHAPE_INPUT: "export the model with that size as a constant, or use backend='ort-cuda'",
     NO_IMPLICIT: "drop quantization='implicit', or pip install 'tensorrt<11'",
-    "libnvinfer_lean": "install the lean runtime, tensorrt-lean of the same version, or drop version_compatible",
     "is not supported by this TensorRT release": _OLD_GPU,
     "<= smVersion": _OLD_GPU,
     "within workspace limit": "write a larger workspace_mb, or none: then it is the memory of the GPU",

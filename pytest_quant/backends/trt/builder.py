@@ -40,7 +40,7 @@ NO_IMPLICIT = "no implicit INT8"
 """How it says that this TensorRT finds no ranges itself."""
 
 RTX_MODULE = "tensorrt_rtx"
-"""It has no plans for other versions and GPUs. In the place of TensorRT it builds without: its plan is not judged."""
+"""It builds for a GPU that is named."""
 
 _BESIDE = {"fp32": [], "fp16": ["FP16"], "bf16": ["BF16"]}
 """Builder flags that let TensorRT 10 compute in another float type where it is faster."""
@@ -166,10 +166,9 @@ def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) 
 
     Raises
     ------
-    BuildError : this version lacks a flag, level or target that is asked for, or refuses the timing cache.
+    BuildError : this version lacks the target that is asked for, or refuses the timing cache.
     """
     options = request.options
-    for_rtx = request.module == RTX_MODULE
     # Without it layers have names only, and their precision is not known.
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     if options.workspace_mb is not None:
@@ -178,18 +177,14 @@ def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) 
         config.builder_optimization_level = options.optimization_level
     # It is on unless cleared, and a float32 reference would then round its inputs.
     (config.set_flag if options.tf32 else config.clear_flag)(trt.BuilderFlag.TF32)
-    flags = ["INT8", *_BESIDE[options.rest]] if request.calibration else []
-    for name in (*flags, *(["VERSION_COMPATIBLE"] if options.version_compatible and not for_rtx else [])):
-        config.set_flag(_member(trt, trt.BuilderFlag, name))
-    if options.hardware_compatible and not for_rtx:
-        level = _member(trt, trt.HardwareCompatibilityLevel, options.hardware_compatible)
-        config.hardware_compatibility_level = level
+    for name in ["INT8", *_BESIDE[options.rest]] if request.calibration else []:
+        config.set_flag(getattr(trt.BuilderFlag, name))
     if options.timing_cache:
         file = Path(options.timing_cache)
         content = file.read_bytes() if file.is_file() else b""
         if not config.set_timing_cache(config.create_timing_cache(content), False):
             raise BuildError(f"the timing cache {file} is of another TensorRT or GPU: delete it, or name another")
-    if options.compute_capability is not None and for_rtx:
+    if options.compute_capability is not None and request.module == RTX_MODULE:
         _configure_target(trt, config, options.compute_capability)
 
 
@@ -206,10 +201,3 @@ def _configure_target(trt: Any, config: Any, target: str) -> None:
         raise BuildError(f"{target} is not one that it builds for: {', '.join(targets)}")
     config.num_compute_capabilities = 1
     config.set_compute_capability(capability, 0)
-
-
-def _member(trt: Any, kind: Any, name: str) -> Any:
-    member = getattr(kind, name, None)
-    if member is None:
-        raise BuildError(f"{trt.__name__} {trt.__version__} has no {kind.__name__}.{name}")
-    return member

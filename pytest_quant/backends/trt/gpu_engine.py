@@ -56,8 +56,6 @@ class Plan:
         register_plugins(trt, self._logger)
         self._quiet = trt.ProfilingVerbosity.NONE
         self._runtime: tensorrt.Runtime | None = trt.Runtime(self._logger)
-        # A plan of the version-compatible kind holds code; it is our own build.
-        self._runtime.engine_host_code_allowed = True
         self.engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if self.engine is None:
             self.close()

@@ -80,10 +80,6 @@ class TrtOptions:
         text("the path of a file"),
         "`trt`, `trt-rtx`: a file that keeps measured kernels; builds get faster, not reproducible",
     )
-    version_compatible: bool = option(False, FLAG, "`trt`: the plan runs in later versions too; slower")
-    hardware_compatible: str | None = option(
-        None, one_of("AMPERE_PLUS", "SAME_COMPUTE_CAPABILITY"), "`trt`: the plan runs on other GPUs too; slower"
-    )
     tf32: bool = option(False, FLAG, "`trt`, `trt-rtx`: float32 products may round their inputs to ten bits")
     quantization: str = option(
         "explicit",
@@ -114,13 +110,8 @@ class TrtOptions:
 
 
 NATIVE_KEYS = keys_of(TrtOptions)
-# TensorRT-RTX has no calibrator, no lean runtime to put into a plan, no plan for other GPUs than those it is built for,
-# and runs nothing here.
-BUILDER_KEYS = {
-    name: key
-    for name, key in NATIVE_KEYS.items()
-    if name not in ("quantization", "version_compatible", "hardware_compatible", "memory")
-}
+# TensorRT-RTX has no calibrator, and runs nothing here.
+BUILDER_KEYS = {name: key for name, key in NATIVE_KEYS.items() if name not in ("quantization", "memory")}
 PROVIDER_KEYS = {
     **{name: key for name, key in BUILDER_KEYS.items() if name != "timing_cache"},
     "tf32": Key("tf32", one_of(False), "the provider has no option for it: it is off for the whole process"),

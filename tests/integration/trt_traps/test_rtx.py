@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.trt.build import request_for, run_builder, write_plan
+from pytest_quant.backends.trt.build import request_for, run_builder
 from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layers_in_log, ops_of
 from pytest_quant.backends.trt.graph import GRAPH_FILE, check_graph
@@ -162,15 +162,6 @@ def test_every_option_of_the_table_is_tried() -> None:
     marks = vars(test_the_real_binding_has_what_an_option_sets)["pytestmark"]
     tried = {name for options in marks[0].args[1] for name in options} | {"compute_capability"}
     assert tried == set(BUILDER_KEYS)
-
-
-@pytest.mark.parametrize("option", [{"version_compatible": True}, {"hardware_compatible": "AMPERE_PLUS"}])
-def test_in_the_place_of_tensorrt_it_builds_without_what_it_lacks(tmp_path: Path, option: dict[str, object]) -> None:
-    """A plan for other versions needs a library that TensorRT-RTX has not; the plan is not judged, accuracy is."""
-    example = dense()
-    spec = replace(spec_of(example.write(tmp_path), **option), backend="trt")
-    write_plan(spec, None, tmp_path, module="tensorrt_rtx")
-    assert (tmp_path / PLAN_FILE).stat().st_size > 0
 
 
 def test_too_little_workspace_is_answered_with_more(tmp_path: Path) -> None:

@@ -248,7 +248,6 @@ class Runtime:
     A plan that is JSON says itself how its engine behaves.
     """
 
-    engine_host_code_allowed = False
     _machine: Machine
 
     def __init__(self, logger: Any) -> None:

@@ -11,14 +11,13 @@ TensorLocation = Enum("TensorLocation", {"DEVICE": 0, "HOST": 1})
 LayerInformationFormat = Enum("LayerInformationFormat", {"ONELINE": 0, "JSON": 1})
 ProfilingVerbosity = Enum("ProfilingVerbosity", {"LAYER_NAMES_ONLY": 0, "NONE": 1, "DETAILED": 2})
 EngineStat = Enum("EngineStat", {"TOTAL_WEIGHTS_SIZE": 0})
-HardwareCompatibilityLevel = Enum("HardwareCompatibilityLevel", {"NONE": 0, "AMPERE_PLUS": 1})
 MemoryPoolType = Enum("MemoryPoolType", {"WORKSPACE": 0})
 
 
 def builder_flag(major: int) -> Any:
     """Return the flags of a build: version 11 has none for types."""
     old = {"INT8": 1, "FP16": 0, "BF16": 17} if major < 11 else {}
-    return IntEnum("BuilderFlag", {**old, "TF32": 6, "VERSION_COMPATIBLE": 13 if major < 11 else 12})
+    return IntEnum("BuilderFlag", {**old, "TF32": 6})
 
 
 def network_flag(major: int) -> Any:

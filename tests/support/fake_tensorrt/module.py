@@ -93,7 +93,6 @@ def make(device: HostMemory, major: int = 10, **changes: Any) -> SimpleNamespace
         NetworkDefinitionCreationFlag=enums.network_flag(major),
         ProfilingVerbosity=enums.ProfilingVerbosity,
         MemoryPoolType=enums.MemoryPoolType,
-        HardwareCompatibilityLevel=enums.HardwareCompatibilityLevel,
         init_libnvinfer_plugins=init_libnvinfer_plugins,
         _machine=machine,
     )

@@ -77,7 +77,6 @@ def test_shapes_are_answered_with_shapes(said: str) -> None:
         ("Internal Error (Assertion SmVersion{0x0705} <= smVersion failed. )", "older TensorRT"),
         ("Assertion failed: only activation types allowed as input to a QuantizeLinear node", "exclude=[...]"),
         (f"{SHAPE_INPUT} 'size'", "as a constant"),
-        ("API Usage Error (Unable to load library: libnvinfer_lean.so.10: cannot open shared", "tensorrt-lean"),
         ("Tactic Selection: no tactics to implement the operation within workspace limit.", "larger workspace_mb"),
     ],
 )

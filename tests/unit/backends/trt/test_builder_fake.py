@@ -79,7 +79,6 @@ def test_implicit_int8_ended_with_version_10() -> None:
         ("", {"tf32": True}, {"TF32": True}),
         ("", {"tf32": False}, {"TF32": False}),
         ("minmax", IMPLICIT, {"TF32": False, "INT8": True, "FP16": True}),
-        ("", {"version_compatible": True}, {"TF32": False, "VERSION_COMPATIBLE": True}),
     ],
 )
 def test_flags_of_the_builder(calibration: str, options: dict[str, Any], flags: dict[str, bool]) -> None:
