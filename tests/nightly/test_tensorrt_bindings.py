@@ -31,7 +31,7 @@ ASKED: dict[str, object] = {
 }
 """Options that the builder hears of; implicit INT8 with FP16 beside it ended with version 10."""
 
-ELSEWHERE = {"compute_capability", "max_batch", "opt_batch", "shapes", "beside", "memory"}
+ELSEWHERE = {"compute_capability", "max_batch", "shapes", "beside", "memory"}
 """Decide the target of TensorRT-RTX, the profile, the graph and the run."""
 
 ASK = """

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.backends.offer import checked
 from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.errors import UsageError
 from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, row, text
 from pytest_quant.spec import EngineSpec, Shape
 
@@ -60,7 +59,6 @@ class TrtOptions:
     max_batch: int | None = option(
         None, count(), "largest batch; default: the larger of the evaluation's and `batch_size`"
     )
-    opt_batch: int | None = option(None, count(), "batch that kernels are chosen for; default: `batch_size`")
     shapes: Mapping[str, Range] = field(
         default_factory=dict,
         metadata=row(
@@ -124,14 +122,7 @@ _KEYS_OF = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}
 
 def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:
     """Turn the options of a mark into `TrtOptions`. Raises `UsageError`."""
-    parsed = TrtOptions(**checked(backend, options, _KEYS_OF.get(backend, PROVIDER_KEYS)))
-    if parsed.opt_batch is not None and parsed.max_batch is not None and parsed.opt_batch > parsed.max_batch:
-        raise UsageError(
-            "opt_batch lies above max_batch",
-            value=f"{parsed.opt_batch} above {parsed.max_batch}",
-            fix="raise max_batch",
-        )
-    return parsed
+    return TrtOptions(**checked(backend, options, _KEYS_OF.get(backend, PROVIDER_KEYS)))
 
 
 def target_of(spec: EngineSpec) -> str | None:

@@ -131,22 +131,15 @@ def _guessed(tensor: TensorInfo, options: TrtOptions) -> Range:
             f"options={{'shapes': {{'{tensor.name}': [smallest, usual, largest]}}}}",
         )
     rest = tuple(size or 0 for size in (tensor.shape or ())[1:])
-    usual = options.opt_batch or 1
-    return (1, *rest), (usual, *rest), (max(usual, options.max_batch or _MAX_BATCH), *rest)
+    return (1, *rest), (1, *rest), (options.max_batch or _MAX_BATCH, *rest)
 
 
 def _with_batch(shapes: InputShapes, options: TrtOptions) -> Range:
-    """Put the batches that the options name in the place of those that are planned."""
-    axis = shapes.batch_axis
-    if axis is None:
-        return shapes.smallest, shapes.usual, shapes.largest
-    usual = options.opt_batch or shapes.usual[axis]
-    largest = max(usual, shapes.largest[axis]) if options.max_batch is None else options.max_batch
-    return (
-        shapes.smallest,
-        _at(shapes.usual, axis, min(usual, largest)),
-        _at(shapes.largest, axis, largest),
-    )
+    """Put the largest batch that the options name in the place of the one that is planned."""
+    axis, largest = shapes.batch_axis, shapes.largest
+    if axis is not None and options.max_batch is not None:
+        largest = (*largest[:axis], options.max_batch, *largest[axis + 1 :])
+    return shapes.smallest, shapes.usual, largest
 
 
 def _check_data(shapes: InputShapes, allowed: Range, options: TrtOptions) -> None:
@@ -178,10 +171,6 @@ def _wider(earlier: Range, smallest: Shape, usual: Shape, largest: Shape) -> Ran
     return tuple(map(min, earlier[0], smallest)), usual, tuple(map(max, earlier[2], largest))
 
 
-def _at(shape: Shape, axis: int, size: int) -> Shape:
-    return (*shape[:axis], size, *shape[axis + 1 :])
-
-
 def _write(name: str, shapes: Range) -> str:
     return f"write options={{'shapes': {{'{name}': [{', '.join(map(str, shapes))}]}}}}"
 
@@ -190,7 +179,7 @@ RECIPE_VERSION = "6"
 """Raised when the same ingredients would be built into something else."""
 
 
-_BESIDE_PLAN = ("shapes", "max_batch", "opt_batch", "memory")
+_BESIDE_PLAN = ("shapes", "max_batch", "memory")
 """Options that decide nothing of the plan beside its profile, which is named, or only how it runs."""
 
 

@@ -141,7 +141,7 @@ def test_nodes_without_names_count(tmp_path: Path, precision: str, scheme: str |
     "options",
     [
         {"tf32": True}, {"workspace_mb": 64}, {"optimization_level": 1},
-        {"max_batch": 8, "opt_batch": 4}, {"shapes": {"x": [(1, 64), (2, 64), (3, 64)]}}, {"beside": "fp16"},
+        {"max_batch": 8}, {"shapes": {"x": [(1, 64), (2, 64), (3, 64)]}}, {"beside": "fp16"},
         {"timing_cache": "timing"},
     ],
     ids=lambda options: next(iter(options)),

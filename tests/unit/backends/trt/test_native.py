@@ -91,7 +91,6 @@ def test_what_only_the_device_can_build_is_not_simulated(
         ({"calibration": Calibration(method="percentile")}, {"quantization": "implicit"}, "got: calibration='perc"),
         ({"exclude": ("first",)}, {"quantization": "implicit"}, "first"),
         ({"scheme": "qat"}, {"quantization": "implicit"}, "got: scheme='qat'"),
-        ({}, {"max_batch": 4, "opt_batch": 8}, "above max_batch"),
     ],
 )
 def test_options_that_exclude_each_other(

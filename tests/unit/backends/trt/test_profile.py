@@ -28,14 +28,14 @@ def test_the_data_decides() -> None:
 
 def test_options_bound_the_batch_alone() -> None:
     """Height and width stay those of the data."""
-    found = profile_of(spec_of(SEEN, max_batch=64, opt_batch=16), IMAGE)["x"]
-    assert found == ((1, 3, 40, 64), (16, 3, 64, 64), (64, 3, 96, 320))
+    found = profile_of(spec_of(SEEN, max_batch=64), IMAGE)["x"]
+    assert found == ((1, 3, 40, 64), (4, 3, 64, 64), (64, 3, 96, 320))
 
 
 def test_without_data_the_batch_is_free() -> None:
-    """From one sample to 64, tuned for one, unless the options say otherwise."""
+    """From one sample to 64, or as many as the options say, tuned for one."""
     assert profile_of(spec_of(), ROWS) == {"x": ((1, 5), (1, 5), (64, 5))}
-    assert profile_of(spec_of(max_batch=8, opt_batch=4), ROWS) == {"x": ((1, 5), (4, 5), (8, 5))}
+    assert profile_of(spec_of(max_batch=8), ROWS) == {"x": ((1, 5), (1, 5), (8, 5))}
     with pytest.raises(UsageError, match="axes 2, 3 of input 'x' are free"):
         profile_of(spec_of(), IMAGE)
 
