@@ -114,7 +114,7 @@ def options_of_backends() -> Iterator[str]:
                 for field in fields(declared)
             ),
         )
-    yield "`ort-openvino` and `ort-cuda` take the options of `ort` but for `provider`."
+    yield "`ort-openvino` and `ort-cuda` take the options of `ort`."
 
 
 def _may_be(key: Key, default: object) -> str:

@@ -18,7 +18,7 @@ from pytest_quant.backends.base import Engine, Feeds
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED
 from pytest_quant.backends.ort import OrtBackend, find_runtime
-from pytest_quant.backends.ort.options import OPENVINO_KEYS, parse_options
+from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
 from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.result import Coverage
@@ -77,12 +77,7 @@ class OrtOpenVinoBackend(OrtBackend):
     """ONNX Runtime with its OpenVINO plugin on the CPU, pinned to float32 where it is not quantized."""
 
     name = "ort-openvino"
-    offer = replace(
-        OrtBackend.offer,
-        precisions={"fp32": (None,), "int8": ("static", "qat")},
-        options=OPENVINO_KEYS,
-        extras=("ort-openvino",),
-    )
+    offer = replace(OrtBackend.offer, precisions={"fp32": (None,), "int8": ("static", "qat")}, extras=("ort-openvino",))
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""

@@ -50,17 +50,6 @@ CPU = "CPUExecutionProvider"
 ALL_OPS = "all"
 
 
-def _provider(value: object) -> str:
-    if value == CPU:
-        return CPU
-    raise UsageError(
-        "backend 'ort' runs on the CPU, and never falls back to it in silence",
-        value=f"provider={value!r}",
-        allowed=CPU,
-        fix="drop the option; another device needs the backend made for it (pytest-quant doctor lists them)",
-    )
-
-
 def _op_types(value: object) -> tuple[str, ...] | None:
     if value == ALL_OPS:
         return (ALL_OPS,)
@@ -94,7 +83,6 @@ class OrtOptions:
     """
 
     threads: int = option(1, count(), "threads of one operator; spinning is always off")
-    provider: str = option(CPU, accepting(repr(CPU), _provider), "the only one this backend runs on")
     op_types: tuple[str, ...] | None = option(
         None,
         accepting('a list of op types such as ["MatMul", "Conv"], or "all"', _op_types),
@@ -125,11 +113,8 @@ class OrtOptions:
         return {CALIBRATOR_KEYS[key]: value for key, value in json.loads(self.extra).items() if key in CALIBRATOR_KEYS}
 
 
-KEYS = keys_of(OrtOptions)
-CPU_KEYS = {name: key for name, key in KEYS.items() if name != "tf32"}
-CUDA_KEYS = {name: key for name, key in KEYS.items() if name != "provider"}
-OPENVINO_KEYS = {name: key for name, key in CPU_KEYS.items() if name != "provider"}
-"""Options of ``ort``, ``ort-cuda`` and ``ort-openvino``."""
+CUDA_KEYS = keys_of(OrtOptions)
+CPU_KEYS = {name: key for name, key in CUDA_KEYS.items() if name != "tf32"}
 
 METHODS = ("minmax", "entropy", "percentile")
 
@@ -139,9 +124,9 @@ def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
 
     Raises
     ------
-    UsageError : an option is unknown, of another type or out of range; or it asks for a provider that is not here.
+    UsageError : an option is unknown, of another type or out of range; or ONNX Runtime has no kernels for the types.
     """
-    parsed = OrtOptions(**checked("ort", options, KEYS))
+    parsed = OrtOptions(**checked("ort", options, CUDA_KEYS))
     if (parsed.activation_type, parsed.weight_type) == ("int8", "uint8"):
         raise UsageError(
             "ONNX Runtime has no kernels for int8 activations with uint8 weights",

@@ -42,12 +42,11 @@ def test_wrong_values(name: str, value: object) -> None:
     assert repr(value) in str(caught.value)
 
 
-@pytest.mark.parametrize("provider", ["CUDAExecutionProvider", "TensorrtExecutionProvider", "CPU"])
-def test_other_provider(provider: str) -> None:
+def test_other_provider() -> None:
     """A provider that this backend does not run on is an error, never the CPU in silence."""
-    with pytest.raises(UsageError, match="never falls back") as caught:
-        parse_options([("provider", provider)])
-    assert provider in str(caught.value)
+    with pytest.raises(UsageError, match="backend 'ort' has no option 'provider'") as caught:
+        parse_options([("provider", "CUDAExecutionProvider")])
+    assert "CUDAExecutionProvider" in str(caught.value)
 
 
 def test_pair_without_kernels() -> None:
