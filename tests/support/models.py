@@ -109,3 +109,14 @@ def samples(n: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int6
     """Return `n` samples (n, 8) and the class `select_first` gives each."""
     inputs = np.random.default_rng(seed).normal(size=(n, FEATURES)).astype(np.float32)
     return inputs, inputs[:, :CLASSES].argmax(axis=1)
+
+
+def run_unoptimized(path: Path, feeds: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Run the model in `path` once over `feeds` by ONNX Runtime, without any optimization."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))

@@ -10,7 +10,7 @@ The steps, in this order, each on the graph and on the bodies of If, Loop and Sc
 6. The opset is raised, where one is asked for, by ONNX's own converter.
 7. Shapes are inferred.
 
-Step 6 may round otherwise, see `check_same`; the others change no value, bit for bit.
+Step 6 may round otherwise; the others change no value, bit for bit.
 The same file gives the same graph and the same names each time. Tensors of the outer graph
 keep their names.
 """

@@ -11,11 +11,9 @@ from collections import Counter
 from contextlib import chdir
 from pathlib import Path
 
-import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_graph, write_model
 from pytest_quant.backends.onnx_files.graphs import (
     all_graphs,
@@ -28,68 +26,9 @@ from pytest_quant.backends.onnx_files.graphs import (
     replace_nodes,
 )
 from pytest_quant.backends.onnx_files.normalize import write_normalized
-from pytest_quant.backends.ort.session import ort_error, refusing
+from pytest_quant.backends.ort.session import ort_error
 from pytest_quant.backends.runtime import quiet, tools_without_torch
-from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
-
-_TOLERANCE = 1e-3
-"""Largest relative difference: each operator may be spelled by others, which round in the seventh digit."""
-
-
-def run_unoptimized(path: Path, feeds: Feeds) -> Outputs:
-    """Run the model in `path` once over `feeds`, without any optimization. Raises `BuildError`."""
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4
-    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    with refusing(f"the model {path.name}"):
-        session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(names, feeds), strict=True))
-
-
-def check_same(original: Path, changed: Path, feeds: Feeds) -> None:
-    """Refuse the file `changed` unless it computes the same as `original`; a model that draws at random may differ.
-
-    Parameters
-    ----------
-    original : the model as it was.
-    changed : the same model with its opset raised; its outputs are in the same order.
-    feeds : one batch, on which both are run.
-
-    Raises
-    ------
-    BuildError : names the output.
-    """
-    wanted = run_unoptimized(original, feeds)
-    difference = first_difference(wanted, run_unoptimized(changed, feeds), _TOLERANCE)
-    if difference and not first_difference(wanted, run_unoptimized(original, feeds), _TOLERANCE):
-        raise BuildError(
-            f"onnx raised the opset of {original.name}, and it computes something else now",
-            value=f"of a calibration batch, {difference}",
-            allowed=f"differences up to {_TOLERANCE:g} of the largest value",
-            fix="export the model with opset_version=17, or write options={'per_channel': False}",
-        )
-
-
-def first_difference(wanted: Outputs, outputs: Outputs, tolerance: float) -> str:
-    """Return which of `outputs` is off and by how much; empty where each agrees with the one of `wanted` in its place.
-
-    Floats may differ by `tolerance` of the largest value of their output, other values not at all.
-    """
-    for (name, before), after in zip(wanted.items(), outputs.values(), strict=True):
-        if before.shape != after.shape or before.dtype.kind != "f":
-            if not np.array_equal(before, after):
-                return f"output '{name}' differs"
-            continue
-        largest = np.abs(before[np.isfinite(before)]).max(initial=0.0) or 1.0
-        if not np.allclose(after, before, rtol=0.0, atol=tolerance * largest, equal_nan=True):
-            off = np.abs(after.astype(np.float64) - before).max()
-            return f"output '{name}' is off by {off:.3g}, of values up to {largest:.3g}"
-    return ""
-
 
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
 """Operators whose third input is a bias."""
@@ -161,18 +100,10 @@ def _copy(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:
     copy.name = name
 
 
-NORMALIZED_FILE = "normalized.onnx"
 _PER_CHANNEL_OPSET = 13
 """The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
 
 _TARGET_OPSET = 17
-
-
-def raised_opset(spec: EngineSpec, *, per_channel: bool) -> int | None:
-    """Return the opset that the model of `spec` is converted to before it is quantized; ``None`` where it stays."""
-    if spec.scheme == "weight-only" or not per_channel:
-        return None
-    return _TARGET_OPSET if 0 < opset_of(read_graph(model_file(spec.model))) < _PER_CHANNEL_OPSET else None
 
 
 def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
@@ -193,8 +124,9 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     BuildError : the opset cannot be raised, or ONNX Runtime cannot optimize the model.
     """
     path = model_file(spec.model)
-    normal = work / NORMALIZED_FILE
-    write_normalized(path, normal, opset=raised_opset(spec, per_channel=per_channel))
+    normal = work / "normalized.onnx"
+    is_old = per_channel and spec.scheme != "weight-only" and opset_of(read_graph(path)) < _PER_CHANNEL_OPSET
+    write_normalized(path, normal, opset=_TARGET_OPSET if is_old else None)
     prepared = work / "prepared.onnx"
     # Shape inference over symbols gives up on some models that quantize well without it.
     if _attempt(normal, prepared, symbolic=True) and (error := _attempt(normal, prepared, symbolic=False)):

@@ -16,6 +16,7 @@ from pytest_quant.backends.openvino.files import ENGINE_FILE
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.openvino_traps.graphs import normal, quantized
+from tests.support.models import run_unoptimized
 
 _TEXT = """<ir_version: 8, opset_import: ["" : 18]> g (float[n,8] x, bool[1] on) => (float[n,8] y, float[n,8] z) {
     s = MatMul(x, w)
@@ -77,6 +78,4 @@ def test_exclude_reaches_into_branches(exclude: tuple[str, ...], rounded: int, t
 
 
 def _float(folder: Path) -> dict[str, Any]:
-    from pytest_quant.backends.ort.prepare import run_unoptimized
-
     return run_unoptimized(folder / "branches.onnx", _feeds(0))

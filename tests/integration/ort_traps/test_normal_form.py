@@ -18,12 +18,10 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from pytest_quant.backends.onnx_files import read_signature
 from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.backends.onnx_files.normalize import write_normalized
-from pytest_quant.backends.ort.prepare import check_same, run_unoptimized
-from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.bench import engine_of, spec_of
-from tests.support.models import parsed
+from tests.support.models import parsed, run_unoptimized
 
 OPSETS = range(9, 22)
 _IR = {9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 19: 9, 20: 9, 21: 10}
@@ -215,24 +213,13 @@ def test_external_data_is_carried_along(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", CHANGED)
 @pytest.mark.parametrize("opset", [9, 12])
 def test_a_raised_opset_computes_the_same(opset: int, name: str, tmp_path: Path) -> None:
-    """Forms and defaults that changed are spelled anew by ONNX's converter; our check agrees."""
+    """Forms and defaults that changed are spelled anew by ONNX's converter."""
     feeds = {"x": np.random.default_rng(1).normal(size=(4, 3, 6, 6)).astype(np.float32)}
     onnx.save_model(network(opset, name), tmp_path / "m.onnx")
     write_normalized(tmp_path / "m.onnx", tmp_path / "n.onnx", opset=17)
     assert onnx.load(tmp_path / "n.onnx").opset_import[0].version == 17
-    check_same(tmp_path / "m.onnx", tmp_path / "n.onnx", feeds)
-
-
-def test_a_model_that_computes_something_else_is_refused(tmp_path: Path) -> None:
-    """The check names output, difference and the way out."""
-    feeds = {"x": np.random.default_rng(1).normal(size=(4, 3, 6, 6)).astype(np.float32)}
-    onnx.save_model(network(9, "softmax"), tmp_path / "m.onnx")
-    other = network(9, "softmax")
-    other.opset_import[0].version = 13  # the axis of a Softmax means another thing there
-    onnx.save_model(other, tmp_path / "n.onnx")
-    with pytest.raises(BuildError, match="computes something else now") as caught:
-        check_same(tmp_path / "m.onnx", tmp_path / "n.onnx", feeds)
-    assert "per_channel" in str(caught.value)
+    wanted, found = (run_unoptimized(tmp_path / file, feeds)["y"] for file in ("m.onnx", "n.onnx"))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("scheme", ["static", "dynamic", "weight-only"])

@@ -13,7 +13,6 @@ from onnx import helper, numpy_helper
 
 from pytest_quant.backends import Backend, Feeds, get_backend
 from pytest_quant.backends.ort.half import write_half
-from pytest_quant.backends.ort.prepare import run_unoptimized
 from pytest_quant.backends.trt.build import write_plan
 from pytest_quant.backends.trt.builder import LAYERS_FILE
 from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of, read_layers
@@ -27,7 +26,7 @@ from tests.integration.ort_traps.test_normal_form import network
 from tests.integration.ort_traps.test_subgraphs import HOLDERS, captured
 from tests.integration.trt_traps.networks import images
 from tests.integration.trt_traps.test_deployed import bert, sentences, yolo
-from tests.support.models import parsed
+from tests.support.models import parsed, run_unoptimized
 
 HALF_DB = 55.0
 """A rounding to 11 bits is 20 log10(sqrt(12) * 2**11) = 77 dB below its value; a dozen of them in a row are left 22."""
