@@ -83,7 +83,8 @@ _TRANSPOSED = {"ConvolutionBackpropData": (1, 1), "GroupConvolutionBackpropData"
 _RECURRENT = frozenset({"GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell", "RNNSequence"})
 _ATTENTION = "ScaledDotProductAttention"
 _NESTING = frozenset({"If", "Loop", "TensorIterator"})
-_PRODUCTS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | _TRANSPOSED.keys() | _RECURRENT
+OPERATORS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | _TRANSPOSED.keys() | _RECURRENT
+"""Those that multiply and accumulate, as a model spells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def source_of(model: Any) -> SourceGraph:
         behind[name] = frozenset().union(*(behind[one] for one in inputs))
         if kind == "Constant" or (inputs and constants.issuperset(inputs)):
             constants.add(name)
-        elif kind in _PRODUCTS:
+        elif kind in OPERATORS:
             shapes = fixed_shapes(node)
             macs[name] = None if shapes is None else operator_macs(kind, shapes[:-1], shapes[-1])
             behind[name] = frozenset({name})
@@ -133,7 +134,7 @@ def _holds_products(node: Any) -> bool:
     bodies = [node.get_function(i) for i in range(2)] if node.get_type_name() == "If" else [node.get_function()]
     inside = [child for body in bodies for child in body.get_ordered_ops()]
     kinds = {child.get_type_name() for child in inside}
-    return not _PRODUCTS.isdisjoint(kinds) or any(
+    return not OPERATORS.isdisjoint(kinds) or any(
         _holds_products(child) for child in inside if child.get_type_name() in _NESTING
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_quant.backends.base import Engine, Feeds
 from pytest_quant.backends.offer import Availability
-from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED
+from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED, OPERATORS
 from pytest_quant.backends.ort import OrtBackend, find_runtime
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
@@ -137,20 +137,7 @@ def read_kernels(profile: Path) -> list[Kernel]:
     return kernels
 
 
-_PRODUCTS = COMPUTE | {
-    "BinaryConvolution",
-    "ConvolutionBackpropData",
-    "DeformableConvolution",
-    "FullyConnectedQuantized",
-    "FullyConnectedQuantizedLegacy",
-    "GroupConvolution",
-    "GroupConvolutionBackpropData",
-    "GRUCell",
-    "GRUSequence",
-    "LSTMCell",
-    "LSTMSequence",
-    "RNNSequence",
-}
+_PRODUCTS = COMPUTE | OPERATORS | {"BinaryConvolution", "FullyConnectedQuantized", "FullyConnectedQuantizedLegacy"}
 """Counters carry OpenVINO's names of operators, where its runtime model carries those of layers."""
 
 
