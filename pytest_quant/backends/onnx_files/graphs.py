@@ -9,6 +9,9 @@ import onnx
 STANDARD = ("", "ai.onnx")
 """How the domain of the standard operators is spelled."""
 
+PASSING = ("Clip", "Flatten", "MaxPool", "Relu", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that hand 8-bit values on as they are, so that none rounds by itself."""
+
 
 def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Yield the graphs that `node` holds, not those inside them."""

@@ -23,14 +23,13 @@ from pytest_quant.backends.onnx_files import (
     needs_external_data,
     read_signature,
 )
-from pytest_quant.backends.onnx_files.graphs import all_graphs, constant_names, replace_nodes
+from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, constant_names, replace_nodes
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.options import OrtOptions, runtime_version
 from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.recipe import (
     DYNAMIC,
-    PASSING,
     RECIPE_VERSION,
     excluded_nodes,
     recipe_of,

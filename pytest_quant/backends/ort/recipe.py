@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
 from pytest_quant.backends.onnx_files import model_file, read_graph
-from pytest_quant.backends.onnx_files.graphs import all_nodes
+from pytest_quant.backends.onnx_files.graphs import PASSING, all_nodes
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
 from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
 from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier
@@ -47,7 +47,6 @@ RECIPE_VERSION = "4"
 """Raised when the same ingredients would be built into something else."""
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-PASSING = ("Clip", "Flatten", "MaxPool", "Relu", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
 DYNAMIC = ("Attention", "LSTM", "MatMul")
 """Operators that a scheme takes unless ``op_types`` says otherwise; dynamic turns Gemm into MatMul first."""
 
