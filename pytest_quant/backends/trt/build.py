@@ -14,9 +14,7 @@ from pytest_quant.backends.onnx_files import model_file, read_signature
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.builder import (
-    COUNT_FILE,
     LOG_FILE,
-    MISSING_SCALES,
     NO_IMPLICIT,
     SHAPE_INPUT,
     BuildRequest,
@@ -152,15 +150,16 @@ _SHAPES = re.compile(
 _QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNORECASE)
 
 _LINES_SHOWN = 6
+_MISSING_SCALES = "Missing scale and zero-point"
 
 
 def build_notes(folder: Path) -> tuple[str, ...]:
     """Return a note on the warnings of the build in `folder` that mean that something did not become INT8."""
-    count = int((folder / COUNT_FILE).read_text(encoding="ascii"))
+    count = (folder / LOG_FILE).read_text(encoding="utf-8").count(_MISSING_SCALES)
     if not count:
         return ()
     tensors, their = ("1 tensor has", "its layer") if count == 1 else (f"{count} tensors have", "their layers")
-    return (f"{tensors} no scale ('{MISSING_SCALES}' in {LOG_FILE}), so {their} may stay in float",)
+    return (f"{tensors} no scale ('{_MISSING_SCALES}' in {LOG_FILE}), so {their} may stay in float",)
 
 
 def next_step(said: str, shapes: Mapping[str, Range]) -> str:

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 PLAN_FILE = "model.engine"
 LAYERS_FILE = "layers.json"
 LOG_FILE = "build.log"
-COUNT_FILE = "missing_scales.txt"
-"""How often the log says so; every engine that is opened wants to know."""
-
-MISSING_SCALES = "Missing scale and zero-point"
 
 SHAPE_INPUT = "the values of an input decide shapes, and an engine is built for the shapes of data alone: input"
 """How the building process begins to say so; the name follows in quotes."""
@@ -80,15 +76,9 @@ def build(request: BuildRequest) -> None:
     try:
         plan = _plan(trt, logger, lines, request)
     finally:
-        write_log(folder, "\n".join(lines))
+        (folder / LOG_FILE).write_text("\n".join(lines), encoding="utf-8")
     (folder / PLAN_FILE).write_bytes(plan)
     (folder / LAYERS_FILE).write_bytes(msgspec.json.encode(layers_in_log("\n".join(lines))))
-
-
-def write_log(folder: Path, text: str) -> None:
-    """Write the log of a build, and what `build_notes` reads of it."""
-    (folder / LOG_FILE).write_text(text, encoding="utf-8")
-    (folder / COUNT_FILE).write_text(str(text.count(MISSING_SCALES)), encoding="ascii")
 
 
 def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> bytes:

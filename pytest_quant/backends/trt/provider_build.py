@@ -26,7 +26,7 @@ from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, find_provider
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.runtime import failed
-from pytest_quant.backends.trt.builder import LAYERS_FILE, write_log
+from pytest_quant.backends.trt.builder import LAYERS_FILE, LOG_FILE
 from pytest_quant.backends.trt.coverage import Layer, ops_of
 from pytest_quant.backends.trt.options import Range, float_type, parse_options
 from pytest_quant.backends.trt.profile import profile_of
@@ -68,7 +68,7 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
             value=str(ended.error or readable_log(ended.said)[-600:]) or "it said nothing",
             fix=_NEXT,
         ) from ended
-    write_log(folder, readable_log(log))
+    (folder / LOG_FILE).write_text(readable_log(log), encoding="utf-8")
     layers = layers_in_summary(log, ops_of(read_graph(model).graph))
     (folder / LAYERS_FILE).write_bytes(msgspec.json.encode(layers))
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends import Availability
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.trt.builder import LAYERS_FILE, PLAN_FILE, BuildRequest, write_log
+from pytest_quant.backends.trt.builder import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest
 from pytest_quant.errors import BuildError
 from pytest_quant.record import Record
 from pytest_quant.result import Status
@@ -46,7 +46,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         folder = request.model.parent
         plan = {"inspection": inspection(10, "int8" if quantized else "fp32"), **spoilt}
         (folder / PLAN_FILE).write_bytes(json.dumps(plan).encode())
-        write_log(folder, "")
+        (folder / LOG_FILE).touch()
         (folder / LAYERS_FILE).write_text("[]")
 
     monkeypatch.setattr("pytest_quant.backends.trt.build.run_builder", run_builder)

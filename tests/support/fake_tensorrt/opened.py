@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.trt.builder import PLAN_FILE, write_log
+from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
 from pytest_quant.backends.trt.gpu_engine import GpuEngine
 from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.spec import EngineSpec, Model
@@ -56,7 +56,7 @@ def write_engine(
     )
     onnx.save_model(helper.make_model(graph), folder / GRAPH_FILE)
     (folder / PLAN_FILE).write_bytes(plan)
-    write_log(folder, log)
+    (folder / LOG_FILE).write_text(log)
     model = Model.from_onnx(folder / GRAPH_FILE)
     return EngineSpec("trt", "int8", "static", model, options=tuple(sorted(options.items())))
 
