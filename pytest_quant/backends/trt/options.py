@@ -110,9 +110,10 @@ class TrtOptions:
 NATIVE_KEYS = keys_of(TrtOptions)
 # TensorRT-RTX has no calibrator, and runs nothing here.
 BUILDER_KEYS = {name: key for name, key in NATIVE_KEYS.items() if name not in ("quantization", "memory")}
+_NO_TF32 = replace(one_of(False), allowed="False: the provider has no such option; backend='trt' times FP32 with TF32")
 PROVIDER_KEYS = {
     **{name: key for name, key in BUILDER_KEYS.items() if name != "timing_cache"},
-    "tf32": Key("tf32", one_of(False), "the provider has no option for it: it is off for the whole process"),
+    "tf32": Key("tf32", _NO_TF32, "it is off for the whole process"),
 }
 """Options of ``trt``, ``trt-rtx`` and ``ort-trt``."""
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Engine
 from pytest_quant.backends.cuda.device import installed_tensorrt
-from pytest_quant.backends.offer import TF32, Availability, switch_off
+from pytest_quant.backends.offer import Availability, switch_off
 from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_provider, loading_trouble
 from pytest_quant.backends.trt import TrtRtxBackend
 from pytest_quant.backends.trt.options import PROVIDER_KEYS, float_type, target_of
 from pytest_quant.environment.gpu import cuda_gpu
-from pytest_quant.errors import BackendUnavailable, UsageError
+from pytest_quant.errors import BackendUnavailable
 from pytest_quant.spec import EngineSpec
 
 _SHORT_FLOATS = ("fp16", "bf16")
@@ -50,17 +50,6 @@ class OrtTrtBackend(TrtRtxBackend):
             fix = "run it on a machine with an NVIDIA GPU, or judge int8 here"
             return Availability(False, reason=f"the simulation computes Q/DQ pairs and float32, not {floats}", fix=fix)
         return super().availability(spec)
-
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for what is not offered, and for TF32."""
-        if (TF32, True) in spec.options:
-            raise UsageError(
-                "ONNX Runtime's TensorRT provider has no option for TF32, so that it is off for the whole process",
-                value="TF32 for backend 'ort-trt'",
-                allowed="fp32 with TF32 off, fp16, bf16",
-                fix="backend='trt' times FP32 with TF32",
-            )
-        super().check(spec)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the graph and the builder, and ONNX Runtime with its provider."""
