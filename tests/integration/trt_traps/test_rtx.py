@@ -77,6 +77,22 @@ def test_uint8_around_zero_is_taken_by_the_parser_and_refused_here(tmp_path: Pat
     assert "Defaulting to INT8" in log or "UINT8" in log
 
 
+@pytest.mark.parametrize(
+    ("constants", "said"),
+    [
+        ("float s = {0.1}, int8 z = {3}", "Non-zero zero point is not supported"),
+        ("float s = {0.0}, int8 z = {0}", "Scale coefficients must all be positive"),
+    ],
+)
+def test_a_pair_that_the_parser_refuses_by_itself(tmp_path: Path, constants: str, said: str) -> None:
+    """With the node and the cause, so that nothing here looks for it before."""
+    path = written(tmp_path, PAIR, constants)
+    check_graph(path)
+    with pytest.raises(BuildError, match=f"node 'round' \\(QuantizeLinear\\): .*{said}") as caught:
+        parse(path)
+    assert "another scheme" in str(caught.value.fix)
+
+
 CONSTANTS = "float16 h = {11878}, float c = {0.1}, float[1] row = {0.1}, int8 z = {0}"
 
 
