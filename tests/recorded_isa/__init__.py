@@ -21,8 +21,7 @@ def layers_in(file: Path) -> list[PluginLayer]:
     for layer in ElementTree.parse(file).getroot().iter("layer"):  # noqa: S314 - written by this project
         data = layer.find("data")
         assert data is not None
-        reads, gives = layer.findall("./input/port"), layer.findall("./output/port")
-        shapes = [tuple(int(dim.text or 0) for dim in port.findall("dim")) for port in (*reads, *gives[:1])]
+        reads = layer.findall("./input/port")
         found.append(
             PluginLayer(
                 name=layer.attrib["name"],
@@ -31,7 +30,6 @@ def layers_in(file: Path) -> list[PluginLayer]:
                 precision=data.attrib["runtimePrecision"],
                 origins=tuple(name for name in data.attrib["originalLayersNames"].split(",") if name),
                 input_types=tuple(port.attrib["precision"].replace("FP", "f").lower() for port in reads),
-                shapes=tuple(shapes),
             )
         )
     return found

@@ -34,7 +34,6 @@ class PluginLayer:
     precision : the type that the plugin reports for it.
     origins : names of the operators of the model that became part of it.
     input_types : element types of its inputs, constants among them, in OpenVINO's short words, ``f32`` or ``i8``.
-    shapes : those of its inputs and last that of its first output; ``None`` where one is not fixed.
     """
 
     name: str
@@ -43,7 +42,6 @@ class PluginLayer:
     precision: str
     origins: tuple[str, ...]
     input_types: tuple[str, ...]
-    shapes: tuple[Shape, ...] | None
 
 
 def layers_of(runtime: Any) -> list[PluginLayer]:
@@ -60,7 +58,6 @@ def _layer(node: Any) -> PluginLayer:
         precision=_text(facts, "runtimePrecision"),
         origins=tuple(name for name in _text(facts, "originalLayersNames").split(",") if name),
         input_types=tuple(port.get_element_type().get_type_name() for port in node.inputs()),
-        shapes=fixed_shapes(node),
     )
 
 
@@ -294,17 +291,14 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
             tallied += [Tallied(name, layer.kind, kind, source.macs[name]) for name in names]
             continue
         eligible = kind in (Kind.ASKED, Kind.OTHER)
-        own = None if layer.shapes is None else layer_macs(layer.kind, layer.shapes)
         unnamed += eligible
         if layer.kind in _BODIES and layer.origins and source.hollow.issuperset(layer.origins):
             kind = Kind.BESIDE
         hidden = kind is Kind.OPAQUE
-        tallied.append(Tallied("" if hidden else layer.name, layer.kind, kind, own if eligible else None))
+        tallied.append(Tallied("" if hidden else layer.name, layer.kind, kind))
     lost = [name for name in source.macs if name not in answered] if layers else []
     # Which of them the layers without a name are is not known.
-    return tallied + [
-        Tallied("", "Unknown", Kind.OPAQUE, None if unnamed else source.macs[it]) for it in lost[unnamed:]
-    ]
+    return tallied + [Tallied("", "Unknown", Kind.OPAQUE, source.macs[name]) for name in lost[unnamed:]]
 
 
 def _products_in(layer: PluginLayer, source: SourceGraph) -> list[str]:
@@ -356,30 +350,3 @@ def kind_of(layer: PluginLayer, precision: str, quantizers: frozenset[str], *, s
 def _holds_integers(layer: PluginLayer, quantizers: frozenset[str]) -> bool:
     reads = set(map(precision_of, layer.input_types))
     return not ({"int4", "int8"}.isdisjoint(reads) and quantizers.isdisjoint(layer.origins))
-
-
-_OPERATORS = {
-    "Convolution": ("Convolution", "GroupConvolution"),
-    "Deconvolution": ("ConvolutionBackpropData", "GroupConvolutionBackpropData"),
-    "FullyConnected": ("MatMul", "MatMul"),
-    "MatMul": ("MatMul", "MatMul"),
-}
-"""The operator that a layer computes; the second where its weights have groups, and so one axis more than its input."""
-
-
-def layer_macs(kind: str, shapes: Sequence[Shape]) -> int | None:
-    """Return the multiply-accumulates of a layer that carries no name of an operator of the source model.
-
-    Parameters
-    ----------
-    kind : the CPU plugin's type of it, ``FullyConnected`` for example.
-    shapes : those of its inputs, weights among them, and of its first output.
-
-    Returns
-    -------
-    A count; ``None`` for a type that it cannot be computed for.
-    """
-    if kind not in _OPERATORS:
-        return None
-    *inputs, output = shapes
-    return operator_macs(_OPERATORS[kind][len(inputs[1]) > len(inputs[0])], inputs, output)
