@@ -1,8 +1,8 @@
 """Files: what others may have written is read within bounds, and what is written is written whole or not at all.
 
 Whatever is wrong with a content is a `ValueError`, and whatever is wrong with a file an `OSError`, whose texts are
-words for a message: the caller adds the file, the line or the run, and the next step. What is no file is written
-through: a device, a named pipe, ``/dev/stdout``.
+words for a message: the caller adds the file, the line or the run, and the next step, see `file_errors`. What is no
+file is written through: a device, a named pipe, ``/dev/stdout``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
+
+from pytest_quant.errors import QuantError
 
 FOLDER = ".quant"
 """Folder of the package below the root; a .gitignore inside excludes it from version control."""
@@ -155,3 +157,23 @@ def write_whole(path: Path, content: bytes) -> None:
 def next_step(error: OSError, otherwise: str) -> str:
     """Return what to do where writing failed with `error`: make room where there is none, else what the caller says."""
     return "make room on the disk, or use another one" if error.errno in (errno.ENOSPC, errno.EDQUOT) else otherwise
+
+
+@contextmanager
+def file_errors(kind: type[QuantError], what: str, fix: str) -> Iterator[None]:
+    """Raise an error of ours for an `OSError` of the block.
+
+    A pipe that its reader has closed, such as head, is none: click ends without a message.
+
+    Parameters
+    ----------
+    kind : of the error.
+    what : sentence that names the file.
+    fix : next step, unless the disk is full.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise kind(what, value=error.strerror or str(error), fix=next_step(error, fix)) from error

@@ -10,7 +10,7 @@ import click
 
 from pytest_quant.cli.common import existing_history, history_option, project_root, say, show, show_json, width
 from pytest_quant.errors import UsageError
-from pytest_quant.files import next_step, write_whole
+from pytest_quant.files import file_errors, write_whole
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.commits import NamedRecords, compare_records, find_side, find_sides, of_run
@@ -130,14 +130,9 @@ def report(commits: str | None, output: Path, place: str | None) -> None:
         history=series_histories(store, [check.record.series for check in checks], read_baselines(root / NAME)),
         why_no_history="The history has no series of these records.",
     )
-    try:
+    with file_errors(UsageError, f"the page {output} cannot be written", "name a place in a writable folder"):
         output.parent.mkdir(parents=True, exist_ok=True)
         write_whole(output, page)
-    except OSError as error:
-        step = next_step(error, "name a place in a writable folder")
-        raise UsageError(
-            "the page cannot be written", value=f"{output}: {error.strerror or error}", fix=step
-        ) from error
     say(f"written: {output}")
 
 

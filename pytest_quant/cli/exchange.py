@@ -12,7 +12,7 @@ import click
 
 from pytest_quant.cli.common import existing_history, history_option, history_place, say
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.files import whole_file
+from pytest_quant.files import file_errors, whole_file
 from pytest_quant.history import open_store
 from pytest_quant.history.git_branch import BRANCH, GitBranch
 from pytest_quant.history.git_branch import pull as pull_runs
@@ -62,19 +62,11 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
     is_csv = form == "csv" if form else file is not None and file.suffix.lower() == ".csv"
     pieces = (line.encode() for line in csv_lines(runs)) if is_csv else lines_of(runs)
     target = None if str(file or "-") == "-" else file
-    try:
-        with nullcontext(sys.stdout.buffer) if target is None else whole_file(target) as stream:
-            stream.writelines(pieces)
-            stream.flush()
-    except BrokenPipeError:
-        # The reader, such as head, has closed the pipe; click ends without a message.
-        raise
-    except OSError as error:
-        raise HistoryError(
-            f"{target or 'the output'} cannot be written",
-            value=error.strerror or str(error),
-            fix="name a file in a folder with room",
-        ) from error
+    opened = nullcontext(sys.stdout.buffer) if target is None else whole_file(target)
+    what = f"{target or 'the output'} cannot be written"
+    with file_errors(HistoryError, what, "name a file in a folder with room"), opened as stream:
+        stream.writelines(pieces)
+        stream.flush()
     if target is not None:
         rest = f"; left out as damaged: {len(unreadable)}" if unreadable else ""
         # What reads the records from a device must not find this line among them.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from pytest_quant.errors import HistoryError
-from pytest_quant.files import open_file, parse_json
+from pytest_quant.files import file_errors, open_file, parse_json
 from pytest_quant.history.rows import encode
 from pytest_quant.printable import guard_json
 from pytest_quant.record import SCHEMA, Encoded, Record, Run, run_from_json, run_to_json
@@ -51,15 +51,9 @@ def read_runs(path: Path, where: str = "") -> Iterator[RunWithRecords]:
     ------
     HistoryError : the file cannot be read, or has other contents; the message names the line.
     """
-    try:
-        with open_file(path) as stream:
-            yield from read_lines(stream, where or str(path))
-    except OSError as error:
-        raise HistoryError(
-            f"{where or path} cannot be read",
-            value=error.strerror or str(error),
-            fix="name a file of pytest-quant history export, of an unfinished run, or of --quant-json",
-        ) from error
+    fix = "name a file of pytest-quant history export, of an unfinished run, or of --quant-json"
+    with file_errors(HistoryError, f"{where or path} cannot be read", fix), open_file(path) as stream:
+        yield from read_lines(stream, where or str(path))
 
 
 def read_lines(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:

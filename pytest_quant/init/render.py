@@ -14,7 +14,7 @@ from pytest_quant.backends import TARGET, Backend, backend_names, get_backend, g
 from pytest_quant.doctor.probe import OK, probe_all
 from pytest_quant.environment.revision import ask_git
 from pytest_quant.errors import BackendUnavailable, UsageError, nearest
-from pytest_quant.files import next_step, write_whole
+from pytest_quant.files import file_errors, write_whole
 from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.init.model import CALIBRATION, ModelToTest, described, find_model, input_line, is_scores
 from pytest_quant.init.project import (
@@ -221,15 +221,11 @@ def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tup
     UsageError : a place cannot be written.
     """
     free = [path for path in files if not (root / path).exists() and not (root / path).is_symlink()]
+    fix = "look at what is in its way, and at your right to write there, and run it again"
     for path in () if dry else free:
-        try:
+        with file_errors(UsageError, f"{path} cannot be written", fix):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             write_whole(root / path, files[path].encode())
-        except OSError as error:
-            step = next_step(error, "look at what is in its way, and at your right to write there")
-            raise UsageError(
-                f"{path} cannot be written", value=error.strerror or str(error), fix=f"{step}, and run it again"
-            ) from error
     return tuple(free)
 
 

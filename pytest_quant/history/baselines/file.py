@@ -18,7 +18,7 @@ import msgspec
 import tomli_w
 
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.files import next_step, parse_json, read_file, write_whole
+from pytest_quant.files import file_errors, parse_json, read_file, write_whole
 from pytest_quant.result import LaunchFigures
 
 NAME = "quant-baselines.toml"
@@ -238,11 +238,5 @@ def _refuse_conflict(text: str, file: str) -> None:
 def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
     """Write `entries` to `file`, completely or not at all. Raises `HistoryError`."""
     text = baseline_text(entries)
-    try:
+    with file_errors(HistoryError, f"{file} cannot be written", "make the folder writable"):
         write_whole(file, text.encode())
-    except OSError as error:
-        raise HistoryError(
-            f"{file} cannot be written",
-            value=error.strerror or str(error),
-            fix=next_step(error, "make the folder writable"),
-        ) from error
