@@ -54,7 +54,8 @@ def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
     result, checks = run_project(pytester)
     result.assert_outcomes(errors=1)
     assert checks[0]["status"] == "ERROR"
-    assert f"{NAME}, line {len(text.splitlines()) + 1}: a merge has left both sides" in output(result)
+    assert f"{NAME} is not valid" in output(result)
+    assert f"at line {len(text.splitlines()) + 1}" in output(result)
 
 
 def test_latency_is_judged_against_launches_that_accept_keeps(

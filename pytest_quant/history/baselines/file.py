@@ -33,7 +33,6 @@ _MOST_BYTES = 16_000_000
 
 _FIX = "correct it, or remove the entry and accept it again: pytest-quant accept --reason '...'"
 _BACK = f"correct the line, or take the file back from version control: git checkout -- {NAME}"
-_CONFLICT = re.compile(r"(<{7}|\|{7}|>{7})( |$)|={7}$")
 
 
 class Series(NamedTuple):
@@ -172,8 +171,8 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
 
     Raises
     ------
-    HistoryError : the file cannot be read, contains an unresolved merge conflict, or an entry is not valid; the message
-        names the line, or the entry by its number and its test.
+    HistoryError : the file cannot be read, or is not valid, as one with an unresolved merge conflict; the message names
+        the line, or the entry by its number and its test.
     """
     try:
         text = read_file(file, _MOST_BYTES).decode("utf-8")
@@ -186,7 +185,6 @@ def read_baselines(file: Path) -> dict[str, BaselineEntry]:
 
 def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
     """Return the entries of a file's text by series key, see `read_baselines`."""
-    _refuse_conflict(text, file)
     document: dict[str, Any] = {}
     try:
         document = tomllib.loads(text, parse_float=_finite)
@@ -223,16 +221,6 @@ def _where(document: dict[str, object], error: Exception) -> str:
     if index is None or not isinstance(tables, list) or not isinstance(tables[int(index[1])], dict):
         return ""
     return f", entry {int(index[1]) + 1} of {tables[int(index[1])].get('test')}"
-
-
-def _refuse_conflict(text: str, file: str) -> None:
-    for number, line in enumerate(text.splitlines(), 1):
-        if _CONFLICT.match(line):
-            raise HistoryError(
-                f"{file}, line {number}: a merge has left both sides of a conflict",
-                value=line[:80],
-                fix="keep one [[baseline]] of each series, remove the marks, and let the change be reviewed",
-            )
 
 
 def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
