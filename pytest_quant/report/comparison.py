@@ -77,12 +77,11 @@ def _counts(comparison: Comparison, missing: str) -> Iterator[str]:
         if rows[outcome]:
             yield f"{rows[outcome]} {one if rows[outcome] == 1 else several}"
     lists = (
-        (len(comparison.removed) - len(comparison.missing), "", "removed (partial run, ignored)"),
-        (len(comparison.added), "", "added"),
-        (len(comparison.renamed), "", "renamed"),
-        (len(comparison.reversioned), "accuracy of ", "NOT COMPARED"),
+        (len(comparison.removed) - len(comparison.missing), "removed (partial run, ignored)"),
+        (len(comparison.added), "added"),
+        (len(comparison.renamed), "renamed"),
     )
-    yield from (f"{before}{count(number, 'test')} {after}" for number, before, after in lists if number)
+    yield from (f"{count(number, 'test')} {after}" for number, after in lists if number)
     if not comparison.rows:
         yield "no series that both have"
 
@@ -187,9 +186,6 @@ def _short(value: str | None) -> str:
     return "none" if value is None else shorten(clean(value), _MAX_VALUE)
 
 
-_WHY_NOT = {"evaluation data": "other evaluation data", "metric": "the metric has another unit or direction"}
-
-
 def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     """Yield a heading and the entries of every list beside the rows, as far as it has any."""
     yield from _grouped("NOT COMPARED, no baseline", comparison.having(Outcome.NO_BASELINE))
@@ -199,19 +195,12 @@ def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
         ("added", [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]),
         ("removed", [f"{name(listed)}  was {clean(listed.status)}{_accepted(listed)}" for listed in removed]),
         ("renamed", [f"{clean(listed.base_nodeid)} -> {clean(listed.nodeid)}" for listed in comparison.renamed]),
-        ("accuracy NOT COMPARED", [_not_compared(listed) for listed in comparison.reversioned]),
     )
     yield from ((heading, entries) for heading, entries in lists if entries)
 
 
 def _accepted(listed: Listed) -> str:
     return f", accepted: {clean(listed.accepted)}" if listed.accepted else ""
-
-
-def _not_compared(listed: Listed) -> str:
-    unit = f" {clean(listed.unit)}" if listed.unit else ""
-    scores = f"{in_unit(listed.base, listed.unit)} -> {in_unit(listed.head, listed.unit)}{unit}"
-    return f"{name(listed)}  {clean(listed.metric or 'no metric')} {scores}: {_WHY_NOT[listed.what]}"
 
 
 def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:

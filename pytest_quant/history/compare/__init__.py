@@ -66,8 +66,7 @@ def _removed(one: Listed, entry: BaselineEntry | None) -> Listed:
 
 def _drafts(one: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
     yield Draft(compare_statuses(one))
-    if not one.other_version:
-        yield from compare_accuracy(one)
+    yield from compare_accuracy(one)
     yield from (Draft(row) for row in compare_exact(one))
     yield from compare_latency(one, machines)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import inflate
-from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, worse_or_better
+from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
 from pytest_quant.history.compare.scores import draft_of, paired_scores, score_row, unpaired
@@ -29,9 +29,13 @@ Scores = NDArray[np.float64]
 def compare_accuracy(pair: Pair) -> Iterator[Draft]:
     """Yield the row of the score, or of agreement or SQNR where there is none.
 
-    Launches of one commit may differ in their answers. Then the base and head launch with the least evidence of a
-    change are compared, so that variation between launches of one commit is not taken for a change between two.
+    Scores on other data, or by another metric, are shown and never compared. Launches of one commit may differ in their
+    answers. Then the base and head launch with the least evidence of a change are compared, so that variation between
+    launches of one commit is not taken for a change between two.
     """
+    if pair.other_version:
+        yield Draft(_not_compared(pair))
+        return
     common, same_machine = on_common_machines(pair)
     sides = [_distinct(side) for side in (common.base, common.head)]
     if not all(sides):
@@ -39,6 +43,15 @@ def compare_accuracy(pair: Pair) -> Iterator[Draft]:
     chosen = _least([_between(pair, base, head) for base, head in product(*sides)])
     notes = (*chosen.row.notes, *_notes(common, sides, same_machine))
     yield chosen.having(notes=notes, base_launches=len(common.base), head_launches=len(common.head))
+
+
+def _not_compared(pair: Pair) -> Row:
+    """Return the row of two scores that differ in more than the candidate."""
+    base, head = (_distinct(side)[0] for side in (pair.base, pair.head))
+    is_one_metric = (base.unit, base.better) == (head.unit, head.better)
+    why = "other evaluation data" if is_one_metric else "the metric has another unit or direction"
+    row = row_of(pair, "accuracy", base.candidate, head.candidate, head.unit or "")
+    return replace(row, outcome=Outcome.NO_BASELINE, notes=(why,))
 
 
 def _distinct(launches: tuple[StoredCheck, ...]) -> list[AccuracyResult]:

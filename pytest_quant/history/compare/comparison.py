@@ -140,7 +140,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A series that only base or only head has, that has another test's name, or whose scores are not compared.
+    """A series that only base or only head has, or that has another test's name.
 
     Attributes
     ----------
@@ -151,11 +151,6 @@ class Listed:
     status : of its last check.
     accepted : the reason with which its removal was accepted; empty where it was not.
     base_nodeid : the test at the base, where a renamed one has another node id there; else empty.
-    metric : of the head, where scores are not compared; ``None`` without one.
-    unit : of the scores of the head; empty without a metric.
-    base : the candidate's score at the base, by the metric and on the data of the base; ``None`` without one.
-    head : the candidate's score at the head, by the metric and on the data of the head; ``None`` without one.
-    what : what changed so that scores are not compared; empty where they are.
     """
 
     series: str
@@ -165,11 +160,6 @@ class Listed:
     status: str
     accepted: str = ""
     base_nodeid: str = ""
-    metric: str | None = None
-    unit: str = ""
-    base: float | None = None
-    head: float | None = None
-    what: Literal["", "evaluation data", "metric"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +207,6 @@ class Comparison:
     added : series that only the head has.
     removed : series that only the base has.
     renamed : tests with another node id, which are also compared in `rows`.
-    reversioned : series with another metric, or other evaluation data, whose scores are not compared; what needs no
-        equal data, the size for example, is compared in `rows`.
     notes : what else the reader should know, one sentence each.
     family : number of rows that were tested together, at the level `alpha`.
     alpha : probability that any row is called a change by a test where nothing changed, 0..1.
@@ -234,7 +222,6 @@ class Comparison:
     added: tuple[Listed, ...] = ()
     removed: tuple[Listed, ...] = ()
     renamed: tuple[Listed, ...] = ()
-    reversioned: tuple[Listed, ...] = ()
     notes: tuple[str, ...] = ()
     family: Count = 0
     alpha: float = ALPHA
@@ -278,7 +265,7 @@ class Comparison:
             return Word.NO_BASELINE
         if self.strict and (self.having(Outcome.INCONCLUSIVE) or any(row.advisory for row in self.rows)):
             return Word.INCONCLUSIVE
-        if self.strict and (self.having(Outcome.NO_BASELINE) or self.reversioned):
+        if self.strict and self.having(Outcome.NO_BASELINE):
             return Word.NO_BASELINE
         return Word.OK
 

@@ -127,7 +127,6 @@ def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tuple[list
         renamed=tuple(
             replace(_listed(new, heads[new]), base_nodeid=bases[old][-1].record.nodeid) for new, old in names.items()
         ),
-        reversioned=tuple(_reversioned(each) for each in pairs if each.other_version),
     )
     return pairs, comparison
 
@@ -197,22 +196,6 @@ def _same_version(given: Pair) -> Pair:
 
 def _versions(launches: _Launches) -> set[str]:
     return {version_of(launch.record) for launch in launches if measured(launch.record)}
-
-
-def _reversioned(given: Pair) -> Listed:
-    base, head = (
-        next(check.record for check in reversed(s) if measured(check.record)) for s in (given.base, given.head)
-    )
-    scores = [record.accuracy.candidate if record.accuracy else None for record in (base, head)]
-    other_data = base.digests.get("data") != head.digests.get("data")
-    return replace(
-        _listed(given.series, given.head),
-        metric=head.metric,
-        unit=(head.accuracy.unit if head.accuracy else None) or "",
-        base=scores[0],
-        head=scores[1],
-        what="evaluation data" if other_data else "metric",
-    )
 
 
 def _engine(launches: _Launches) -> tuple[object, ...]:

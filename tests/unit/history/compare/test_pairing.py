@@ -25,7 +25,7 @@ def test_a_series_is_paired_by_its_key() -> None:
     (only,), found = pair(launches([record_of(_A)] * 3), launches([record_of(_A)] * 2, commit="head"))
     assert [one.run.id for one in only.base] == ["base-0", "base-1", "base-2"]
     assert [one.run.id for one in only.head] == ["head-0", "head-1"]
-    assert (found.added, found.removed, found.renamed, found.reversioned) == ((), (), (), ())
+    assert (found.added, found.removed, found.renamed) == ((), (), ())
 
 
 def test_of_two_reports_in_one_run_the_last_counts() -> None:
@@ -53,13 +53,13 @@ def test_two_that_could_be_the_renamed_one_are_not() -> None:
 
 
 def test_scores_on_other_evaluation_data_are_shown_and_never_compared() -> None:
-    """Both scores are listed; no row tells of a change of them."""
+    """Their row has both and no change."""
     other = replace(record_of(_A), digests={"data": "other"})
     found = between(record_of(_A), answered(other, answers(range(90))))
-    assert {one.quantity for one in found.rows} == {"status", "size", "coverage"}
     assert found.changed == ()
-    (only,) = found.reversioned
-    assert (only.what, only.base, only.head) == ("evaluation data", 100.0, 77.5)
+    (only,) = found.having(Outcome.NO_BASELINE)
+    assert (only.quantity, only.base, only.head, only.change) == ("accuracy", 100.0, 77.5, None)
+    assert only.notes == ("other evaluation data",)
 
 
 def test_what_needs_no_equal_data_is_compared_on_other_data() -> None:
@@ -76,7 +76,7 @@ def test_what_needs_no_equal_data_is_compared_on_other_data() -> None:
     found = compare(launches(before), launches([other] * 5, commit="head"))
     worse = {one.quantity for one in found.having(Outcome.REGRESSION)}
     assert worse == {"size", "coverage", "speedup"}
-    assert [one.what for one in found.reversioned] == ["evaluation data"]
+    assert [one.quantity for one in found.having(Outcome.NO_BASELINE)] == ["accuracy"]
 
 
 def test_a_metric_that_turned_round_is_another_version() -> None:
@@ -84,8 +84,8 @@ def test_a_metric_that_turned_round_is_another_version() -> None:
     record = record_of(_A)
     assert record.accuracy is not None
     other = replace(record, accuracy=replace(record.accuracy, better="lower"))
-    (only,) = between(record, other).reversioned
-    assert only.what == "metric"
+    (only,) = between(record, other).having(Outcome.NO_BASELINE)
+    assert only.notes == ("the metric has another unit or direction",)
 
 
 def test_launches_of_a_version_that_only_one_side_has_are_left_out() -> None:

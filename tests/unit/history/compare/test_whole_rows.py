@@ -278,21 +278,17 @@ def test_what_a_change_may_be_traced_to() -> None:
     )
 
 
-def test_series_of_one_side_and_of_other_versions() -> None:
+def test_series_of_one_side() -> None:
     """Each with its key, its test, its model and its engine."""
     a, b, c = (record_of(f"tests/test_x.py::test_{name}") for name in "abc")
     gone, new = replace(b, model="gone", status=Status.FAIL), replace(c, model="new", status=Status.ERROR)
     moved = replace(record_of("tests/test_y.py::test_moved"), model="moved")
     old = replace(record_of("tests/test_y.py::test_old"), model="moved")
-    assert a.accuracy is not None
-    other = replace(a, digests={"data": "other"}, accuracy=replace(a.accuracy, candidate=50.0))
-    found = compare(launch(a, gone, old), launch(other, new, moved, commit="head"))
+    found = compare(launch(a, gone, old), launch(a, new, moved, commit="head"))
     engine = "ort-int8-static"
     assert found.removed == (Listed(gone.series, gone.nodeid, "gone", engine, "FAIL"),)
     assert found.added == (Listed(new.series, new.nodeid, "new", engine, "ERROR"),)
     assert found.renamed == (Listed(moved.series, moved.nodeid, "moved", engine, "PASS", base_nodeid=old.nodeid),)
-    scores: dict[str, Any] = {"metric": "top1", "unit": "%", "base": 100.0, "head": 50.0, "what": "evaluation data"}
-    assert found.reversioned == (Listed(a.series, a.nodeid, "digits", engine, "PASS", **scores),)
 
 
 def test_both_sides() -> None:
