@@ -17,7 +17,7 @@ from tests.support.commands import all_commands, top_commands
 from tests.support.documents import all_texts
 from tests.support.example import ROOT
 
-PROSE = ("itself", "wrote")
+PROSE = ("wrote",)
 """Words that follow the name of the project in a sentence, and are no command."""
 
 HELPS = {

@@ -1,4 +1,4 @@
-"""Examination of the machine: GPUs, libraries and backends, and problems that would otherwise show silently later."""
+"""Examination of the machine: GPUs and backends, and problems that would otherwise show silently later."""
 
 from __future__ import annotations
 
@@ -31,17 +31,6 @@ ORT_WHEELS = ("onnxruntime", "onnxruntime-directml", "onnxruntime-gpu", "onnxrun
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
-    """A required package: the versions that extras require, the installed one, and whether it fits."""
-
-    name: str
-    extras: tuple[str, ...]
-    wanted: str
-    found: str
-    fits: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """A problem that would otherwise show silently later, and its remedy."""
 
@@ -59,14 +48,13 @@ class Examination:
 
     machine: Mapping[str, str]
     backends: tuple[BackendState, ...]
-    libraries: tuple[Library, ...]
     problems: tuple[Problem, ...]
     cards: tuple[Mapping[str, object], ...] = ()
     runner: str = ""
 
 
 def examine(history: str | None = None) -> Examination:
-    """Probe every backend in a process of its own, and examine libraries and machine. Never raises.
+    """Probe every backend in a process of its own, and examine the machine. Never raises.
 
     `history` is the place of a history that may have a self-test of this machine; ``None`` asks none.
     """
@@ -77,9 +65,11 @@ def examine(history: str | None = None) -> Examination:
         "python": fingerprint().context["python"],
         "gpus": ", ".join(f"{card['name']} (driver {card['driver']})" for card in cards) or "none",
     }
-    problems = (*card_problems, *problems_here(bool(cards)))
+    extras = [name for name in metadata(DISTRIBUTION).get_all("Provides-Extra") or [] if name not in _NOT_FOR_USERS]
+    misfits = find_misfits(requires(DISTRIBUTION) or [], extras, installed_version)
+    problems = (*card_problems, *problems_here(bool(cards)), *misfits)
     runner = "" if history is None else runner_line(history)
-    return Examination(machine, tuple(probe_all(backend_names())), find_libraries(), problems, cards, runner)
+    return Examination(machine, tuple(probe_all(backend_names())), problems, cards, runner)
 
 
 def find_cards() -> tuple[tuple[Mapping[str, object], ...], tuple[Problem, ...]]:
@@ -107,38 +97,26 @@ def runner_line(history: str) -> str:
     return held_line(selftest) if selftest else "no self-test of this machine yet: pytest-quant selftest --quick"
 
 
-def find_libraries() -> tuple[Library, ...]:
-    """Return every package that this distribution requires, without the extras for developers."""
-    extras = metadata(DISTRIBUTION).get_all("Provides-Extra") or []
-    return compare_libraries(
-        requires(DISTRIBUTION) or [], [name for name in extras if name not in _NOT_FOR_USERS], installed_version
-    )
-
-
-def compare_libraries(
+def find_misfits(
     requirements: Iterable[str], extras: Collection[str], version_of: Callable[[str], str]
-) -> tuple[Library, ...]:
-    """Compare requirements with installed versions, sorted by name.
+) -> Iterator[Problem]:
+    """Yield a problem for each installed package whose version no requirement takes.
 
     Parameters
     ----------
     requirements : lines of package metadata.
-    extras : names of the extras to consider; requirements of others are left out.
+    extras : names of the extras that count.
     version_of : returns the installed version of a package, empty when it is not installed.
     """
-    wanted: dict[tuple[str, str], set[str]] = {}
+    wanted: dict[str, list[SpecifierSet]] = {}
     for requirement in map(Requirement, requirements):
         marker = requirement.marker
-        core = marker is None or marker.evaluate({"extra": ""})
-        by = set() if marker is None or core else {name for name in extras if marker.evaluate({"extra": name})}
-        if requirement.name != DISTRIBUTION and (core or by):
-            wanted.setdefault((requirement.name, str(requirement.specifier)), set()).update(by)
-    libraries = []
-    for (name, versions), by in sorted(wanted.items()):
-        installed = version_of(name)
-        fits = bool(installed) and SpecifierSet(versions).contains(installed, prereleases=True)
-        libraries.append(Library(name, tuple(sorted(by)), versions, installed, fits))
-    return tuple(libraries)
+        if marker is None or any(marker.evaluate({"extra": name}) for name in ("", *extras)):
+            wanted.setdefault(requirement.name, []).append(requirement.specifier)
+    for name, versions in wanted.items():
+        installed, needed = version_of(name), f"{name}{versions[0]}"
+        if installed and not any(each.contains(installed, prereleases=True) for each in versions):
+            yield Problem(f"{name} {installed} is installed, and {needed} is needed", f'pip install "{needed}"')
 
 
 def problems_here(has_gpu: bool) -> Iterator[Problem]:
@@ -185,15 +163,13 @@ _MACHINE = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
 
 
 def describe(examination: Examination) -> str:
-    """Return an examination as text: machine, backends with their remedies, libraries, then problems."""
+    """Return an examination as text: machine, backends with their remedies, then problems."""
     return "\n".join(
         [
             *_machine(examination),
             *_cards(examination.cards),
             "",
             *_backends(examination.backends),
-            "",
-            *_libraries(examination.libraries),
             *_ends(examination),
         ]
     )
@@ -234,18 +210,6 @@ def _backends(states: Sequence[BackendState]) -> Iterator[str]:
             yield f"    {clean(state.reason)}"
         if state.fix:
             yield f"    fix: {clean(state.fix)}"
-
-
-def _libraries(libraries: Sequence[Library]) -> list[str]:
-    rows = [("library", "wanted", "found", "for")]
-    for library in libraries:
-        verdict = clean(library.found or "not installed")
-        if library.found and not library.fits:
-            verdict += " (does not fit)"
-        rows.append(
-            (library.name, library.wanted or "any", verdict, ", ".join(library.extras) or "pytest-quant itself")
-        )
-    return aligned(rows)
 
 
 def _ends(examination: Examination) -> Iterator[str]:

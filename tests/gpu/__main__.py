@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
+from pytest_quant.backends.runtime import installed_version
 from pytest_quant.environment.gpu import find_gpus
 from tests.gpu import device_checks, process, suites
 from tests.gpu.report import Found, Part, keep, kept, line, page, summary
@@ -134,9 +135,8 @@ def _examine(out: Path) -> tuple[dict[str, str], dict[str, tuple[str, Run]]]:
     except ValueError as error:
         return {"doctor": f"no answer: {error}"}, parts_of(_TIMED)
     (out / "doctor.json").write_text(json.dumps(examination, indent=1) + "\n", encoding="utf-8")
-    libraries = {one["name"]: one["found"] for one in examination["libraries"] if one["found"]}
     named = ("onnxruntime-gpu", "tensorrt", "cuda-bindings", "pycuda", "torch", "nvidia-ml-py")
-    machine = {**examination["machine"], **{name: libraries[name] for name in named if name in libraries}}
+    machine = examination["machine"] | {name: found for name in named if (found := installed_version(name))}
     return machine, parts_of(tuple(state["name"] for state in examination["backends"] if state["state"] == "ok"))
 
 

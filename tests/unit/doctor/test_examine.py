@@ -9,11 +9,10 @@ import pytest
 
 from pytest_quant.doctor.examine import (
     Examination,
-    Library,
     Problem,
-    compare_libraries,
     describe,
     find_cards,
+    find_misfits,
     find_problems,
     problems_here,
     runner_line,
@@ -81,19 +80,19 @@ REQUIREMENTS = [
     "onnx>=1.17; extra == 'openvino'",
     "pytest-quant[ort]; extra == 'trt'",
     "tensorrt>=10.1; extra == 'trt'",
+    "pycuda>=2030; extra == 'trt'",
+    "pycuda>=2022; extra == 'trt10'",
     "ruff>=0.12; extra == 'dev'",
 ]
-INSTALLED = {"numpy": "2.4.6", "onnxruntime": "1.20.0", "onnx": "1.18.0rc1", "ruff": "0.13"}
+INSTALLED = {"numpy": "2.4.6", "onnxruntime": "1.20.0", "onnx": "1.18.0rc1", "pycuda": "2026.1", "ruff": "0.1"}
 
 
-def test_versions_are_compared() -> None:
-    """Fitting, too old and absent; a pre-release counts, and what only developers need is left out."""
-    assert compare_libraries(REQUIREMENTS, ["openvino", "ort", "trt"], lambda name: INSTALLED.get(name, "")) == (
-        Library("numpy", (), ">=1.26", "2.4.6", fits=True),
-        Library("onnx", ("openvino", "ort"), ">=1.17", "1.18.0rc1", fits=True),
-        Library("onnxruntime", ("ort",), ">=1.28", "1.20.0", fits=False),
-        Library("tensorrt", ("trt",), ">=10.1", "", fits=False),
-    )
+def test_a_version_that_does_not_fit_is_a_problem() -> None:
+    """Too old for each extra that has it; a pre-release counts, absent is no misfit, nor is what developers need."""
+    extras = ["openvino", "ort", "trt", "trt10"]
+    assert list(find_misfits(REQUIREMENTS, extras, lambda name: INSTALLED.get(name, ""))) == [
+        Problem("onnxruntime 1.20.0 is installed, and onnxruntime>=1.28 is needed", 'pip install "onnxruntime>=1.28"')
+    ]
 
 
 def test_the_newest_self_test_says_what_it_holds(tmp_path: Path) -> None:
@@ -125,19 +124,17 @@ FOUND = Examination(
         BackendState("trt", "missing", reason="tensorrt is not installed", fix='pip install "pytest-quant[trt]"'),
         BackendState("ort-trt", "broken", reason="bad \x1b[31m name"),
     ),
-    (Library("numpy", (), ">=1.26", "2.4.6", fits=True), Library("onnx", ("ort",), ">=1.17", "1.1", fits=False)),
     (Problem("two wheels", "pip uninstall one"),),
 )
 
 
 def test_each_backend_says_what_to_do() -> None:
-    """Version and device of one that runs, reason and fix of others, libraries, problems; foreign text is escaped."""
+    """Version and device of one that runs, reason and fix of others, problems; foreign text is escaped."""
     text = describe(replace(FOUND, runner="self-test of 2026-01-01"))
     for words in (
         "\n  runner  self-test of 2026-01-01\n",
         "ort      ok       1.31.1   cpu\n    offers fp32, int8 static\n",
         'trt      missing  -        -\n    tensorrt is not installed\n    fix: pip install "pytest-quant[trt]"\n',
-        "onnx     >=1.17  1.1 (does not fit)  ort",
         "! two wheels\n    fix: pip uninstall one",
     ):
         assert words in text
