@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.record import run_to_json
 from pytest_quant.report.series import changes_text, series_list, series_name, series_text
-from pytest_quant.report.spreadsheet import line
 from pytest_quant.report.summary import table
 from pytest_quant.report.text import aligned
 
@@ -83,7 +82,6 @@ _since_option = click.option(
 @_branch_option
 @_since_option
 @click.option("--json", "as_json", is_flag=True, help="Runs: one document in each line, as --quant-json writes them.")
-@click.option("--csv", "as_csv", is_flag=True, help="The points of SERIES with every column.")
 @history_option
 def list_records(
     words: tuple[str, ...],
@@ -92,7 +90,6 @@ def list_records(
     branch: str | None,
     since: str | None,
     as_json: bool,
-    as_csv: bool,
     place: str | None,
 ) -> None:
     """List the last runs, newest first.
@@ -112,11 +109,9 @@ def list_records(
     name = " ".join(words)
     series = _matching(store.series(), name) if name or list_series else []
     if len(series) == 1 and not list_series:
-        most = last or (None if as_json or as_csv else _POINTS)
-        points = store.points(series[0].key, branch=branch, since=since, limit=most)
-        _print_series(series[0], points, as_json=as_json, as_csv=as_csv)
-    elif as_csv:
-        raise UsageError("--csv prints one series", fix=f"name a SERIES; {_LIST_SERIES} lists them")
+        limit = last or (None if as_json else _POINTS)
+        points = store.points(series[0].key, branch=branch, since=since, limit=limit)
+        _print_series(series[0], points, as_json=as_json)
     elif list_series and name and not series:
         raise _unknown(store, name)
     elif series or list_series:
@@ -228,19 +223,13 @@ def _print_runs(store: Store, runs: Sequence[StoredRun], *, as_json: bool) -> No
         show("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, runs)])))
 
 
-def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_json: bool, as_csv: bool) -> None:
+def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_json: bool) -> None:
     if as_json:
         show_json(asdict(summary) | {"points": [asdict(point) for point in points]})
-    elif as_csv:
-        rows: list[Iterable[object]] = [
-            (field.name for field in fields(CheckSummary)),
-            *(asdict(point).values() for point in points),
-        ]
-        show("".join(map(line, rows)).removesuffix("\n"))
-    else:
-        show(series_text(summary, points))
-        if len(points) < summary.n_points:
-            say(f"{len(points)} of {summary.n_points} points; --last N shows more")
+        return
+    show(series_text(summary, points))
+    if len(points) < summary.n_points:
+        say(f"{len(points)} of {summary.n_points} points; --last N shows more")
 
 
 def _cells(stored: StoredRun) -> list[str]:

@@ -176,7 +176,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "series": ("history", "--series"),
     "series as JSON": ("history", "--series", "--json"),
     "one series": ("history", "stop-commands"),
-    "one series as CSV": ("history", "stop-commands", "--csv"),
     "one series as JSON": ("history", "stop-commands", "--json"),
     "changes": ("history", "changes", "--branch", NASTY),
     "changes as JSON": ("history", "changes", "--branch", NASTY, "--json"),

@@ -42,7 +42,6 @@ OF_A_HISTORY: dict[str, tuple[str, ...]] = {
     "series": ("history", "--series"),
     "one series": ("history", "test_model ort-int8"),
     "one series as JSON": ("history", "test_model ort-int8", "--json"),
-    "one series as CSV": ("history", "test_model ort-int8", "--csv"),
     "changes": ("history", "changes", "--branch", "main"),
     "compare": ("compare", "HEAD", "HEAD"),
     "compare as JSON": ("compare", "HEAD", "HEAD", "--json"),

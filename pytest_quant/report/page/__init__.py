@@ -42,7 +42,7 @@ from pytest_quant.report.text import count, figure, letter
 
 _COMMIT = 12
 _MOST_NAMED = 3
-_WHOLE = "pytest-quant history SERIES --csv writes all of them"
+_WHOLE = "pytest-quant history SERIES --json prints all of them"
 
 UPLOT = "1.6.32"
 """Version of the chart library in the package; its files have digests in the tests."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import subprocess
 import sys
@@ -87,15 +85,6 @@ def test_json_has_every_column(store: Store) -> None:
     assert document["points"][0]["status"] == "FAIL"
 
 
-def test_csv_has_every_column(store: Store) -> None:
-    """Read back it holds the same figures."""
-    rows = list(csv.DictReader(io.StringIO(_run("static", "--branch", "main", "--csv").stdout)))
-    assert [float(row["candidate"]) for row in rows] == list(_SCORES)
-    assert {row["status"] for row in rows} == {"FAIL"}
-    with pytest.raises(UsageError, match="--csv prints one series"):
-        _run("--csv")
-
-
 def test_a_key_is_a_name_too(store: Store) -> None:
     """And so is the beginning of a run's id, for the run."""
     key = store.series()[0].key
@@ -104,12 +93,10 @@ def test_a_key_is_a_name_too(store: Store) -> None:
 
 
 def test_a_name_that_several_have_lists_them(store: Store) -> None:
-    """As the list of all does, and so does the list of some; the points of one are printed of one only."""
+    """As the list of all does, and so does the list of some."""
     assert _run("digits").stdout == _run("--series").stdout == _run("--series", "digits").stdout
     assert _run("digits", "--json").stdout == _run("--series", "--json").stdout
     assert len(_run("--series", "dynamic").stdout.splitlines()) == 1 + 1
-    with pytest.raises(UsageError, match="--csv prints one series"):
-        _run("digits", "--csv")
 
 
 def test_words_need_no_quotes(store: Store) -> None:

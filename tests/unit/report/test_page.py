@@ -96,7 +96,7 @@ def test_two_hundred_checks_with_their_history_take_three_megabytes() -> None:
     history = [history_of(points(100, seed=seed), nodeid=name, total=5000) for seed, name in enumerate(names)]
     html = page_html([StoredCheck(RUN, record) for record in records], history=history)
     assert len(html) <= MOST_BYTES
-    left_out = "20000 of 1000000 points of 200 series, the newest ones; pytest-quant history SERIES --csv"
+    left_out = "20000 of 1000000 points of 200 series, the newest ones; pytest-quant history SERIES --json"
     assert left_out in words_of(html.decode())
 
 
