@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -164,26 +163,23 @@ def push(remote: str, branch: str, place: str | None) -> None:
 
 
 @click.command(short_help="Make the history smaller; every figure that is shown stays.")
-@click.option("--keep-runs", type=click.IntRange(min=0), metavar="N", help="Leave the newest N runs as they are.")
-@click.option("--before", type=click.DateTime(), metavar="DATE", help="Only runs that started before, UTC.")
+@click.option(
+    "--keep-runs", type=click.IntRange(min=0), required=True, metavar="N", help="Leave the newest N runs as they are."
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be freed, and change nothing.")
 @history_option
-def prune(keep_runs: int | None, before: datetime | None, dry_run: bool, place: str | None) -> None:
+def prune(keep_runs: int, dry_run: bool, place: str | None) -> None:
     """Remove the times of single rounds from the records of old runs; medians, intervals and verdicts stay.
 
     \b
-    Examples:
+    Example:
       pytest-quant history prune --keep-runs 500 --dry-run
-      pytest-quant history prune --before 2026-01-01
     """  # noqa: D301 - click reads a backspace
-    if keep_runs is None and before is None:
-        raise UsageError("prune thins old runs, and nothing says which are old", allowed="--keep-runs N, --before DATE")
     where = existing_history(place)
     # Here, because it loads the database, which help does without.
     from pytest_quant.history.writing import prune as prune_runs
 
-    limit = None if before is None else before.replace(tzinfo=UTC)
-    runs, records, freed_bytes = prune_runs(where, keep_runs=keep_runs, before=limit, dry_run=dry_run)
+    runs, records, freed_bytes = prune_runs(where, keep_runs, dry_run=dry_run)
     would = "would be " if dry_run else ""
     thinned = f"{count(records, 'record')} of {count(runs, 'run')}"
     say(f"{thinned} {would}thinned, {freed_bytes} bytes {would}freed")

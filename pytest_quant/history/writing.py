@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,18 +130,15 @@ def _without_rounds(latency: LatencyFigures) -> LatencyFigures:
     return replace(latency, round_p50_ms={}, repeat=repeat)
 
 
-def prune(
-    place: str | Path, *, keep_runs: int | None = None, before: datetime | None = None, dry_run: bool = False
-) -> tuple[int, int, int]:
-    """Drop the raw times of every run that is neither among the newest `keep_runs` nor started at or after `before`.
+def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[int, int, int]:
+    """Drop the raw times of every run that is not among the newest.
 
     Each run is one transaction, so that a killed process leaves whole records, and the next call continues.
 
     Parameters
     ----------
     place : file or database URL of the history.
-    keep_runs : number of newest runs to leave as they are; ``None`` for no such rule.
-    before : prune only runs that started earlier, with a time zone; ``None`` for no such rule.
+    keep_runs : number of newest runs to leave as they are.
     dry_run : change nothing, and return what would be freed.
 
     Returns
@@ -154,16 +150,11 @@ def prune(
     HistoryError : the history cannot be read or written, or a record of it is damaged.
     """
     engine, shown = open_engine(place)
-    oldest_first = select(RUNS.c.number, RUNS.c.id, RUNS.c.started_at).order_by(RUNS.c.started_at, RUNS.c.id)
+    newest_first = select(RUNS.c.number, RUNS.c.id).order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
     with storage_errors(shown, "read"), reading(engine) as connection:
-        stored = connection.execute(oldest_first).all()
-    old = stored if keep_runs is None else stored[: max(0, len(stored) - keep_runs)]
-    latest = None if before is None else before.astimezone(UTC).isoformat()
+        old = connection.execute(newest_first.offset(keep_runs)).all()
     runs = records = freed_bytes = 0
     for run in old:
-        # Starts are kept in UTC, whose texts sort as times do.
-        if latest is not None and run.started_at >= latest:
-            continue
         with storage_errors(shown, "written"), (reading if dry_run else writing)(engine) as connection:
             smaller, freed = _smaller(connection, run.number, run.id)
             if smaller and not dry_run:

@@ -201,7 +201,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "no branch to pull": ("history", "pull", "--remote", ".", "--branch", "none"),
     "no history": ("history", "--history", f"none/{NASTY}"),
     "no address": ("history", "--history", f"postgresql://{NASTY}"),
-    "prune": ("history", "prune", "--before", "2026-01-02"),
+    "prune": ("history", "prune", "--keep-runs", "1"),
     "no cache": ("cache", "--cache", NASTY),
     "no cache to clear": ("cache", "--cache", NASTY, "clear", "--yes"),
     "no comment": ("comment", "--github", NASTY),

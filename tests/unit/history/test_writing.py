@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -61,14 +60,6 @@ def test_the_newest_runs_are_kept_whole(place: Path) -> None:
     assert prune(place, keep_runs=3)[:2] == (1, 1)
     assert _days_with_rounds(place) == [2, 3, 4]
     assert open_store(place).records("run-1") == [thinned(_with_rounds()), unavailable()]
-
-
-def test_both_limits_together_thin_what_both_allow(place: Path) -> None:
-    """The stricter one wins for each run."""
-    prune(place, keep_runs=1, before=datetime(2026, 1, 3, tzinfo=UTC))
-    assert _days_with_rounds(place) == [3, 4]
-    prune(place, keep_runs=3, before=datetime(2027, 1, 1, tzinfo=UTC))
-    assert _days_with_rounds(place) == [3, 4]
 
 
 def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:
