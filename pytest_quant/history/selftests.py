@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends import backend_names, get_backend
@@ -70,34 +70,10 @@ _MOST_FREEDOM = 20.0
 that what a launch's own null shows must keep its weight."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerNoise:
-    """The noise of a runner, and what it is known from.
+def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -> Spread:
+    """Return the noise of log(reference / candidate) between sessions within one launch, on machines of one identity.
 
-    Attributes
-    ----------
-    sessions : of log(reference / candidate) between sessions within one launch; 20 degrees of freedom at most.
-    selftest : of this runner; ``None`` without one.
-    nulls : of ordinary runs that count.
-    """
-
-    sessions: Spread
-    selftest: SelfTest | None = None
-    nulls: int = 0
-
-    @property
-    def source(self) -> str:
-        """What it comes from, in words."""
-        measured = [] if self.selftest is None else [f"the self-test of {self.selftest.measured_at[:10]}"]
-        ordinary = [f"the nulls of {self.nulls} earlier checks"] if self.nulls else []
-        return " and ".join([*measured, *ordinary]) or "the default of a runner that nobody measured"
-
-
-DEFAULT = RunnerNoise(UNMEASURED)
-
-
-def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -> RunnerNoise:
-    """Return the noise between sessions on machines of one identity, from all that their history tells.
+    It is known from their newest self-test and the nulls of later checks; unmeasured without either.
 
     Parameters
     ----------
@@ -110,14 +86,13 @@ def session_noise(place: str | Path, identity: Mapping[str, str], device: str) -
     HistoryError : the history cannot be opened or read.
     """
     if not is_there(place):
-        return DEFAULT
+        return UNMEASURED
     selftest = newest_selftest(place, identity, device)
     checks = open_store(place).checks(limit=_NEWEST)
     since = "" if selftest is None else in_utc(selftest.measured_at)
-    nulls = list(null_draws(checks, identity, device, since))
     measured = [] if selftest is None else [Draw(*draw) for kind in selftest.kinds for draw in kind.draws]
-    spread = session_spread(UNMEASURED, [*measured, *nulls])
-    return RunnerNoise(replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM)), selftest, len(nulls))
+    spread = session_spread(UNMEASURED, [*measured, *null_draws(checks, identity, device, since)])
+    return replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM))
 
 
 def null_draws(

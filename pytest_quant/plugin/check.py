@@ -30,7 +30,7 @@ from pytest_quant.record.figures import junit_properties
 from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Baseline, Status
 from pytest_quant.session import Session
-from pytest_quant.spec import Check, Spread
+from pytest_quant.spec import UNMEASURED, Check, Spread
 
 if TYPE_CHECKING:
     from pytest_quant.history.baselines.choose import Baselines
@@ -185,20 +185,21 @@ def _noise_of_runner(config: pytest.Config, device: str) -> Spread:
     and changes nothing else.
     """
     # Here, because a check without latency does not need it.
-    from pytest_quant.history.selftests import DEFAULT, session_noise
+    from pytest_quant.history.selftests import session_noise
 
     by_device = config.stash.setdefault(_NOISE, {})
     place = settings_of(config).history
     # Without libraries there is no history, which the end of the run says.
     if place is None or missing_libraries():
-        return DEFAULT.sessions
+        return UNMEASURED
     if device not in by_device:
-        by_device[device] = DEFAULT.sessions
+        by_device[device] = UNMEASURED
         try:
-            by_device[device] = session_noise(place, fingerprint().identity, device).sessions
+            by_device[device] = session_noise(place, fingerprint().identity, device)
         except HistoryError as error:
             why = f"{error.what}: {error.value}" if error.value else error.what
-            Steps(open_console(config)).notify(f"the noise of this runner is taken to be {DEFAULT.source}: {why}")
+            note = f"the noise of this runner is taken to be the default of a runner that nobody measured: {why}"
+            Steps(open_console(config)).notify(note)
     return by_device[device]
 
 

@@ -51,9 +51,7 @@ def test_it_measures_prints_and_keeps(few: Path) -> None:
     assert kept is not None
     assert kept.kinds[0].name == "tiny"
     assert len(kept.kinds[0].draws) == 3
-    noise = session_noise(few / "runner.db", here, "cpu")
-    assert noise.selftest == kept
-    assert noise.sessions.freedom > 4.0
+    assert session_noise(few / "runner.db", here, "cpu").freedom > UNMEASURED.freedom
     document = json.loads(CliRunner().invoke(commands, ["selftest", "--quick", "--json"]).stdout)
     assert (document["launches"], len(document["kinds"][0]["draws"])) == (3, 3)
     assert newest_selftest(few / ".quant" / "history.db", here, "cpu") is not None
@@ -141,7 +139,7 @@ def _plans(folder: Path) -> list[str]:
 def test_the_plan_has_the_noise_of_the_history(pytester: pytest.Pytester) -> None:
     """As the history tells it before the run, for every check, and under xdist too."""
     place = _history(pytester.path)
-    expected = session_noise(place, fingerprint().identity, "cpu").sessions.sd
+    expected = session_noise(place, fingerprint().identity, "cpu").sd
     assert expected > 5 * UNMEASURED.sd
     result = run_fake_apart(pytester, ONE, "-n", "2")
     result.assert_outcomes(passed=2)
