@@ -48,13 +48,6 @@ _OTHER_FIX = "make the place writable, or name another file with --quant-history
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
-    """Open a transaction that only reads."""
-    with engine.connect() as connection:
-        yield connection
-
-
-@contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """Open a transaction that writes, committed as a whole or not at all."""
     # SQLite waits for another writer at the beginning of a transaction only, not where reading turns into writing.
@@ -97,13 +90,13 @@ def _create_tables(engine: Engine, shown: str, file: Path | None) -> None:
     ------
     HistoryError : the tables are of another version, or of another program; then nothing is changed.
     """
-    with reading(engine) as connection:
+    with engine.connect() as connection:
         if _has_tables(connection, shown):
             return
     # The change of the journal of an SQLite file does not wait for other processes.
     with nullcontext() if file is None else FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_S):
         if file is not None:
-            with reading(engine) as connection:
+            with engine.connect() as connection:
                 _has_tables(connection, shown)
             with outside(engine) as connection:
                 # SQLite takes it for an empty file only.

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Engine, Select, func, insert, select
 from sqlalchemy import Row as Found
 
 from pytest_quant.errors import HistoryError, UsageError, nearest
-from pytest_quant.history.connect import reading, storage_errors, writing
+from pytest_quant.history.connect import storage_errors, writing
 from pytest_quant.history.rows import (
     MOST_INDEXED,
     Row,
@@ -230,7 +230,7 @@ class Store:
         """Read runs and count their checks, both in one transaction."""
         numbers = chosen.subquery()
         counting = select(CHECKS.c.run, CHECKS.c.status, func.count()).where(CHECKS.c.run.in_(select(numbers.c.number)))
-        with storage_errors(self._shown, "read"), reading(self._engine) as connection:
+        with storage_errors(self._shown, "read"), self._engine.connect() as connection:
             runs = connection.execute(chosen).all()
             counted = connection.execute(counting.group_by(CHECKS.c.run, CHECKS.c.status)).all()
         counts: dict[int, dict[str, int]] = {}
@@ -239,7 +239,7 @@ class Store:
         return [StoredRun(decode_run(text, f"run {run_id}"), counts.get(number, {})) for number, run_id, text in runs]
 
     def _read(self, query: Select[*tuple[Any, ...]]) -> Sequence[Found[*tuple[Any, ...]]]:
-        with storage_errors(self._shown, "read"), reading(self._engine) as connection:
+        with storage_errors(self._shown, "read"), self._engine.connect() as connection:
             return connection.execute(query).all()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Table, bindparam, insert, select, update
 
-from pytest_quant.history.connect import open_engine, outside, reading, storage_errors, writing
+from pytest_quant.history.connect import open_engine, outside, storage_errors, writing
 from pytest_quant.history.rows import Row, digest_of, pack, run_row, series_row, unpack
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.summaries import CheckSummary
@@ -151,11 +151,11 @@ def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[
     """
     engine, shown = open_engine(place)
     newest_first = select(RUNS.c.number, RUNS.c.id).order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
-    with storage_errors(shown, "read"), reading(engine) as connection:
+    with storage_errors(shown, "read"), engine.connect() as connection:
         old = connection.execute(newest_first.offset(keep_runs)).all()
     runs = records = freed_bytes = 0
     for run in old:
-        with storage_errors(shown, "written"), (reading if dry_run else writing)(engine) as connection:
+        with storage_errors(shown, "written"), engine.connect() if dry_run else writing(engine) as connection:
             smaller, freed = _smaller(connection, run.number, run.id)
             if smaller and not dry_run:
                 row = (RECORDS.c.run == run.number) & (RECORDS.c.position == bindparam("at"))
