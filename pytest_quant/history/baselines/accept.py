@@ -17,7 +17,7 @@ from pytest_quant.history.baselines.file import (
     series_of,
 )
 from pytest_quant.history.baselines.launches import launches_in, median_of
-from pytest_quant.history.rows import StoredCheck, commit_of, way_of_timing
+from pytest_quant.history.rows import StoredCheck, commit_of, in_utc, way_of_timing
 from pytest_quant.result import Status
 
 _REGRESSED = (Status.FAIL, Status.ERROR)
@@ -213,14 +213,5 @@ def _is_news(entry: BaselineEntry, before: Mapping[str, BaselineEntry] | None, b
     if before is not None:
         old = before.get(entry.series.key)
         return old is None or (old.commit, old.run, old.accepted_at) != (entry.commit, entry.run, entry.accepted_at)
-    started = [_time(check.run.started_at) for check in base]
-    return not started or entry.accepted_at > min(started)
-
-
-def _time(text: str) -> datetime:
-    """Return a run's start; one that cannot be read counts as the latest, so that nothing was accepted after it."""
-    try:
-        read = datetime.fromisoformat(text)
-    except ValueError:
-        return datetime.max.replace(tzinfo=UTC)
-    return read if read.tzinfo else read.replace(tzinfo=UTC)
+    started = [in_utc(check.run.started_at) for check in base]
+    return not started or entry.accepted_at.astimezone(UTC).isoformat() > min(started)
