@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
-import sysconfig
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-import pytest_quant
 from pytest_quant.backends import get_backend
 from pytest_quant.errors import LaunchError, QuantError, UsageError
 from pytest_quant.history.compare.accuracy import compare_accuracy
@@ -32,8 +29,6 @@ from pytest_quant.spec import LatencyPlan
 
 LIMIT_PCT = 5.0
 """Largest slow-down in percent of a test whose mark names none."""
-
-_INSTALLED = ("purelib", "platlib")
 
 _SHIFTS = ("max_slowdown", "max_p50_increase")
 """Limits of a mark on a slow-down in percent, whichever is smaller."""
@@ -164,24 +159,22 @@ def _reason(record: Record) -> str:
 
 
 def _same_engine(was: Record, now: Record) -> bool:
-    """Whether nothing that is timed can differ; a backend of the project itself is code that may, on equal engines."""
+    """Whether nothing that is timed can differ."""
     equal = all(was.digests.get(name) == now.digests.get(name) is not None for name in ("engine", "data"))
-    return equal and not is_of_the_project(now.backend)
+    return equal and _is_of_this_package(now.backend)
 
 
 def _is_simulated(record: Record) -> bool:
     return record.accuracy is not None and record.accuracy.simulated
 
 
-def is_of_the_project(backend: str) -> bool:
-    """Whether a backend is code of the user's project, which may differ between two commits while engines do not."""
-    installed = {Path(pytest_quant.__file__).parent, *(Path(sysconfig.get_path(name)) for name in _INSTALLED)}
+def _is_of_this_package(backend: str) -> bool:
+    """Whether a backend is the same code on both sides: that of a project may differ while engines do not."""
     try:
-        file = getattr(sys.modules.get(type(get_backend(backend)).__module__), "__file__", None)
+        return type(get_backend(backend)).__module__.startswith("pytest_quant.")
     except UsageError:
         # Known in the runs of the two sides only, where it is registered from the project.
-        return True
-    return file is None or not any(Path(file).resolve().is_relative_to(folder.resolve()) for folder in installed)
+        return False
 
 
 def _timed(row: Row, paired: PairedTimes, limit_pct: float, whence: str) -> Row:
