@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("base", required=False)
 @click.argument("head", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a comment in a pull request.")
+@click.option("--json", "form", flag_value="json", help="Print one JSON document.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a comment in a pull request.")
 @click.option(
     "--strict",
     is_flag=True,
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 def compare(
     base: str | None,
     head: str | None,
-    as_json: bool,
-    as_markdown: bool,
+    form: str | None,
     strict: bool,
     full_suite: bool,
     place: str | None,
@@ -65,17 +64,15 @@ def compare(
       pytest-quant compare main topic --markdown
       pytest-quant compare 20260102T0304 20260102T0506
     """  # noqa: D301 - click reads a backspace
-    if as_json and as_markdown:
-        raise UsageError("--json and --markdown are two outputs", fix="write one of them")
     root = project_root()
     store = open_store(existing_history(place))
     before, now = find_sides(store, base, head, root)
     for side in (before, now):
-        say(side.description, err=as_json or as_markdown)
+        say(side.description, err=form is not None)
     comparison = compare_records(store, root, before, now, strict=strict, full_suite=full_suite)
-    if as_json:
+    if form == "json":
         show_json(comparison_json(comparison), indent=1)
-    elif as_markdown:
+    elif form == "markdown":
         show(comparison_comment(comparison))
     else:
         show(comparison_text(comparison, width(), color=True))
