@@ -13,7 +13,7 @@ import click
 
 from pytest_quant.errors import UsageError
 from pytest_quant.files import FOLDER
-from pytest_quant.history import require_libraries
+from pytest_quant.history import is_there, require_libraries
 from pytest_quant.history.unfinished_runs import recover
 from pytest_quant.printable import clean_lines, guard_json, guard_lines
 
@@ -101,11 +101,7 @@ def existing_history(place: str | None) -> str:
     added, refused = recover(where, nearest_folder().parent)
     for line in (*([added] if added else []), *refused):
         say(line, err=True)
-    try:
-        is_there = "://" in where or Path(where).exists()
-    except OSError:
-        is_there = False
-    if not is_there:
+    if not is_there(where):
         raise UsageError(
             "there is no history yet", value=where, fix="run tests with a quant mark first, or give --history FILE"
         )

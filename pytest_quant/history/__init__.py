@@ -5,6 +5,7 @@ Importing this loads no database library: it is an extra, and `open_store` raise
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,11 @@ def require_libraries() -> None:
     missing = missing_libraries()
     if missing:
         raise HistoryError(f"there can be no history here: {missing}", fix=INSTALL)
+
+
+def is_there(place: str | Path) -> bool:
+    """Whether there is a history at `place`: a file that this user may see, or a server, which is not asked."""
+    return "://" in str(place) or os.path.exists(place)  # noqa: PTH110 - a folder without rights is no error
 
 
 def open_store(place: str | Path) -> Store:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import parse_json
-from pytest_quant.history import open_store
+from pytest_quant.history import is_there, open_store
 from pytest_quant.history.rows import StoredCheck, encode, in_utc, machine_of, searchable
 from pytest_quant.record.codec import decode, plain
 from pytest_quant.result import LatencyFigures, SelfTest
@@ -53,11 +53,6 @@ def newest_selftest(place: str | Path, identity: Mapping[str, str], device: str)
             allowed="a document that is whole, with every figure",
             fix="measure this runner again",
         ) from error
-
-
-def is_there(place: str | Path) -> bool:
-    """Whether there is a history at `place`: a file that exists, or a server, which is not asked."""
-    return "://" in str(place) or Path(place).exists()
 
 
 _NEWEST = 200
