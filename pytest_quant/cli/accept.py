@@ -32,7 +32,6 @@ _COLORS = {"+": "green", "-": "red", "@": "cyan"}
     "--series", "texts", multiple=True, metavar="TEXT", help="Only series with this in their name; repeatable."
 )
 @click.option("--reason", required=True, help="Why, for those who review the change.")
-@click.option("--expires", type=click.DateTime(["%Y-%m-%d"]), help="The last day on which it counts.")
 @click.option("--removed", is_flag=True, help="Accept that the tests of --series are gone.")
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
 @history_option
@@ -40,7 +39,6 @@ def accept(
     source: str | None,
     texts: tuple[str, ...],
     reason: str,
-    expires: datetime | None,
     removed: bool,
     dry_run: bool,
     place: str | None,
@@ -54,14 +52,12 @@ def accept(
     \b
     Examples:
       pytest-quant accept --reason "retrained on the larger set"
-      pytest-quant accept v1.2 --series resnet50 --reason "the release" --expires 2027-01-31
+      pytest-quant accept v1.2 --series resnet50 --reason "the release"
       pytest-quant accept --removed --series test_old --reason "replaced by test_new"
     """  # noqa: D301 - click reads a backspace
     now = datetime.now(UTC).replace(microsecond=0)
     if not reason.strip():
         raise UsageError("--reason is empty", allowed="a sentence for those who review the change")
-    if expires is not None and expires.date() < now.date():
-        raise UsageError("--expires is over", value=f"{expires:%Y-%m-%d}", allowed="today or a later day")
     if removed and not texts:
         raise UsageError("--removed needs --series", fix="name the tests that are gone, so that no other is meant")
     root = project_root()
@@ -80,8 +76,7 @@ def accept(
     else:
         side = find_side(store, source or "HEAD", root)
         say(f"accepting {side.description}")
-        last_day = None if expires is None else expires.date()
-        entries = accept_checks(side.checks, texts, reason=reason.strip(), accepted_at=now, expires=last_day)
+        entries = accept_checks(side.checks, texts, reason=reason.strip(), accepted_at=now)
     after = before | {entry.series.key: entry for entry in entries}
     show_diff(baseline_text(before.values()) if file.exists() else "", baseline_text(after.values()), NAME)
     if dry_run:

@@ -65,9 +65,9 @@ def _baseline(config: pytest.Config, measurement: Measurement) -> Baseline | str
     from pytest_quant.history.baselines.choose import Baselines
 
     if _BASELINES not in config.stash:
-        place, today = settings_of(config).history, datetime.now(UTC).date()
+        place = settings_of(config).history
         opening = None if place is None else lambda: open_store(place)
-        config.stash[_BASELINES] = Baselines(config.rootpath, opening, fingerprint().identity, today)
+        config.stash[_BASELINES] = Baselines(config.rootpath, opening, fingerprint().identity)
     return config.stash[_BASELINES].find(
         series_key(check, measurement.accuracy.metric),
         measurement.digests.get("data"),

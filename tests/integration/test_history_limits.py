@@ -18,7 +18,7 @@ from tests.support.repository import make_repository, without_ci
 def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the first run of a project to an entry that has expired: the status and the reason of each step."""
+    """From the first run of a project to what was accepted: the status and the reason of each step."""
     without_ci(monkeypatch)
     models.select_first(pytester.path / "model.onnx")
     write_project(pytester, mark="max_drop_increase=1.0")
@@ -45,11 +45,6 @@ def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
     (drop,) = re.findall("^drop = (.*)$", text, re.MULTILINE)
     file.write_text(text.replace(f"drop = {drop}", f"drop = {float(drop) - 5.0}"))
     assert _judged(pytester) == ("FAIL", "5 pp is above 1.0 pp")
-    file.write_text(text.replace("reason =", "expires = 2020-01-31\nreason ="))
-    status, reason = _judged(pytester)
-    assert status == "NO_BASELINE"
-    assert "expired on 2020-01-31" in reason
-
     file.write_text(text + "<<<<<<< HEAD\n")
     result, checks = run_project(pytester)
     result.assert_outcomes(errors=1)

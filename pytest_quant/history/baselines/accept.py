@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_quant.environment.revision import Repository
@@ -40,9 +40,7 @@ def choose_series(known: Sequence[str], texts: Sequence[str]) -> list[str]:
     return [key for key in known if key in chosen or not texts]
 
 
-def accept(
-    checks: Sequence[StoredCheck], *, reason: str, accepted_at: datetime, expires: date | None = None
-) -> BaselineEntry | None:
+def accept(checks: Sequence[StoredCheck], *, reason: str, accepted_at: datetime) -> BaselineEntry | None:
     """Return the entry of one series; ``None`` when nothing of it was measured.
 
     Parameters
@@ -51,7 +49,6 @@ def accept(
         all launches there.
     reason : written to the file, for those who review the change.
     accepted_at : time with a time zone.
-    expires : last day on which the entry is valid; ``None`` for no end.
 
     Raises
     ------
@@ -71,7 +68,6 @@ def accept(
         run=last.run.id,
         reason=reason,
         accepted_at=accepted_at,
-        expires=expires,
         unit=accuracy.unit if accuracy else None,
         candidate_score=accuracy.candidate if accuracy else None,
         drop=accuracy.drop if accuracy else None,
@@ -124,12 +120,7 @@ def _by_machine(checks: Sequence[StoredCheck]) -> Iterator[AcceptedLatency]:
 
 
 def accept_checks(
-    checks: Sequence[StoredCheck],
-    texts: Sequence[str],
-    *,
-    reason: str,
-    accepted_at: datetime,
-    expires: date | None = None,
+    checks: Sequence[StoredCheck], texts: Sequence[str], *, reason: str, accepted_at: datetime
 ) -> list[BaselineEntry]:
     """Return the entries that accepting the records of one commit makes.
 
@@ -137,7 +128,7 @@ def accept_checks(
     ----------
     checks : the records, oldest first.
     texts : parts of the names of the series that are meant; empty for all.
-    reason, accepted_at, expires : see `accept`.
+    reason, accepted_at : see `accept`.
 
     Raises
     ------
@@ -146,10 +137,8 @@ def accept_checks(
     series: dict[str, list[StoredCheck]] = {}
     for check in checks:
         series.setdefault(check.record.series, []).append(check)
-    accepted = [
-        accept(series[key], reason=reason, accepted_at=accepted_at, expires=expires)
-        for key in choose_series(list(series), texts)
-    ]
+    chosen = choose_series(list(series), texts)
+    accepted = [accept(series[key], reason=reason, accepted_at=accepted_at) for key in chosen]
     entries = [entry for entry in accepted if entry is not None]
     if not entries:
         raise UsageError(
@@ -158,9 +147,7 @@ def accept_checks(
     return entries
 
 
-def accepted_since(
-    root: Path, base: Sequence[StoredCheck], head: Sequence[StoredCheck], today: date
-) -> dict[str, BaselineEntry]:
+def accepted_since(root: Path, base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:
     """Return the values that were accepted after the base and up to the head, and all accepted removals, by series.
 
     The file of the head is that of the working tree where the head is what is checked out, else the one that is
@@ -172,7 +159,6 @@ def accepted_since(
     ----------
     root : the project's folder, which contains the file.
     base, head : records of both sides.
-    today : entries whose last day is earlier have expired.
 
     Raises
     ------
@@ -181,11 +167,7 @@ def accepted_since(
     git = Repository(root)
     now = _of_head(git, root, head)
     before = _of_base(git, commit_of(base))
-    return {
-        key: entry
-        for key, entry in now.items()
-        if not entry.expired(today) and (entry.removed or _is_news(entry, before, base))
-    }
+    return {key: entry for key, entry in now.items() if entry.removed or _is_news(entry, before, base)}
 
 
 def _of_head(git: Repository, root: Path, head: Sequence[StoredCheck]) -> dict[str, BaselineEntry]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,16 +40,12 @@ class Baselines:
     root : the project's folder, which contains the file of baselines.
     open_history : opens the history; ``None`` when it is turned off.
     identity : of this machine, see `Environment`.
-    today : entries whose last day is earlier have expired.
     """
 
-    def __init__(
-        self, root: Path, open_history: Callable[[], Store] | None, identity: Mapping[str, str], today: date
-    ) -> None:
+    def __init__(self, root: Path, open_history: Callable[[], Store] | None, identity: Mapping[str, str]) -> None:
         self._root = root
         self._open_history = open_history
         self._identity = dict(identity)
-        self._today = today
 
     def find(
         self,
@@ -95,11 +90,8 @@ class Baselines:
         self, entry: BaselineEntry, data: str | None, way: tuple[str, ...]
     ) -> tuple[Baseline | str, Sequence[LaunchFigures]]:
         """Return the baseline of an entry, and the accepted launches on this machine."""
-        of_commit = f"the accepted baseline of {entry.commit[:12]}"
-        if entry.expired(self._today):
-            return f"{of_commit} expired on {entry.expires}", ()
         if entry.data is not None and data is not None and entry.data != data:
-            return f"{of_commit} is for other evaluation data", ()
+            return f"the accepted baseline of {entry.commit[:12]} is for other evaluation data", ()
         here = [figures for figures in entry.latency if dict(figures.identity) == self._identity and figures.way == way]
         latency = here[-1] if here else None
         baseline = Baseline(

@@ -10,7 +10,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
@@ -95,7 +95,6 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     reason : for those who review the change.
     commit, run : commit and id of the run that the record is from; a removed test has no run.
     accepted_at : with a time zone.
-    expires : the last day on which the entry is valid; ``None`` for no end.
     removed : the removal of the test was accepted; then there are no figures.
     candidate_score, drop : in `unit`.
     data : digest of the evaluation data; a drop on other data is not compared.
@@ -114,7 +113,6 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     commit: _Text
     run: str | None = None
     accepted_at: Annotated[datetime, msgspec.Meta(tz=True)]
-    expires: date | None = None
     removed: bool = False
     candidate_score: float | None = None
     drop: float | None = None
@@ -128,10 +126,6 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def series(self) -> Series:
         """The series that it is of."""
         return Series(self.test, self.model, self.backend, self.precision, self.scheme, self.batch_size, self.metric)
-
-    def expired(self, today: date) -> bool:
-        """Whether `today` is later than its last day."""
-        return self.expires is not None and today > self.expires
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -147,7 +141,7 @@ def baseline_text(entries: Iterable[BaselineEntry]) -> str:
     UsageError : a name has characters that UTF-8 cannot encode.
     """
     file = _File(SCHEMA, tuple(sorted(entries, key=lambda entry: entry.series.key)))
-    text = _HEADER + tomli_w.dumps(_without_none(msgspec.to_builtins(file, builtin_types=(datetime, date))))
+    text = _HEADER + tomli_w.dumps(_without_none(msgspec.to_builtins(file, builtin_types=(datetime,))))
     try:
         text.encode()
     except UnicodeEncodeError as error:

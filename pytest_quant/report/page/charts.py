@@ -239,7 +239,6 @@ def accepted_in_words(history: SeriesHistory) -> str:
     score = entry.candidate_score
     texts = [] if score is None else [f"score {in_unit(score, entry.unit)} {clean(entry.unit or '')}".rstrip()]
     texts += [f"x{figure(latency.speedup)}" for latency in entry.latency if latency.speedup is not None]
-    ends = f", until {entry.expires}" if entry.expires is not None else ""
     figures = ", ".join(texts) or "its figures"
     commit = clean(entry.commit)[:_COMMIT]
-    return f"{figures} of {commit} accepted on {entry.accepted_at:%Y-%m-%d}{ends}: {clean(entry.reason)}"
+    return f"{figures} of {commit} accepted on {entry.accepted_at:%Y-%m-%d}: {clean(entry.reason)}"

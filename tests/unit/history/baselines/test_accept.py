@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -118,9 +118,6 @@ def test_series_are_chosen_by_a_part_of_their_name() -> None:
         choose_series([ort, trt], ["tests/test_digist.py::test_int8 digits ort-int8-static batch 1"])
 
 
-_TODAY = date(2026, 3, 5)
-
-
 @pytest.fixture
 def scratch(tmp_path: Path) -> ScratchRepository:
     """A repository with one commit, and no file of baselines."""
@@ -149,7 +146,7 @@ def _side(commit: str, started_at: str = "2026-03-01T00:00:00+00:00") -> list[St
 
 
 def _heeded(scratch: ScratchRepository, base: str, head: str, **base_side: str) -> list[BaselineEntry]:
-    return list(accepted_since(scratch.path, _side(base, **base_side), _side(head), _TODAY).values())
+    return list(accepted_since(scratch.path, _side(base, **base_side), _side(head)).values())
 
 
 def test_an_entry_that_the_base_lacks_is_heeded(scratch: ScratchRepository) -> None:
@@ -201,14 +198,6 @@ def test_without_the_base_in_git_its_first_run_is_the_border(scratch: ScratchRep
     assert _heeded(scratch, "d" * 40, head, started_at="2026-03-03T00:00:00+00:00") == [_accepted()]
     assert _heeded(scratch, "d" * 40, head, started_at="2026-03-04T12:00:00+00:00") == []
     assert _heeded(scratch, "d" * 40, head, started_at="unreadable") == []
-
-
-def test_an_entry_that_expired_is_not_heeded(scratch: ScratchRepository) -> None:
-    """The day after its last one."""
-    base = scratch.git("rev-parse", "HEAD")
-    for last, number in ((date(2026, 3, 4), 0), (_TODAY, 1)):
-        _write(scratch, replace_entry(_accepted(), expires=last))
-        assert len(_heeded(scratch, base, base)) == number
 
 
 def test_a_removal_is_heeded_whenever_it_was_accepted(scratch: ScratchRepository) -> None:

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,12 @@ from tests.unit.history.baselines.test_file import ENTRY
 from tests.unit.history.in_memory import InMemory
 from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record
 
-_TODAY = date(2026, 6, 30)
 _HERE = dict(ENTRY.latency[0].identity)
 _SERIES = ENTRY.series.key
 
 
-def _accepted(root: Path, today: date = _TODAY) -> Baselines:
-    return Baselines(root, None, _HERE, today)
+def _accepted(root: Path) -> Baselines:
+    return Baselines(root, None, _HERE)
 
 
 def _run(scratch: ScratchRepository, name: str) -> Run:
@@ -55,7 +53,7 @@ def _check(run: Run, speedup: float = 2.0, drop: float = 0.5) -> StoredCheck:
 
 def _of_merge_base(scratch: ScratchRepository, *checks: StoredCheck) -> Baseline | str:
     recorded = InMemory(checks)
-    baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
+    baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity)
     return baselines.find(_SERIES, "def456")
 
 
@@ -65,30 +63,24 @@ def _why(found: Baseline | str) -> str:
 
 
 def test_an_accepted_entry_is_the_baseline(tmp_path: Path) -> None:
-    """Its values, through its last day."""
+    """Its values."""
     write_baselines(tmp_path / NAME, [ENTRY])
     expected = Baseline(ENTRY.commit, drop=4.23, speedup=1.9475, candidate_p50_ms=0.2345, same_identity=True)
     one = (LaunchFigures(ENTRY.accepted_at.isoformat(), 1.9475, 0.2345),)
     assert _accepted(tmp_path).find(_SERIES, "def456") == replace(expected, launches=one, p50_launches=one)
 
 
-@pytest.mark.parametrize(
-    ("today", "data", "why"),
-    [
-        (date(2026, 7, 1), "def456", "the accepted baseline of c0ffeec0ffee expired on 2026-06-30"),
-        (_TODAY, "changed", "the accepted baseline of c0ffeec0ffee is for other evaluation data"),
-    ],
-)
-def test_an_entry_that_does_not_hold_says_why(tmp_path: Path, today: date, data: str, why: str) -> None:
-    """It is no baseline after its last day or on other samples, and no other one takes its place unasked."""
+def test_an_entry_that_does_not_hold_says_why(tmp_path: Path) -> None:
+    """It is no baseline on other samples, and no other one takes its place unasked."""
     write_baselines(tmp_path / NAME, [ENTRY])
-    assert why in _why(_accepted(tmp_path, today).find(_SERIES, data))
+    why = "the accepted baseline of c0ffeec0ffee is for other evaluation data"
+    assert why in _why(_accepted(tmp_path).find(_SERIES, "changed"))
 
 
 def test_latency_of_another_machine_is_not_compared(tmp_path: Path) -> None:
     """Accuracy is."""
     write_baselines(tmp_path / NAME, [ENTRY])
-    found = Baselines(tmp_path, None, _HERE | {"isa": "avx512"}, _TODAY).find(_SERIES, "def456")
+    found = Baselines(tmp_path, None, _HERE | {"isa": "avx512"}).find(_SERIES, "def456")
     assert found == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
 
 
@@ -174,7 +166,7 @@ def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: 
     def broken() -> Store:
         raise HistoryError("the history x cannot be opened", value="file is not a database")
 
-    baselines = Baselines(scratch.path, broken, _HERE, _TODAY)
+    baselines = Baselines(scratch.path, broken, _HERE)
     assert "the history x cannot be opened: file is not a database" in _why(baselines.find(_SERIES, None))
 
 
@@ -186,7 +178,7 @@ def test_the_history_is_read_once(scratch: ScratchRepository) -> None:
         opened.append(1)
         return InMemory((_check(_run(scratch, "a")),))
 
-    baselines = Baselines(scratch.path, open_history, RUN.environment.identity, _TODAY)
+    baselines = Baselines(scratch.path, open_history, RUN.environment.identity)
     first = baselines.find(_SERIES, None)
     assert baselines.find(_SERIES, None) == first
     assert len(opened) == 1
@@ -222,7 +214,7 @@ def test_the_launches_since_the_last_change_are_the_base(scratch: ScratchReposit
 def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchRepository) -> None:
     """A limit on the drop alone is judged without them, and an accepted drop without the history."""
     recorded = InMemory((_check(_run(scratch, "a")),))
-    baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity, _TODAY)
+    baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity)
     found = baselines.find(_SERIES, "def456", on_latency=False)
     assert isinstance(found, Baseline)
     assert (found.drop, found.launches, found.speedup) == (0.5, (), None)
@@ -231,6 +223,6 @@ def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchReposit
     def unread() -> Store:
         raise AssertionError
 
-    accepted = Baselines(scratch.path, unread, _HERE, _TODAY).find(_SERIES, "def456", on_latency=False)
+    accepted = Baselines(scratch.path, unread, _HERE).find(_SERIES, "def456", on_latency=False)
     assert isinstance(accepted, Baseline)
     assert (accepted.drop, accepted.launches) == (4.23, ())
