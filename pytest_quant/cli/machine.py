@@ -26,7 +26,7 @@ from pytest_quant.cli.common import (
 from pytest_quant.doctor.examine import describe, examine
 from pytest_quant.doctor.probe import OK
 from pytest_quant.environment.machine import fingerprint
-from pytest_quant.errors import HistoryError, UsageError, nearest
+from pytest_quant.errors import UsageError, nearest
 from pytest_quant.history.selftests import keep_selftest
 from pytest_quant.measure.selftest import QUICK, WHOLE, run_selftest
 from pytest_quant.measure.steps import Steps
@@ -176,10 +176,4 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
         show_json(plain(result, "self-test"))
     else:
         show(selftest_page(result))
-    where = history_place(place)
-    try:
-        keep_selftest(where, result)
-    except HistoryError as error:
-        raise HistoryError(
-            f"the self-test is not kept: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix
-        ) from error
+    keep_selftest(history_place(place), result)

@@ -96,8 +96,6 @@ def _create_tables(engine: Engine, shown: str, file: Path | None) -> None:
     # The change of the journal of an SQLite file does not wait for other processes.
     with nullcontext() if file is None else FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_S):
         if file is not None:
-            with engine.connect() as connection:
-                _has_tables(connection, shown)
             with outside(engine) as connection:
                 # SQLite takes it for an empty file only.
                 connection.exec_driver_sql(f"PRAGMA page_size = {PAGE_BYTES}")
