@@ -13,7 +13,7 @@ from pytest_quant.history.compare.facts import compare_exact, compare_statuses, 
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
-from pytest_quant.history.rows import StoredCheck, commit_of, way_of_timing
+from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.history.summaries import CheckSummary
 
 
@@ -75,9 +75,6 @@ def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator
     for name, side in (("base", base), ("head", head)):
         if not side:
             yield f"the {name} has no records"
-        elif len({check.run.commit for check in side}) > 1:
-            content = " with the same content" if commit_of(side) else ""
-            yield f"the records of the {name} are of several commits{content}"
         if any(check.run.dirty for check in side):
             yield f"the {name} was run with uncommitted changes"
 
