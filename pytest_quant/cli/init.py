@@ -24,7 +24,6 @@ from pytest_quant.report.text import aligned
 @click.option(
     "--gpu-backend", default="", metavar="NAME[,NAME]", help="Backends of a GPU job  [those with int8 kernels]"
 )
-@click.option("--python", default="", metavar="VERSION", help="Python of CI  [.python-version, else this one]")
 @click.option("--install", default="", metavar="COMMAND", help="How CI installs your project  [from its files]")
 @click.option("--dry-run", is_flag=True, help="Print every file, and write none.")
 def init(
@@ -34,7 +33,6 @@ def init(
     gpu: bool,
     backend: str,
     gpu_backend: str,
-    python: str,
     install: str,
     dry_run: bool,
 ) -> None:
@@ -61,7 +59,6 @@ def init(
         backends=split_names(backend),
         gpu=gpu,
         gpu_backends=split_names(gpu_backend),
-        python=python,
         install=install,
     )
     files = new_files(facts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -35,8 +34,6 @@ GITLAB_INCLUDED = ".gitlab/quant.yml"
 
 MARKER = "# written by pytest-quant init\n"
 """The first line; every format that is written here has comments with a hash sign."""
-
-_PYTHON = re.compile(r"3\.\d{1,2}")
 
 _PRECISION, _SCHEME = "int8", "static"
 
@@ -151,7 +148,6 @@ def find_facts(
     backends: Sequence[str],
     gpu: bool,
     gpu_backends: Sequence[str],
-    python: str,
     install: str,
 ) -> InitFacts:
     """Find out what the user does not say.
@@ -163,7 +159,6 @@ def find_facts(
     forges : whose workflows are written; empty for the one that the project shows.
     backends, gpu_backends : of the jobs; empty for those that fit.
     gpu : a job on a GPU runner is written.
-    python : version for CI, ``3.12``; empty for that of the project.
     install : commands of bash that install the project, a line each; empty for those that its files show.
 
     Raises
@@ -171,8 +166,6 @@ def find_facts(
     QuantError : there is no such model or backend, none can run here, or nothing shows the forge.
     """
     project = find_project(here)
-    if python and not _PYTHON.fullmatch(python):
-        raise UsageError("that is no version of Python", value=python, fix="write --python 3.12")
     forges = forges or (find_forge(project),)
     chosen = find_model(project.root, here, model, project.sources)
     cpu = named(backends, chosen) if backends else on_cpu(chosen)
@@ -184,7 +177,7 @@ def find_facts(
         forges=forges,
         cpu=cpu,
         installation=find_installation(root, extras_of(cpu, chosen), install),
-        python=python or find_python(root),
+        python=find_python(root),
         gpu=on_runner,
         gpu_installation=find_installation(root, extras_of(on_runner, chosen), install, gpu=True)
         if on_runner

