@@ -113,11 +113,7 @@ def compare_run(
     others = [check for check in stored if check.run.id not in known and check.record.series in mine]
     now = [*others, *(StoredCheck(run, record) for record in records)]
     before = replace(before, checks=of_base)
-    comparison = compare_records(store, root, before, NamedRecords(now, ""), strict=strict, full_suite=all_ran)
-    if comparison.removed and not all_ran:
-        unsure = f"{before.description}; not every test ran, so that none counts as removed"
-        return replace(comparison, about=(unsure,))
-    return comparison
+    return compare_records(store, root, before, NamedRecords(now, ""), strict=strict, full_suite=all_ran)
 
 
 def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[NamedRecords, NamedRecords]:
