@@ -56,17 +56,18 @@ def split_names(text: str | None) -> tuple[str, ...]:
 
 def nearest_folder() -> Path:
     """Return the folder ``.quant`` here or in the nearest folder above; the one here when there is none."""
-    here = Path.cwd()
-    candidates = (folder / FOLDER for folder in (here, *here.parents) if (folder / FOLDER).is_dir())
-    return next(candidates, here / FOLDER)
+    return _nearest(FOLDER) / FOLDER
 
 
 def project_root() -> Path:
     """Return the project's folder: the nearest one here or above with baselines, else a history, else a repository."""
+    return _nearest("quant-baselines.toml", FOLDER, ".git")
+
+
+def _nearest(*names: str) -> Path:
+    """Return the nearest folder, this one or one above, with the first of `names` that any has; else this one."""
     here = Path.cwd()
-    marks = ("quant-baselines.toml", FOLDER, ".git")
-    candidates = (folder for mark in marks for folder in (here, *here.parents) if (folder / mark).exists())
-    return next(candidates, here)
+    return next((folder for name in names for folder in (here, *here.parents) if (folder / name).exists()), here)
 
 
 def _require_libraries(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:

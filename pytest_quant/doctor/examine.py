@@ -17,7 +17,6 @@ from pytest_quant.doctor.probe import OK, BackendState, probe_all
 from pytest_quant.environment.gpu import cuda_gpus, find_gpus
 from pytest_quant.environment.machine import fingerprint, has_vnni, isa_tier
 from pytest_quant.errors import HistoryError
-from pytest_quant.history import INSTALL, missing_libraries
 from pytest_quant.history.selftests import newest_selftest
 from pytest_quant.printable import clean
 from pytest_quant.report.selftest import held_line
@@ -88,8 +87,6 @@ def find_cards() -> tuple[tuple[Mapping[str, object], ...], tuple[Problem, ...]]
 
 def runner_line(history: str) -> str:
     """Return when this machine last tested itself and what it holds, or how to find out; `history` is its place."""
-    if missing_libraries():
-        return f"no self-test of this machine yet, and none can be kept; first: {INSTALL}"
     try:
         selftest = newest_selftest(history, fingerprint().identity, "cpu")
     except HistoryError as error:

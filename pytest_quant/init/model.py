@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,13 +64,14 @@ def find_model(root: Path, here: Path, name: str | None, sources: str) -> ModelT
     BackendUnavailable : what reads the model is not installed.
     """
     files = onnx_files(root)
+    listed = ", ".join(files[:_SHOWN])
     if name is None:
         if len(files) != 1:
             raise UsageError(
                 f"there are {len(files)} ONNX files in this repository"
                 if files
                 else "there is no ONNX file in this repository",
-                value=_listed(files) or None,
+                value=listed or None,
                 allowed="the path of one, or module:attribute for a torch module with example inputs",
                 fix=f"pytest-quant init {(*files, 'model.onnx')[0]}, or: pytest-quant init package.nets:example",
             )
@@ -84,7 +85,7 @@ def find_model(root: Path, here: Path, name: str | None, sources: str) -> ModelT
         raise UsageError(
             "there is no such model file",
             value=name,
-            allowed=f"the path of an ONNX file, or module:attribute; here are {_listed(files) or 'no ONNX files'}",
+            allowed=f"the path of an ONNX file, or module:attribute; here are {listed or 'no ONNX files'}",
             fix="give the path of the file, relative to this folder; of a module its name, without .py",
         )
     return _from_module(root, sources, module["module"], module["attribute"])
@@ -94,11 +95,6 @@ def onnx_files(root: Path) -> list[str]:
     """Return the ONNX files that git has or would take, relative to `root`."""
     listed = ask_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.onnx")
     return sorted({name for name in listed.text.split("\0") if name and (root / name).is_file()})
-
-
-def _listed(files: Sequence[str]) -> str:
-    more = [f"and {len(files) - _SHOWN} more"] if len(files) > _SHOWN else []
-    return ", ".join([*files[:_SHOWN], *more])
 
 
 def _from_file(root: Path, path: Path) -> ModelToTest:
