@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -40,12 +40,9 @@ class StoredCheck:
     record: Record
 
 
-def commit_of(checks: Iterable[StoredCheck]) -> str | None:
-    """Return the commit of all runs, the last one of several with the same content; ``None`` where they differ."""
-    runs = [check.run for check in checks]
-    trees = {run.tree for run in runs}
-    one = len({run.commit for run in runs}) == 1 or (len(trees) == 1 and None not in trees)
-    return runs[-1].commit if runs and one else None
+def commit_of(checks: Sequence[StoredCheck]) -> str | None:
+    """Return the commit of the last run; the runs of one side have one, or several with the same content."""
+    return checks[-1].run.commit if checks else None
 
 
 def run_row(run: Run) -> Row:

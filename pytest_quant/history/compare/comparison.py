@@ -168,7 +168,7 @@ class Side:
 
     Attributes
     ----------
-    commit : its full id; ``None`` where its runs are of commits that differ in content.
+    commit : full id of that of its last run; ``None`` without one.
     branch : ``None`` where its runs are of several branches, or it is not known.
     dirty : a run of it had uncommitted changes.
     launches : runs of pytest.

@@ -292,14 +292,14 @@ def test_series_of_one_side() -> None:
 
 
 def test_both_sides() -> None:
-    """Commit and branch as far as all runs agree; launches are runs, and checks are records."""
+    """The last commit, and the branch where all runs agree; launches are runs, and checks are records."""
     a, b = record_of("tests/test_x.py::test_a"), record_of("tests/test_x.py::test_b")
     base = [*launch(a, b, run="0"), *launch(a, run="1")]
     head = [*launch(a, run="0", commit="head"), *launch(a, run="1", commit="later")]
     dirty = [replace(one, run=replace(one.run, dirty=True, branch=f"branch-{place}")) for place, one in enumerate(head)]
     found = compare(base, dirty)
     assert found.base == Side("base", "main", dirty=False, launches=2, checks=3)
-    assert found.head == Side(None, None, dirty=True, launches=2, checks=2)
+    assert found.head == Side("later", None, dirty=True, launches=2, checks=2)
     assert found.notes == ("the head was run with uncommitted changes",)
 
 
