@@ -133,16 +133,13 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
 
 def _history(config: pytest.Config, keys: Sequence[str]) -> tuple[list[SeriesHistory], str]:
     """Return the history of the series, or why there is none."""
-    from pytest_quant.history import missing_libraries, open_store
+    from pytest_quant.history import open_store
     from pytest_quant.history.baselines.file import NAME, read_baselines
     from pytest_quant.history.trends import series_histories
 
     place = settings_of(config).history
     if place is None:
         return [], "The history is turned off."
-    missing = missing_libraries()
-    if missing:
-        return [], f"There is no history: {missing}."
     try:
         history = series_histories(open_store(place), keys, read_baselines(config.rootpath / NAME))
     except HistoryError as error:
