@@ -56,30 +56,26 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
     """  # noqa: D301 - click reads a backspace
     where = existing_history(place)
     unreadable: list[str] = []
-    written: list[int] = []
-    runs = _counted(_chosen_runs(which, where, unreadable), written)
+    runs = _chosen_runs(which, where, unreadable)
     is_csv = form == "csv" if form else file is not None and file.suffix.lower() == ".csv"
     pieces = (line.encode() for line in csv_lines(runs)) if is_csv else lines_of(runs)
     target = None if str(file or "-") == "-" else file
     opened = nullcontext(sys.stdout.buffer) if target is None else whole_file(target)
     what = f"{target or 'the output'} cannot be written"
+    # The first piece is a head.
+    number = -1
     with file_errors(HistoryError, what, "name a file in a folder with room"), opened as stream:
-        stream.writelines(pieces)
+        for piece in pieces:
+            stream.write(piece)
+            number += 1
         stream.flush()
     if target is not None:
         rest = f"; left out as damaged: {len(unreadable)}" if unreadable else ""
         # What reads the records from a device must not find this line among them.
-        say(f"{count(sum(written), 'check')} of {count(len(written), 'run')} written to {file}{rest}", err=True)
+        say(f"{count(number, 'check' if is_csv else 'run')} written to {file}{rest}", err=True)
     for reason in unreadable:
         say(f"left out: {reason}", color="red", err=True)
     sys.exit(1 if unreadable else 0)
-
-
-def _counted(runs: Iterable[RunWithRecords], written: list[int]) -> Iterator[RunWithRecords]:
-    """Yield the runs, and add the number of checks of each to `written`."""
-    for run, records in runs:
-        written.append(len(records))
-        yield run, records
 
 
 def _chosen_runs(which: str, where: str, unreadable: list[str]) -> Iterable[RunWithRecords]:

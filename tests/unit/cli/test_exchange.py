@@ -24,7 +24,7 @@ def _run(*arguments: str) -> Result:
 
 def test_an_export_is_imported_whole_and_once(place: Path, tmp_path: Path) -> None:
     """Oldest run first; a second import changes nothing."""
-    assert "of 2 runs written" in _run("history", "export", "all.jsonl").stderr
+    assert "2 runs written" in _run("history", "export", "all.jsonl").stderr
     header, *runs = (tmp_path / "all.jsonl").read_text().splitlines()
     assert json.loads(header)["format"] == "pytest-quant-history"
     assert [json.loads(line)["run"]["id"] for line in runs] == [RUN.id, LATER.id]
@@ -64,7 +64,7 @@ def test_an_export_names_damage_and_writes_the_rest(place: Path, tmp_path: Path)
     exported = _run("history", "export", "rest.jsonl")
     assert exported.exit_code == 1
     written, left_out = exported.stderr.splitlines()
-    assert written == "2 checks of 2 runs written to rest.jsonl; left out as damaged: 1"
+    assert written == "2 runs written to rest.jsonl; left out as damaged: 1"
     assert left_out.startswith(f"left out: record 0 of run {RUN.id} of the history is damaged: ")
     one_run = _run("history", "export", "--run", RUN.id)
     assert (one_run.exit_code, one_run.stderr) == (1, f"{left_out}\n")
