@@ -115,7 +115,7 @@ MOST_RECORD_BYTES = 64_000_000
 
 def decode_run(text: str, where: str = "a run") -> Run:
     """Return the run that is stored as `text`; `where` names it in messages. Raises `HistoryError` when damaged."""
-    return _decoded(run_of, text, where, text[:80])
+    return decoded(run_of, text, where)
 
 
 def unpack(packed: bytes | None, where: str = "a record") -> Record:
@@ -126,7 +126,7 @@ def unpack(packed: bytes | None, where: str = "a record") -> Record:
         text = inflate(packed, MOST_RECORD_BYTES)
     except ValueError as error:
         raise _damaged(where, error, repr(packed[:40])) from error
-    return _decoded(from_json, text, where, text[:80].decode("utf-8", "replace"))
+    return decoded(from_json, text, where)
 
 
 def _optional(text: str | None) -> str | None:
@@ -142,13 +142,14 @@ def _nodeid_of(record: Record) -> str:
     return key[0] if isinstance(key, list) and key and isinstance(key[0], str) else record.nodeid
 
 
-def _decoded(read: Callable[[object], T], text: str | bytes, where: str, start: str) -> T:
+def decoded(read: Callable[[object], T], text: str | bytes, where: str) -> T:
+    """Return what `read` makes of stored JSON; `where` names it in messages. Raises `HistoryError` when damaged."""
     try:
         return read(parse_json(text))
     except HistoryError as error:
         raise HistoryError(f"{where}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix) from error
     except (ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise _damaged(where, error, start) from error
+        raise _damaged(where, error, repr(text[:80])) from error
 
 
 def _damaged(where: str, error: Exception, start: str) -> HistoryError:

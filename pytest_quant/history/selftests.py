@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_quant.backends import backend_names, get_backend
-from pytest_quant.errors import HistoryError
-from pytest_quant.files import parse_json
 from pytest_quant.history import is_there, open_store
-from pytest_quant.history.rows import StoredCheck, encode, in_utc, machine_of, searchable
+from pytest_quant.history.rows import StoredCheck, decoded, encode, in_utc, machine_of, searchable
 from pytest_quant.record.codec import decode, plain
 from pytest_quant.result import LatencyFigures, SelfTest
 from pytest_quant.spec import UNMEASURED, Spread
@@ -44,15 +42,9 @@ def newest_selftest(place: str | Path, identity: Mapping[str, str], device: str)
     HistoryError : the history cannot be opened or read, or the row is damaged.
     """
     document = open_store(place).newest_selftest(machine_of(identity), device) if is_there(place) else None
-    try:
-        return None if document is None else decode(SelfTest, parse_json(document), "self-test")
-    except (HistoryError, ValueError) as error:
-        raise HistoryError(
-            "the self-test in the history is damaged",
-            value=str(error).splitlines()[0],
-            allowed="a document that is whole, with every figure",
-            fix="measure this runner again",
-        ) from error
+    if document is None:
+        return None
+    return decoded(lambda value: decode(SelfTest, value, "self-test"), document, "the self-test")
 
 
 _NEWEST = 200
