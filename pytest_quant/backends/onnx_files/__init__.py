@@ -220,9 +220,9 @@ def file_digests(path: Path) -> dict[str, str]:
 
     Raises
     ------
-    ModelFileError : see `read_graph`.
+    ModelFileError : see `read_signature`.
     """
-    files = external_files(read_graph(path), path)
+    files = _outline(path)[1]
     return {"": _digest(path)} | {location: _digest(file) for location, file in files.items()}
 
 
@@ -234,7 +234,7 @@ def model_ingredients(name: str, model: Model) -> dict[str, str]:
 
 def size_bytes(path: Path) -> int:
     """Return the size of the model in `path` together with its external data."""
-    return path.stat().st_size + sum(file.stat().st_size for file in _outline(path)[1])
+    return path.stat().st_size + sum(file.stat().st_size for file in _outline(path)[1].values())
 
 
 @_once
@@ -254,15 +254,15 @@ def read_signature(path: Path) -> Signature:
 
 
 @_once
-def _outline(path: Path) -> tuple[Signature, tuple[Path, ...]]:
-    """Return what an engine tells of its file: inputs and outputs, and the files beside it that hold weights."""
+def _outline(path: Path) -> tuple[Signature, dict[str, Path]]:
+    """Return inputs and outputs of a model, and the files beside it that hold weights, see `external_files`."""
     model = read_graph(path)
     constants = constant_names(model.graph)
     signature = Signature(
         inputs=tuple(_tensor(value, path) for value in model.graph.input if value.name not in constants),
         outputs=tuple(_tensor(value, path) for value in model.graph.output),
     )
-    return signature, tuple(external_files(model, path).values())
+    return signature, external_files(model, path)
 
 
 def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
