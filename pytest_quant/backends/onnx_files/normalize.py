@@ -7,7 +7,7 @@ The steps, in this order, each on the graph and on the bodies of If, Loop and Sc
 3. Initializers that are listed as inputs too, as files before IR version 4 must, leave the list of inputs.
 4. Constant nodes become initializers. A sparse one stays, and one whose value leaves the graph as it is.
 5. What reads an Identity of an initializer reads the initializer.
-6. The opset is raised, where one is asked for, by ONNX's own converter.
+6. An opset below 13 is raised by ONNX's own converter, where scales per channel are asked for.
 7. Shapes are inferred.
 
 Step 6 may round otherwise; the others change no value, bit for bit.
@@ -28,6 +28,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
+from onnx.external_data_helper import load_external_data_for_model
 
 from pytest_quant.backends.onnx_files import read_graph, write_model
 from pytest_quant.backends.onnx_files.graphs import (
@@ -89,23 +90,30 @@ def names_made_of(name: str, model: onnx.ModelProto, candidates: Collection[str]
     return names
 
 
-def write_normalized(source: Path, target: Path, *, opset: int | None = None) -> None:
+_PER_CHANNEL_OPSET = 13
+"""The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
+
+_TARGET_OPSET = 17
+
+
+def write_normalized(source: Path, target: Path, *, per_channel: bool = False) -> None:
     """Write the model in `source` in its normal form to `target`; the source stays as it is.
 
     Parameters
     ----------
-    opset : raise the version of the standard operators to this one; ``None`` leaves it.
+    per_channel : raise an opset that has no scales for each channel.
 
     Raises
     ------
     ModelError : see `read_graph`.
     BuildError : ONNX cannot raise the opset.
     """
-    read_graph(source)
-    model = normalized(onnx.load(source))
-    if opset is not None and 0 < opset_of(model) < opset:
-        fix = "or write options={'per_channel': False}"
-        model = normalized(raised(model, opset, source.name, need="scales per channel need 13 or later", fix=fix))
+    model = read_graph(source)
+    load_external_data_for_model(model, str(source.parent))
+    model = normalized(model)
+    if per_channel and 0 < opset_of(model) < _PER_CHANNEL_OPSET:
+        need, fix = f"scales per channel need {_PER_CHANNEL_OPSET} or later", "or write options={'per_channel': False}"
+        model = normalized(raised(model, _TARGET_OPSET, source.name, need=need, fix=fix))
     write_model(model, target)
     _infer_shapes(target)
 

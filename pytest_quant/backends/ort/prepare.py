@@ -14,14 +14,13 @@ from pathlib import Path
 import onnx
 from onnx import numpy_helper
 
-from pytest_quant.backends.onnx_files import model_file, needs_external_data, read_graph, write_model
+from pytest_quant.backends.onnx_files import model_file, needs_external_data, write_model
 from pytest_quant.backends.onnx_files.graphs import (
     all_graphs,
     captured_names,
     constant_names,
     defined_names,
     fresh_name,
-    opset_of,
     rename_captured,
     replace_nodes,
 )
@@ -100,12 +99,6 @@ def _copy(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:
     copy.name = name
 
 
-_PER_CHANNEL_OPSET = 13
-"""The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
-
-_TARGET_OPSET = 17
-
-
 def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     """Write the pre-processed float model of `spec` into the folder `work` and return its path.
 
@@ -125,8 +118,7 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     """
     path = model_file(spec.model)
     normal = work / "normalized.onnx"
-    is_old = per_channel and spec.scheme != "weight-only" and opset_of(read_graph(path)) < _PER_CHANNEL_OPSET
-    write_normalized(path, normal, opset=_TARGET_OPSET if is_old else None)
+    write_normalized(path, normal, per_channel=per_channel and spec.scheme != "weight-only")
     prepared = work / "prepared.onnx"
     # Shape inference over symbols gives up on some models that quantize well without it.
     if _attempt(normal, prepared, symbolic=True) and (error := _attempt(normal, prepared, symbolic=False)):

@@ -76,9 +76,7 @@ def check_graph(path: Path) -> None:
     BuildError : names the first node, the cause and the fix; and how many more there are.
     ModelError : the file is not a model.
     """
-    read_graph(path)
-    model = normalized(onnx.load(path))
-    faults = list(_faults(model.graph, {}))
+    faults = list(_faults(normalized(read_graph(path)).graph, {}))
     if not faults:
         return
     node, cause = faults[0]
