@@ -58,7 +58,7 @@ def test_memory_that_runs_out_is_told_and_the_process_goes_on(memory: DeviceMemo
     with memory.current():
         with pytest.raises(BuildError, match="out of memory") as caught:
             memory.allocate(1 << 50)
-        assert "MB are free" in str(caught.value)
+        assert "MB of the GPU are free" in str(caught.value)
         memory.free(memory.allocate(SIZE))
 
 

@@ -151,8 +151,8 @@ class DeviceMemory:
         # Else the next call that asks for the last error, of another library too, takes this one for its own.
         self._cuda.cudaGetLastError()
         if status == self._cuda.cudaError_t.cudaErrorMemoryAllocation:
-            room = None if name == "cudaHostAlloc" else self._cuda.cudaMemGetInfo()[1:]
-            return out_of_memory(name, arguments[0] if name in ("cudaMalloc", "cudaHostAlloc") else 0, room)
+            size_bytes = arguments[0] if name in ("cudaMalloc", "cudaHostAlloc") else 0
+            return out_of_memory(name, size_bytes, *self._cuda.cudaMemGetInfo()[1:])
         return BuildError(f"CUDA refused {name}", value=said, fix=_FIXES.get(status.name, _FIX))
 
 
@@ -255,8 +255,7 @@ class PycudaMemory(DeviceMemory):
         try:
             return call()
         except self._cuda.MemoryError as error:
-            room = None if name == "cuMemHostAlloc" else self._cuda.mem_get_info()
-            raise out_of_memory(name, size_bytes, room) from error
+            raise out_of_memory(name, size_bytes, *self._cuda.mem_get_info()) from error
         except self._cuda.Error as error:
             if any(text in str(error) for text in _STICKY_TEXTS):
                 self._broken = f"{name}: {error}"
@@ -314,27 +313,21 @@ class OutOfMemoryError(BuildError):
     """An allocation found no room; the process goes on."""
 
 
-def out_of_memory(call: str, size_bytes: int, room: tuple[int, int] | None) -> OutOfMemoryError:
+def out_of_memory(call: str, size_bytes: int, free_bytes: int, total_bytes: int) -> OutOfMemoryError:
     """Return the error for a call that found no room.
 
     Parameters
     ----------
     call : the function that was refused.
     size_bytes : asked of it; 0 for one that takes what it needs.
-    room : free and all bytes of the device; ``None`` where page-locked memory of the host was asked for.
+    free_bytes, total_bytes : of the device; a call for page-locked memory may be refused while much of it is free.
     """
     request = f"{call} of {size_bytes / MEGABYTE:.1f} MB" if size_bytes else call
-    if room is None:
-        return OutOfMemoryError(
-            "there is no more page-locked memory of the host, from which a GPU copies",
-            value=request,
-            fix="smaller batches need less; limits on it are those of the container and of 'ulimit -l'",
-        )
-    free_mb, total_mb = (size / MEGABYTE for size in room)
     return OutOfMemoryError(
-        "the GPU is out of memory",
-        value=f"{request}, while {free_mb:.1f} MB of {total_mb:.1f} MB are free",
-        fix="nvidia-smi tells who holds it; smaller batches, fewer workers (-n) and closed engines need less",
+        "CUDA is out of memory",
+        value=f"{request}, while {free_bytes / MEGABYTE:.1f} MB of {total_bytes / MEGABYTE:.1f} MB of the GPU are free",
+        fix="nvidia-smi tells who holds the GPU's; page-locked memory of the host has limits of the container and of "
+        "'ulimit -l'; smaller batches, fewer workers (-n) and closed engines need less",
     )
 
 

@@ -147,7 +147,7 @@ def test_fake_inputs_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pyte
         for feeds, error, said in (
             (feeds_of(MAX_BATCH + 1), DataError, (f"({MAX_BATCH}, {COLUMNS})", "max_batch")),
             ({**feeds_of(2), "ids": np.zeros(3, np.int64)}, DataError, ("'ids': (3,)", "differ in rows")),
-            (feeds_of(MAX_BATCH), OutOfMemoryError, ("cudaMalloc", "of 0.0 MB are free")),
+            (feeds_of(MAX_BATCH), OutOfMemoryError, ("cudaMalloc", "of 0.0 MB of the GPU are free")),
         ):
             with pytest.raises(error) as caught:
                 engine.run(feeds)
