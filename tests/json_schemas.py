@@ -161,11 +161,11 @@ def _choice(kinds: list[Any], may_be_null: bool, parts: dict[str, Any]) -> dict[
 def _descriptions(kind: type) -> Mapping[str, str]:
     """Return what the section ``Attributes`` of a docstring says about each field."""
     _, _, section = (inspect.getdoc(kind) or "").partition("Attributes\n----------\n")
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for entry in re.findall(r"^\S.*(?:\n +.*)*", section, flags=re.MULTILINE):
         names, _, text = entry.partition(" : ")
-        found |= dict.fromkeys(names.split(", "), _joined(text))
-    return found
+        result |= dict.fromkeys(names.split(", "), _joined(text))
+    return result
 
 
 def _paragraphs(kind: type) -> list[str]:

@@ -181,12 +181,12 @@ def fixtures() -> Iterator[str]:
     yield "## Fixtures"
     yield "The first two are yours to write; the others are the plugin's."
     tree = ast.parse((PACKAGE / "plugin" / "fixtures.py").read_text("utf-8"))
-    found = [
+    result = [
         (node.name, (ast.get_docstring(node) or "").split("\n\n")[0])
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and node.decorator_list and not node.name.startswith("_")
     ]
-    yield table(["fixture", "meaning"], ([f"`{name}`", _words(text)] for name, text in found))
+    yield table(["fixture", "meaning"], ([f"`{name}`", _words(text)] for name, text in result))
 
 
 def _words(docstring: str) -> str:
@@ -204,15 +204,15 @@ def statuses() -> Iterator[str]:
 
 def _docstrings(tree: ast.AST) -> dict[str, str]:
     """Return the docstring behind each name that is assigned anywhere in a module or a class of it."""
-    found = {}
+    result = {}
     for node in ast.walk(tree):
         body = getattr(node, "body", [])
         for statement, after in pairwise(body) if isinstance(body, list) else ():
             if isinstance(statement, ast.Assign) and isinstance(after, ast.Expr):
                 target, value = statement.targets[0], after.value
                 if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    found[target.id] = value.value
-    return found
+                    result[target.id] = value.value
+    return result
 
 
 def exit_codes() -> Iterator[str]:
@@ -221,7 +221,7 @@ def exit_codes() -> Iterator[str]:
     yield table(["pytest", "when"], ([str(int(code)), text] for code, text in _EXITS.items()))
     rows = [(f"pytest-quant {name}", command.help or "") for name, command in sorted(all_commands().items())]
     said = ((name, re.search(r"Exit code: (.+?)(?:\n\n|\Z)", inspect.cleandoc(text), re.DOTALL)) for name, text in rows)
-    own = ([f"`{name}`", _sentence(found[1])] for name, found in said if found is not None)
+    own = ([f"`{name}`", _sentence(result[1])] for name, result in said if result is not None)
     yield table(["command", "exit codes of its own"], own)
     yield f"Any other command: {_sentence(main_command.__doc__ or '').partition('; ')[2]}"
 
@@ -276,7 +276,7 @@ _BEFORE = "Environment variable that "
 
 def variables() -> dict[str, str]:
     """Return the environment variables that are ours or CUDA's, with the docstring of the constant that names each."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(file.read_text("utf-8"))
         said = _docstrings(tree)
@@ -288,8 +288,8 @@ def variables() -> dict[str, str]:
             ):
                 name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
                 if name.endswith("_VARIABLE"):
-                    found.setdefault(node.value.value, _words(said.get(name, "")).removeprefix(_BEFORE))
-    return found
+                    result.setdefault(node.value.value, _words(said.get(name, "")).removeprefix(_BEFORE))
+    return result
 
 
 def environment() -> Iterator[str]:

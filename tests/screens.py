@@ -119,10 +119,10 @@ def _comparisons() -> Mapping[str, Comparison]:
 
 
 def _comparison_texts() -> str:
-    found = _comparisons()
-    texts = {name: comparison_text(one, 120) for name, one in found.items()}
-    texts["a narrow terminal"] = comparison_text(found["a regression"], 50)
-    texts["colours"] = comparison_text(found["a regression"], 120, color=True).replace("\x1b", "ESC")
+    result = _comparisons()
+    texts = {name: comparison_text(one, 120) for name, one in result.items()}
+    texts["a narrow terminal"] = comparison_text(result["a regression"], 50)
+    texts["colours"] = comparison_text(result["a regression"], 120, color=True).replace("\x1b", "ESC")
     return _chapters(texts)
 
 
@@ -132,18 +132,18 @@ def _comments() -> str:
     slow = Verdict("max_slowdown", 3, 7.5, Status.FAIL, "slowdown 7.50 % lies above 3 %")
     error = replace(absent, status=Status.ERROR)
     in_body = [fine.nodeid, error.nodeid]
-    found = _comparisons()
+    result = _comparisons()
     return _chapters(
         {
             "a failure": run_comment(RUN, [broken, fine, absent], **failed, faults=["--quant-json: /x is full"]),
             "a limit without a sentence": run_comment(RUN, [replace(broken, verdicts=(slow,))], **failed),
             "an error, and a test that fails itself": run_comment(RUN, [error, fine], failed=True, broken=in_body),
-            "a failure and a regression": run_comment(RUN, [broken, fine], **failed, compared=[found["a regression"]]),
-            "a regression alone": run_comment(RUN, [fine], failed=True, compared=[found["a regression"]]),
+            "a failure and a regression": run_comment(RUN, [broken, fine], **failed, compared=[result["a regression"]]),
+            "a regression alone": run_comment(RUN, [fine], failed=True, compared=[result["a regression"]]),
             "an expected failure": run_comment(RUN, [broken], expected=[broken.nodeid]),
             "no checks": run_comment(None, []),
             **{
-                f"a comparison: {name}": comparison_comment(found[name])
+                f"a comparison: {name}": comparison_comment(result[name])
                 for name in ("a regression", "no base", "nothing")
             },
         }

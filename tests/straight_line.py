@@ -70,8 +70,8 @@ class Crossings:
 
     def of(self, file: str, function: str) -> int:
         """Return how often a function was called; an empty `file` is any."""
-        found = self.calls.items()
-        return sum(n for (module, name), n in found if name.rpartition(".")[2] == function and file in ("", module))
+        result = self.calls.items()
+        return sum(n for (module, name), n in result if name.rpartition(".")[2] == function and file in ("", module))
 
 
 def run_one(folder: Path) -> Crossings:
@@ -81,9 +81,9 @@ def run_one(folder: Path) -> Crossings:
     select_first(folder / "model.onnx")
     register_backend(folder, "numpy")
     sys.path.insert(0, str(folder))
-    found = Crossings()
-    threading.setprofile(found)
-    sys.setprofile(found)
+    result = Crossings()
+    threading.setprofile(result)
+    sys.setprofile(result)
     try:
         code = pytest.main(["-q", f"--rootdir={folder}", "--quant-no-latency", "-p", "no:cacheprovider", str(folder)])
     finally:
@@ -91,19 +91,19 @@ def run_one(folder: Path) -> Crossings:
         threading.setprofile(None)
     if code:
         raise RuntimeError(f"the check ended with {code!r}")
-    return found
+    return result
 
 
 def main() -> None:
     """Print the figures, a line each."""
     with tempfile.TemporaryDirectory() as folder:
-        found = run_one(Path(folder))
+        result = run_one(Path(folder))
     lines = {
-        "calls of own functions": sum(found.calls.values()),
-        "functions": len(found.calls),
-        "modules": len({module for module, _ in found.calls}),
-        "changes of module": found.changes,
-        **{text: found.of(*where) for text, where in COUNTED.items()},
+        "calls of own functions": sum(result.calls.values()),
+        "functions": len(result.calls),
+        "modules": len({module for module, _ in result.calls}),
+        "changes of module": result.changes,
+        **{text: result.of(*where) for text, where in COUNTED.items()},
     }
     for text, number in lines.items():
         sys.stdout.write(f"{number:6d}  {text}\n")

@@ -56,7 +56,7 @@ def test_the_core_names_no_backend() -> None:
         for place, file in modules.items()
         if not place.startswith("backends/")
     }
-    assert {place: found for place, found in naming.items() if found and place not in NAMED_ELSEWHERE} == {}
+    assert {place: result for place, result in naming.items() if result and place not in NAMED_ELSEWHERE} == {}
     assert [place for place in NAMED_ELSEWHERE if not naming[place]] == []
 
 

@@ -50,19 +50,19 @@ def installs(words: str) -> Iterator[str]:
 
 def declared() -> dict[str, list[Requirement]]:
     """Return what the project asks for, by name: with and without extras."""
-    found: dict[str, list[Requirement]] = {}
+    result: dict[str, list[Requirement]] = {}
     lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
     for requirement in map(Requirement, (line for lines in lists for line in lines)):
-        found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
-    return found
+        result.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return result
 
 
 def installed_by(extras: set[str]) -> set[str]:
     """Return the names of the packages that these extras bring, those of extras in them included."""
-    found: set[str] = set()
+    result: set[str] = set()
     for requirement in (Requirement(line) for extra in extras for line in PROJECT["optional-dependencies"][extra]):
-        found |= installed_by(requirement.extras) if requirement.name == PROJECT["name"] else {requirement.name}
-    return found
+        result |= installed_by(requirement.extras) if requirement.name == PROJECT["name"] else {requirement.name}
+    return result
 
 
 def wrong_with(requirement: str) -> str:

@@ -99,10 +99,10 @@ def test_rates_of_wrong_verdicts_are_those_that_were_counted(said: str, figure: 
     (claimed,) = [row[1] for row in rows if row[0].strip("`") == said.strip("`")]
     counted = (ROOT / "tests" / "benchmarks" / "README.md").read_text("utf-8")
     (line,) = [line for line in counted.splitlines() if line.startswith(f"| {figure} |")]
-    found = re.search(r"\| (?P<rate>[\d.]+) % \[[\d., ]+\] n=(?P<n>\d+)", line)
-    assert found is not None, line
-    n = int(found["n"])
-    assert claimed == f"{round(float(found['rate']) * n / 100)} of {n}"
+    result = re.search(r"\| (?P<rate>[\d.]+) % \[[\d., ]+\] n=(?P<n>\d+)", line)
+    assert result is not None, line
+    n = int(result["n"])
+    assert claimed == f"{round(float(result['rate']) * n / 100)} of {n}"
 
 
 def test_every_status_is_named_where_the_table_is_explained() -> None:

@@ -55,9 +55,9 @@ def options_of(who: str) -> frozenset[str]:
     helped = subprocess.run(HELPS[who], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [line.strip() for line in (helped.stdout + helped.stderr).splitlines() if line.strip().startswith("-")]
     heads = [re.split(r"\s{2,}", line)[0].replace("[no-]", "") for line in lines]
-    found = frozenset(option for head in heads for option in re.findall(r"--[a-z][\w-]+", head))
-    assert found, helped.stdout + helped.stderr
-    return found
+    result = frozenset(option for head in heads for option in re.findall(r"--[a-z][\w-]+", head))
+    assert result, helped.stdout + helped.stderr
+    return result
 
 
 def options_of_command(command: click.Command) -> frozenset[str]:

@@ -26,7 +26,7 @@ HANDED_ON = {"PYTHONPATH", "CUDA_LAUNCH_BLOCKING"}
 
 def read_variables() -> set[str]:
     """Return the names that the package asks the environment for as literals."""
-    found = set()
+    result = set()
     for file in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             asked = None
@@ -36,5 +36,5 @@ def read_variables() -> set[str]:
             elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
                 asked = node.slice
             if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
-                found.add(asked.value)
-    return found
+                result.add(asked.value)
+    return result

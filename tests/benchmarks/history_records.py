@@ -54,11 +54,11 @@ def _record(number: int, variant: int, slower: float = 1.0) -> Record:
 def records_of(commit: int, launch: int) -> list[Record]:
     """Return the records of one launch of one commit; the last commit has the two planted changes."""
     variants = [(commit * LAUNCHES + launch * 7 + number * 3) % _VARIANTS for number in range(CHECKS)]
-    found = [_record(number, variant) for number, variant in enumerate(variants)]
+    result = [_record(number, variant) for number, variant in enumerate(variants)]
     if commit == COMMITS - 1:
-        found[SLOW_TEST] = _record(SLOW_TEST, variants[SLOW_TEST], SLOWER)
-        found[LOSING_TEST] = answered(found[LOSING_TEST], answers(range(LOST)))
-    return found
+        result[SLOW_TEST] = _record(SLOW_TEST, variants[SLOW_TEST], SLOWER)
+        result[LOSING_TEST] = answered(result[LOSING_TEST], answers(range(LOST)))
+    return result
 
 
 def run_of(commits: list[str], commit: int, launch: int) -> Run:

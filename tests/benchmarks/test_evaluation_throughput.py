@@ -89,9 +89,11 @@ def test_evaluation_keeps_up_with_a_bare_loop(
     times = [(loop_once(engine, feeds), evaluate_once(engine, data, batch_size, cache)) for _ in range(trials)]
     engine.close()
     loop_s, ours_s = zip(*times, strict=True)
-    found = paired_ratio(loop_s, ours_s)
+    result = paired_ratio(loop_s, ours_s)
     shortest = (
         f"shortest: bare loop {min(loop_s):.3f} s, evaluation {min(ours_s):.3f} s, {min(loop_s) / min(ours_s):.3f}"
     )
-    show(f"throughput / bare loop {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] in {trials} turns; {shortest}")
-    at_least(found, AT_LEAST, "throughput to that of a bare loop")
+    show(
+        f"throughput / bare loop {result.value:.3f} [{result.low:.3f}, {result.high:.3f}] in {trials} turns; {shortest}"
+    )
+    at_least(result, AT_LEAST, "throughput to that of a bare loop")

@@ -49,8 +49,8 @@ def test_first_run_takes_three_minutes_at_most(runs: tuple[TimedRun, TimedRun], 
 
 def test_second_run_builds_and_evaluates_nothing_again(runs: tuple[TimedRun, TimedRun]) -> None:
     """Every engine and every reference comes from the cache."""
-    found = [check["cache"] for check in runs[1].run.document["checks"]]
-    assert found == [{"engine": "hit", "reference": "hit"}] * len(found)
+    result = [check["cache"] for check in runs[1].run.document["checks"]]
+    assert result == [{"engine": "hit", "reference": "hit"}] * len(result)
 
 
 def test_second_run_spends_a_tenth_on_building_and_references(

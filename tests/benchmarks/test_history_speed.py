@@ -65,14 +65,14 @@ class Judged:
 
 def timed(root: Path, *arguments: str, allowed: Sequence[int] = (0,)) -> Judged:
     """Run ``pytest-quant`` in the repository, in turns with the yardstick."""
-    found: list[Timed] = []
+    result: list[Timed] = []
     seconds = beside_yardstick(
-        lambda: found.append(_once(root, arguments, allowed)),
+        lambda: result.append(_once(root, arguments, allowed)),
         compiled(root),
         YARDSTICK_S,
         clock=time.perf_counter,
     )
-    return Judged(min(found, key=lambda one: one.whole_s), max(one.peak_mb for one in found), seconds)
+    return Judged(min(result, key=lambda one: one.whole_s), max(one.peak_mb for one in result), seconds)
 
 
 def compiled(folder: Path) -> dict[str, str]:
@@ -99,9 +99,9 @@ def _once(root: Path, arguments: Sequence[str], allowed: Sequence[int]) -> Timed
 
 def test_compare_is_fast_and_small(large: Large, show: Callable[[str], None]) -> None:
     """One second and 200 MB at the most, and what it names is exactly what was planted."""
-    found = timed(large.root, "compare", "--history", str(large.place), allowed=(1,))
+    result = timed(large.root, "compare", "--history", str(large.place), allowed=(1,))
     show(f"{RECORDS} records written in {large.seconds:.0f} s by two processes")
-    show(f"compare: {found}, peak {found.peak_mb:.0f} MB")
+    show(f"compare: {result}, peak {result.peak_mb:.0f} MB")
     answer = _once(large.root, ("compare", "--json", "--history", str(large.place)), allowed=(1,)).output
     rows = json.loads(answer)["rows"]
     regressions = {(row["nodeid"], row["quantity"]) for row in rows if row["outcome"] == "regression"}
@@ -110,16 +110,16 @@ def test_compare_is_fast_and_small(large: Large, show: Callable[[str], None]) ->
         (f"test_models.py::{name_of(SLOW_TEST)}", "p50"),
         (f"test_models.py::{name_of(LOSING_TEST)}", "accuracy"),
     }
-    at_most(found.seconds, MAX_COMPARE_S, "seconds of compare")
-    at_most(found.peak_mb, MAX_PEAK_MB, "megabytes of compare")
+    at_most(result.seconds, MAX_COMPARE_S, "seconds of compare")
+    at_most(result.peak_mb, MAX_PEAK_MB, "megabytes of compare")
 
 
 def test_one_series_is_fast(large: Large, show: Callable[[str], None]) -> None:
     """Half a second at the most for a series of 10 000 points."""
-    found = timed(large.root, "history", name_of(0), "--history", str(large.place))
-    show(f"history SERIES: {found}")
-    assert name_of(0) in found.fastest.output
-    at_most(found.seconds, MAX_SERIES_S, "seconds of history SERIES")
+    result = timed(large.root, "history", name_of(0), "--history", str(large.place))
+    show(f"history SERIES: {result}")
+    assert name_of(0) in result.fastest.output
+    at_most(result.seconds, MAX_SERIES_S, "seconds of history SERIES")
 
 
 def test_a_record_takes_little_room_and_appending_little_time(large: Large, show: Callable[[str], None]) -> None:
@@ -132,7 +132,7 @@ def test_a_record_takes_little_room_and_appending_little_time(large: Large, show
         started = time.perf_counter()
         assert store.append(run, records)
         trials.append(1e3 * (time.perf_counter() - started))
-    found = median_interval(trials)
-    show(f"append of {APPENDED} records: {found.value:.0f} ms; {size / RECORDS:.0f} bytes for each of {RECORDS}")
-    at_most(found, MAX_APPEND_MS, "milliseconds of an append")
+    result = median_interval(trials)
+    show(f"append of {APPENDED} records: {result.value:.0f} ms; {size / RECORDS:.0f} bytes for each of {RECORDS}")
+    at_most(result, MAX_APPEND_MS, "milliseconds of an append")
     assert size / RECORDS <= MAX_BYTES

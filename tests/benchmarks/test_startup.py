@@ -32,8 +32,8 @@ def test_the_plugin_adds_little_to_a_start_without_marks(tmp_path: Path, show: C
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONPYCACHEPREFIX"] = str(tmp_path / "compiled")
     command = [sys.executable, str(STARTS), str(ROUNDS)]
-    found = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    times_ms = json.loads(found.stdout)
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    times_ms = json.loads(result.stdout)
     before_ms, after_ms = _undisturbed(times_ms["bare"]), _undisturbed(times_ms["ours"])
     added_ms = after_ms - before_ms
     show(

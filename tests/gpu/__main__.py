@@ -116,10 +116,10 @@ def main(arguments: list[str] | None = None) -> int:
         title, run = parts[name]
         started_s = time.monotonic()
         left_s = WHOLE_S - (started_s - began_s)
-        found = Found("FAILED", f"nothing was left of the {WHOLE_S:.0f} s of the whole run")
+        result = Found("FAILED", f"nothing was left of the {WHOLE_S:.0f} s of the whole run")
         if left_s > _TOO_LITTLE_S:
-            found = _whatever_happens(run, min(plan[name], left_s), out / name)
-        ran.append(Part(name, title, found, time.monotonic() - started_s))
+            result = _whatever_happens(run, min(plan[name], left_s), out / name)
+        ran.append(Part(name, title, result, time.monotonic() - started_s))
         keep(ran[-1], out)
         text = page(machine, f"{datetime.now(UTC):%Y-%m-%d}", kept(out, [*plan]))
         (out / "REPORT.md").write_text(text, encoding="utf-8")
@@ -136,7 +136,7 @@ def _examine(out: Path) -> tuple[dict[str, str], dict[str, tuple[str, Run]]]:
         return {"doctor": f"no answer: {error}"}, parts_of(_TIMED)
     (out / "doctor.json").write_text(json.dumps(examination, indent=1) + "\n", encoding="utf-8")
     named = ("onnxruntime-gpu", "tensorrt", "cuda-bindings", "pycuda", "torch", "nvidia-ml-py")
-    machine = examination["machine"] | {name: found for name in named if (found := installed_version(name))}
+    machine = examination["machine"] | {name: result for name in named if (result := installed_version(name))}
     return machine, parts_of(tuple(state["name"] for state in examination["backends"] if state["state"] == "ok"))
 
 

@@ -232,22 +232,22 @@ def read_answer(ended: subprocess.CompletedProcess[str]) -> Found:
     errors = ended.stderr.strip().splitlines()
     if not answer.startswith("{"):
         return Found("FAILED", f"exit code {ended.returncode}: {' / '.join(errors[-3:])}")
-    found = Found(**json.loads(answer))
-    if found.state == "ok" and errors:
-        return Found("FAILED", f"{found.figure}; and on standard error: {errors[-1]}")
-    return found
+    result = Found(**json.loads(answer))
+    if result.state == "ok" and errors:
+        return Found("FAILED", f"{result.figure}; and on standard error: {errors[-1]}")
+    return result
 
 
 def answer(check: Callable[[], str]) -> int:
     """Run one check, print what it found, and return the exit code."""
     try:
-        found = Found("ok", check())
+        result = Found("ok", check())
     except Lacking as lacking:
-        found = Found("lacking", str(lacking))
+        result = Found("lacking", str(lacking))
     except AssertionError as wrong:
-        found = Found("FAILED", str(wrong))
-    sys.stdout.write("\n" + json.dumps(asdict(found)) + "\n")
-    return int(found.state == "FAILED")
+        result = Found("FAILED", str(wrong))
+    sys.stdout.write("\n" + json.dumps(asdict(result)) + "\n")
+    return int(result.state == "FAILED")
 
 
 if __name__ == "__main__":

@@ -45,9 +45,9 @@ _KINDS = (("fp32", None), ("int8", "static"))
 def inspector(folder: Path) -> str:
     """What TensorRT's inspector says of a static and of a free batch, with an execution context and without."""
     backend = get_backend("trt")
-    found = backend.availability()
-    if not found.available:
-        raise Lacking(found.reason)
+    result = backend.availability()
+    if not result.available:
+        raise Lacking(result.reason)
     trt, told = import_module("tensorrt"), []
     for free in (False, True):
         example = conv()
@@ -59,7 +59,7 @@ def inspector(folder: Path) -> str:
                 for context, text in inspected(trt, built / PLAN_FILE, example.feeds(_BATCH, 1)).items():
                     (folder / f"inspector-{name}-{context}.json").write_text(text, encoding="utf-8")
                     told.append(f"{name} {context} {text.count(HIDDEN)}")
-    return f"'{HIDDEN}' in TensorRT {found.version}: {', '.join(told)}"
+    return f"'{HIDDEN}' in TensorRT {result.version}: {', '.join(told)}"
 
 
 def inspected(trt: Any, plan_file: Path, feeds: dict[str, Any]) -> dict[str, str]:

@@ -102,7 +102,7 @@ def doctor(limit_s: float, *, also: str = "") -> dict[str, Any]:
 
 def mission(limit_s: float, home: Path, backends: tuple[str, ...]) -> Found:
     """The mission's own mark on each of `backends`, with records: of the digits, else of two products."""
-    found = []
+    result = []
     for backend in backends:
         with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
             if backend.startswith("torch"):
@@ -115,18 +115,18 @@ def mission(limit_s: float, home: Path, backends: tuple[str, ...]) -> Found:
             own = home.with_name(f"{home.name}-{backend}")
             seconds = limit_s / len(backends)
             ended = _pytest(seconds, project, "test_mission.py", f"--quant-json={own}.quant.json", home=own)
-            found.append((backend, _read(ended)))
-    return together(found) if found else Found("lacking", "no backend of a GPU can run here")
+            result.append((backend, _read(ended)))
+    return together(result) if result else Found("lacking", "no backend of a GPU can run here")
 
 
 def raw(limit_s: float, home: Path) -> Found:
     """Data as they are, each piece in a process of its own; what one of them breaks no other one loses."""
-    found = []
+    result = []
     for piece in PIECES:
         command = (sys.executable, "-m", "tests.gpu.raw", piece, str(home))
         ended = process.run(command, limit_s / len(PIECES), home=home.with_name(f"{home.name}-{piece}"))
-        found.append((piece, device_checks.read_answer(ended)))
-    return together(found)
+        result.append((piece, device_checks.read_answer(ended)))
+    return together(result)
 
 
 def together(found: Sequence[tuple[str, Found]]) -> Found:

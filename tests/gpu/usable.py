@@ -11,9 +11,9 @@ from pytest_quant.spec import EngineSpec
 def usable(name: str, spec: EngineSpec | None = None) -> Backend:
     """Return the backend `name` as it comes through the entry point, where it can run, and `spec` if that is given."""
     backend = get_backend(name)
-    found = backend.availability(spec)
-    if found.broken:
-        pytest.fail(f"{name} is installed and does not load: {found.reason}; {found.fix}", pytrace=False)
-    if not found.available:
-        pytest.skip(found.reason)
+    result = backend.availability(spec)
+    if result.broken:
+        pytest.fail(f"{name} is installed and does not load: {result.reason}; {result.fix}", pytrace=False)
+    if not result.available:
+        pytest.skip(result.reason)
     return backend

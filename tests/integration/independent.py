@@ -179,15 +179,15 @@ def multiply_accumulates(prepared: Path) -> dict[str, int]:
         for value in (*model.graph.value_info, *model.graph.output, *model.graph.input)
     }
     shapes |= {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
-    found = {}
+    result = {}
     for node in model.graph.node:
         if node.op_type in ("Conv", "Gemm", "MatMul"):
             weight = shapes[node.input[1]]
             positions = np.prod(shapes[node.output[0]]) / (weight[0] if node.op_type == "Conv" else weight[-1])
             if node.op_type == "Gemm":
                 positions = 1
-            found[node.name] = int(positions * np.prod(weight))
-    return found
+            result[node.name] = int(positions * np.prod(weight))
+    return result
 
 
 def coverage_pct(prepared: Path, model: Path, sample: NDArray[Any]) -> float:

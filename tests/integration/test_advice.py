@@ -197,8 +197,8 @@ def _models(pytester: pytest.Pytester) -> None:
 
 def _observed(check: dict[str, Any], limit: str) -> float:
     """Return the limit's figure; a check whose outputs can all be compared has no verdict on them."""
-    found: float = next((one["observed"] for one in check["verdicts"] if one["limit"] == limit), 0.0)
-    return found
+    result: float = next((one["observed"] for one in check["verdicts"] if one["limit"] == limit), 0.0)
+    return result
 
 
 def _pasted(mark: str, paste: str) -> str:
@@ -215,12 +215,12 @@ def _follow(pytester: pytest.Pytester, marks: dict[str, str]) -> dict[str, list[
     hints = {name: [hint for hint in check["hints"] if hint["limit"]] for name, check in before.items()}
     followed = {
         f"{name}_{i}": _pasted(marks[name], hint["paste"])
-        for name, found in hints.items()
-        for i, hint in enumerate(found)
+        for name, result in hints.items()
+        for i, hint in enumerate(result)
     }
     after = _run(pytester, followed, "--quant-diagnose-time=0")
-    for name, found in hints.items():
-        for i, hint in enumerate(found):
+    for name, result in hints.items():
+        for i, hint in enumerate(result):
             check, limit = after[f"{name}_{i}"], hint["limit"]
             assert hint["paste"] not in marks[name]
             assert "on all 200 samples" in hint["text"]
@@ -234,13 +234,13 @@ def _follow(pytester: pytest.Pytester, marks: dict[str, str]) -> dict[str, list[
 
 def test_hints_of_ort_are_worth_following(pytester: pytest.Pytester) -> None:
     """The best hint names the planted cause, and each gives the figure that it promises."""
-    found = _follow(pytester, ORT)
-    assert found["large_channel"][0]["paste"] == "exclude=['fc2', 'fc3']"
-    assert found["one_scale"][0]["paste"] == "options={'per_channel': True}"
-    assert any(hint["paste"].startswith("calibration=") for hint in found["outlier"])
-    assert "calibration='minmax'" in [hint["paste"] for hint in found["few_samples"]]
-    assert [hint["paste"] for hint in found["recurrent"]] == ["scheme='dynamic'"]
-    assert "scheme='dynamic'" in [hint["paste"] for hint in found["state"]]
+    result = _follow(pytester, ORT)
+    assert result["large_channel"][0]["paste"] == "exclude=['fc2', 'fc3']"
+    assert result["one_scale"][0]["paste"] == "options={'per_channel': True}"
+    assert any(hint["paste"].startswith("calibration=") for hint in result["outlier"])
+    assert "calibration='minmax'" in [hint["paste"] for hint in result["few_samples"]]
+    assert [hint["paste"] for hint in result["recurrent"]] == ["scheme='dynamic'"]
+    assert "scheme='dynamic'" in [hint["paste"] for hint in result["state"]]
 
 
 def test_a_repair_that_breaks_another_limit_is_told_as_that(pytester: pytest.Pytester) -> None:
@@ -259,9 +259,9 @@ def test_a_repair_that_breaks_another_limit_is_told_as_that(pytester: pytest.Pyt
 def test_hints_of_openvino_are_worth_following(pytester: pytest.Pytester) -> None:
     """The layer that takes the coarse tensor is named; entropy, which NNCF does not have, is not even tried."""
     pytest.importorskip("nncf")
-    found = _follow(pytester, OPENVINO)
-    assert "fc3" in found["large_channel"][0]["paste"]
-    assert not any("entropy" in hint["text"] + hint["paste"] for hint in found["large_channel"])
+    result = _follow(pytester, OPENVINO)
+    assert "fc3" in result["large_channel"][0]["paste"]
+    assert not any("entropy" in hint["text"] + hint["paste"] for hint in result["large_channel"])
 
 
 def test_engines_that_were_tried_are_not_kept(pytester: pytest.Pytester) -> None:
@@ -298,7 +298,7 @@ def test_a_file_that_quantizes_what_exclude_names_is_an_error(pytester: pytest.P
     backend.calibrate(spec, lambda: iter([{"x": x}]), Path("ranges"))
     backend.build(spec, Path("ranges"), folder)
     mark = "model='plain.onnx', quantized='built/model.onnx', data='flat', min_agreement=50"
-    found = _run(pytester, {"judged": mark, "refused": f"{mark}, exclude=['fc2']"}, "--quant-no-latency")
-    assert (found["judged"]["status"], found["refused"]["status"]) == ("PASS", "ERROR")
-    assert "quantizes what exclude names" in found["refused"]["message"]
-    assert "read back in int8: fc2" in found["refused"]["message"]
+    result = _run(pytester, {"judged": mark, "refused": f"{mark}, exclude=['fc2']"}, "--quant-no-latency")
+    assert (result["judged"]["status"], result["refused"]["status"]) == ("PASS", "ERROR")
+    assert "quantizes what exclude names" in result["refused"]["message"]
+    assert "read back in int8: fc2" in result["refused"]["message"]

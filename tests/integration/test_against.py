@@ -59,14 +59,14 @@ def run(root: Path, temporary: Path, *arguments: str, told: Mapping[str, str] | 
 
 def regressed(answer: Answer) -> list[str]:
     """Return the test of each row that regressed, with what did."""
-    found, test = [], ""
+    result, test = [], ""
     for line in answer.stdout.partition("quant against")[2].splitlines():
         words = line.split()
         if words and "::" in words[0] and not line.startswith(" "):
             test = words[0]
         elif words[:1] == ["regression"]:
-            found.append(f"{test} {words[1]}")
-    return found
+            result.append(f"{test} {words[1]}")
+    return result
 
 
 def trees(repository: Repository) -> int:
@@ -77,12 +77,12 @@ def trees(repository: Repository) -> int:
 def test_a_slower_engine_is_caught_and_nothing_else(repository: Repository, temporary: Path) -> None:
     """Code of the project calls the runtime three times from that commit on; the base's code stays what it was."""
     repository.checkout("main", repository.main[SLOWS - 1])
-    found = run(repository.root, temporary, *SHORT, "--quant-against=HEAD~1")
-    assert regressed(found) == ["test_speed.py::test_speed p50"], found.stdout
-    assert found.returncode == 1
-    assert "--quant-against: 1 of 10 rows regressed" in found.stdout
-    assert "pairs of processes" in found.stdout
-    assert "the same engine on both sides: not timed" in found.stdout
+    result = run(repository.root, temporary, *SHORT, "--quant-against=HEAD~1")
+    assert regressed(result) == ["test_speed.py::test_speed p50"], result.stdout
+    assert result.returncode == 1
+    assert "--quant-against: 1 of 10 rows regressed" in result.stdout
+    assert "pairs of processes" in result.stdout
+    assert "the same engine on both sides: not timed" in result.stdout
     assert trees(repository) == 0
     assert repository.git("status", "--porcelain", "--untracked-files=no") == ""
 
@@ -93,25 +93,25 @@ def test_worse_answers_are_caught_and_nothing_else(repository: Repository, tempo
     repository.checkout("main", repository.main[MISCALIBRATES - 1])
     page = tmp_path / "page.html"
     asked = ("-n", "2", "--quant-against", "HEAD~1", f"--quant-html={page}")
-    found = run(repository.root, temporary, *ACCURACY, *asked, told=told)
+    result = run(repository.root, temporary, *ACCURACY, *asked, told=told)
     summary = (tmp_path / "summary").read_text().splitlines()
     assert summary.count("<!-- pytest-quant comment -->") == 1
     assert summary[1].startswith("**FAIL: ")
     assert "REGRESSION: 1 regression" in summary[1]
     assert len([line for line in summary if line.startswith("| **regression** | test_quality.py::test_ranges")]) == 1
-    assert regressed(found) == ["test_quality.py::test_ranges accuracy"], found.stdout
-    assert "24 lost, 0 won of 200 samples" in found.stdout
+    assert regressed(result) == ["test_quality.py::test_ranges accuracy"], result.stdout
+    assert "24 lost, 0 won of 200 samples" in result.stdout
     assert "24 lost, 0 won of 200 samples" in page.read_text()
-    assert found.returncode == 1
+    assert result.returncode == 1
 
 
 def test_a_commit_that_changes_nothing_changes_nothing(repository: Repository, temporary: Path) -> None:
     """Against the commit before, which is the base of a checkout of the target branch; nothing of it is recorded."""
     repository.checkout("main", repository.main[MISCALIBRATES])
-    found = run(repository.root, temporary, *SHORT, "--quant-history=own.db", "--quant-against")
-    assert regressed(found) == []
-    assert found.returncode == 0, found.stdout
-    assert f"base {repository.main[MISCALIBRATES - 1][:12]}: the commit before" in found.stdout
+    result = run(repository.root, temporary, *SHORT, "--quant-history=own.db", "--quant-against")
+    assert regressed(result) == []
+    assert result.returncode == 0, result.stdout
+    assert f"base {repository.main[MISCALIBRATES - 1][:12]}: the commit before" in result.stdout
     stored = repository.command("own.db", "history")
     assert len([line for line in stored.stdout.splitlines() if "PASS" in line]) == 1, stored.stdout
 
@@ -123,12 +123,12 @@ def test_tests_that_are_new_gone_or_renamed_are_named(repository: Repository, te
         'import pytest\n\n@pytest.mark.quant(model="steady.onnx", data="narrow_data")\ndef test_more(): pass\n'
     )
     try:
-        found = run(repository.root, temporary, *ACCURACY, f"--quant-against={repository.main[2]}")
+        result = run(repository.root, temporary, *ACCURACY, f"--quant-against={repository.main[2]}")
     finally:
         (repository.root / "test_more.py").unlink()
-    assert "added (1):\n    test_more.py::test_more steady" in found.stdout, found.stdout
-    assert "removed (1):\n    test_names.py::test_dropped" in found.stdout
-    assert "test_names.py::test_named -> test_names.py::test_renamed" in found.stdout
+    assert "added (1):\n    test_more.py::test_more steady" in result.stdout, result.stdout
+    assert "removed (1):\n    test_names.py::test_dropped" in result.stdout
+    assert "test_names.py::test_named -> test_names.py::test_renamed" in result.stdout
 
 
 def test_a_base_that_cannot_be_collected_says_why_and_the_rest_goes_on(repository: Repository, temporary: Path) -> None:
@@ -140,14 +140,14 @@ def test_a_base_that_cannot_be_collected_says_why_and_the_rest_goes_on(repositor
     repository.git("commit", "-qam", "broken")
     file.write_text(whole)
     try:
-        found = run(repository.root, temporary, *ACCURACY, "--quant-against=HEAD")
+        result = run(repository.root, temporary, *ACCURACY, "--quant-against=HEAD")
     finally:
         repository.git("reset", "-q", "--hard", repository.main[2])
-    assert "the base: test_quality.py cannot be collected: ModuleNotFoundError: No module named" in found.stdout
-    assert "3 without a baseline" in found.stdout, found.stdout
-    assert "4 unchanged" in found.stdout
-    assert "the head is the working tree, with uncommitted changes" in found.stdout
-    assert found.returncode == 0
+    assert "the base: test_quality.py cannot be collected: ModuleNotFoundError: No module named" in result.stdout
+    assert "3 without a baseline" in result.stdout, result.stdout
+    assert "4 unchanged" in result.stdout
+    assert "the head is the working tree, with uncommitted changes" in result.stdout
+    assert result.returncode == 0
 
 
 def test_a_shallow_clone_needs_the_one_commit_only(repository: Repository, temporary: Path, tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_a_shallow_clone_needs_the_one_commit_only(repository: Repository, tempo
     assert (lacking.returncode, f"git fetch --depth=1 origin {before}" in lacking.stderr) == (4, True), lacking.stderr
     assert "git fetch --unshallow origin" in run(clone.root, temporary, *ACCURACY, "--quant-against=HEAD~1").stderr
     clone.git("fetch", "-q", "--depth=1", "origin", before)
-    found = run(clone.root, temporary, *ACCURACY, f"--quant-against={before}")
-    assert regressed(found) == ["test_quality.py::test_ranges accuracy"], found.stdout
+    result = run(clone.root, temporary, *ACCURACY, f"--quant-against={before}")
+    assert regressed(result) == ["test_quality.py::test_ranges accuracy"], result.stdout
     assert trees(clone) == 0
 
 
@@ -198,9 +198,9 @@ def test_an_interrupt_while_the_base_runs_leaves_nothing(
 
 def test_a_path_that_was_taken_for_the_revision_is_explained(repository: Repository, temporary: Path) -> None:
     """An option with a value that may be left out takes what comes next."""
-    found = run(repository.root, temporary, "--quant-against", "test_names.py")
-    assert found.returncode == 4
-    assert "--quant-against=merge-base test_names.py" in found.stderr
+    result = run(repository.root, temporary, "--quant-against", "test_names.py")
+    assert result.returncode == 4
+    assert "--quant-against=merge-base test_names.py" in result.stderr
 
 
 def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
@@ -241,7 +241,7 @@ def test_other_dependencies_are_said_and_get_an_environment_of_their_own(
 def test_a_selection_runs_only_those_tests_of_the_base(repository: Repository, temporary: Path) -> None:
     """By node id; the others are neither compared nor called removed."""
     repository.checkout("main", repository.main[2])
-    found = run(repository.root, temporary, *ACCURACY, "test_names.py::test_steady", "--quant-against=HEAD~1")
-    section = found.stdout.partition("quant against")[2]
-    assert "1 unchanged: 1 accuracy" in section, found.stdout
+    result = run(repository.root, temporary, *ACCURACY, "test_names.py::test_steady", "--quant-against=HEAD~1")
+    section = result.stdout.partition("quant against")[2]
+    assert "1 unchanged: 1 accuracy" in section, result.stdout
     assert "removed" not in section

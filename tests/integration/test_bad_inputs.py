@@ -143,8 +143,8 @@ def test_what_is_odd_and_right_is_measured(pytester: pytest.Pytester) -> None:
     result, checks = run_marks(pytester, marks)
     result.assert_outcomes(passed=len(marks))
     accuracy = {name: check["accuracy"] for name, check in checks.items()}
-    assert {name: found["n"] for name, found in accuracy.items()} == dict.fromkeys(marks, 80)
-    assert {found["reference"] for name, found in accuracy.items() if name != "unlabelled"} == {100.0}
+    assert {name: outcome["n"] for name, outcome in accuracy.items()} == dict.fromkeys(marks, 80)
+    assert {outcome["reference"] for name, outcome in accuracy.items() if name != "unlabelled"} == {100.0}
     assert (accuracy["unlabelled"]["metric"], accuracy["unlabelled"]["drop"]) == (None, None)
     assert (checks["steady"]["threads"], checks["threads"]["threads"]) == (1, 2)
 

@@ -67,9 +67,9 @@ def benchmarks(file: Path) -> dict[str, Any]:
 def test_the_json_holds_candidate_and_reference_once(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     """Each with its samples in seconds, their statistics, and our figures; xdist's workers add nothing twice."""
     run(pytester, "--benchmark-json=found.json", *workers)
-    found = benchmarks(pytester.path / "found.json")
-    assert sorted(found) == NAMES
-    for name, one in found.items():
+    result = benchmarks(pytester.path / "found.json")
+    assert sorted(result) == NAMES
+    for name, one in result.items():
         nodeid, engine = name.split()
         seconds = SECONDS[engine]
         assert one["stats"]["data"] == pytest.approx(seconds)

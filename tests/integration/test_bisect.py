@@ -33,24 +33,24 @@ def bisected(repository: Repository, *arguments: str, monkeypatch: pytest.Monkey
     # What is slower here is three times as slow, so that nobody's timing beside it matters.
     monkeypatch.setenv(FOLDER_VARIABLE, str(repository.root / ".git" / "locks"))
     before = repository.git("rev-parse", "HEAD"), repository.git("status", "--porcelain", "--untracked-files=no")
-    found = run_command(repository.root, "bisect", *arguments)
+    result = run_command(repository.root, "bisect", *arguments)
     after = repository.git("rev-parse", "HEAD"), repository.git("status", "--porcelain", "--untracked-files=no")
     assert after == before
     assert repository.git("worktree", "list").count("\n") == 0
-    return found
+    return result
 
 
 def test_worse_answers_are_traced_past_a_commit_that_cannot_be_run(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The steps, the commit and its figures are printed."""
-    found = bisected(
+    result = bisected(
         repository, "test_quality.py::test_ranges", repository.main[MISCALIBRATES - 2], "HEAD", monkeypatch=monkeypatch
     )
-    assert found.returncode == 0, found.stdout + found.stderr
-    named = next(line for line in found.stdout.splitlines() if line.startswith("first bad commit: "))
+    assert result.returncode == 0, result.stdout + result.stderr
+    named = next(line for line in result.stdout.splitlines() if line.startswith("first bad commit: "))
     assert named.endswith("calibrates on quiet samples")
-    assert "24 lost, 0 won of 200 samples" in found.stdout
+    assert "24 lost, 0 won of 200 samples" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -66,5 +66,5 @@ def test_what_cannot_be_searched_is_an_error(
     repository: Repository, arguments: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit code 2, with what was meant."""
-    found = bisected(repository, *arguments, monkeypatch=monkeypatch)
-    assert (found.returncode, why in found.stderr) == (2, True), found.stderr
+    result = bisected(repository, *arguments, monkeypatch=monkeypatch)
+    assert (result.returncode, why in result.stderr) == (2, True), result.stderr

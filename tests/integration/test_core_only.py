@@ -36,19 +36,19 @@ LINE = (
 
 def brought_by(lines: list[str]) -> set[str]:
     """Return the distributions that these requirements bring here, by their normal names."""
-    found: set[str] = set()
+    result: set[str] = set()
     ahead = [canonicalize_name(Requirement(line).name) for line in lines]
     while ahead:
         name = ahead.pop()
-        if name in found:
+        if name in result:
             continue
-        found.add(name)
+        result.add(name)
         try:
             below = map(Requirement, requires(name) or [])
         except PackageNotFoundError:
             continue
         ahead += [canonicalize_name(one.name) for one in below if one.marker is None or one.marker.evaluate()]
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")

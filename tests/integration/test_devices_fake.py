@@ -69,8 +69,8 @@ class Project:
     @property
     def document(self) -> dict[str, Any]:
         """The record of the run."""
-        found: dict[str, Any] = json.loads((self._pytester.path / "run.json").read_text())
-        return found
+        result: dict[str, Any] = json.loads((self._pytester.path / "run.json").read_text())
+        return result
 
     @property
     def gpu(self) -> tuple[str, str]:

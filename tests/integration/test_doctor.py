@@ -17,9 +17,9 @@ def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_backend_is_listed_and_json_says_the_same() -> None:
     """Each registered backend has a line; what does not run says why and what to do, and fails where it is required."""
-    found = doctor("--json")
-    assert found.returncode == 0, found.stderr
-    document = json.loads(found.stdout)
+    result = doctor("--json")
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
     states = {state["name"]: state for state in document["backends"]}
     assert set(states) == set(backend_names())
     assert states["ort"]["state"] == "ok"

@@ -101,8 +101,8 @@ def test_the_data_is_the_same_on_every_machine() -> None:
         "import hashlib, file_types; d = file_types.load_labelled_files(); "
         "print(hashlib.sha256(d.features.astype('<i4').tobytes() + d.labels.astype('<i8').tobytes()).hexdigest())"
     )
-    found = subprocess.run([sys.executable, "-c", program], cwd=EXAMPLE, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == DATA_DIGEST
+    result = subprocess.run([sys.executable, "-c", program], cwd=EXAMPLE, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == DATA_DIGEST
 
 
 SCRIPT = Path(__file__).with_name("independent.py")

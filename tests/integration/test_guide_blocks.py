@@ -71,19 +71,19 @@ def test_the_recipe_for_tensorboard_sends_the_figures(pytester: pytest.Pytester)
     result, (check,) = run_project_apart(pytester)
     result.assert_outcomes(passed=1)
     assert "pytest_quant_record failed" not in output(result)
-    found: dict[str, float] = {}
+    outcome: dict[str, float] = {}
     for file in (pytester.path / "tensorboard").rglob("events.*"):
         content = file.read_bytes()
         while content:
             # Length, its checksum, the event, its checksum, and so on.
             (length,) = struct.unpack("<Q", content[:8])
             event = event_pb2.Event.FromString(content[12 : 12 + length])
-            found |= {value.tag.rpartition("/")[2]: value.simple_value for value in event.summary.value}
+            outcome |= {value.tag.rpartition("/")[2]: value.simple_value for value in event.summary.value}
             content = content[16 + length :]
     figures = {"score": check["accuracy"]["candidate"], "drop": check["accuracy"]["drop"]}
     figures["coverage_pct"] = check["coverage"]["pct"]
     # TensorBoard keeps single precision.
-    assert {name: found[name] for name in figures} == pytest.approx(figures, rel=1e-6)
+    assert {name: outcome[name] for name in figures} == pytest.approx(figures, rel=1e-6)
 
 
 def test_pandas_reads_the_table(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,6 @@ def test_latency_is_judged_against_launches_that_accept_keeps(
 def _judged(pytester: pytest.Pytester) -> tuple[str, str]:
     """Run the project and return the status of the limit and its reason."""
     result, checks = run_project(pytester)
-    (found,) = [one for one in checks[0]["verdicts"] if one["limit"] == "max_drop_increase"]
-    assert found["status"] == checks[0]["status"], output(result)
-    return found["status"], found["reason"]
+    (outcome,) = [one for one in checks[0]["verdicts"] if one["limit"] == "max_drop_increase"]
+    assert outcome["status"] == checks[0]["status"], output(result)
+    return outcome["status"], outcome["reason"]

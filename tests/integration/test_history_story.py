@@ -176,13 +176,13 @@ def test_a_commit_that_never_ran_gives_way_to_its_nearest_parent(copy: Place) ->
 def test_changes_finds_the_commits(place: Place) -> None:
     """Each planted change of main between the commit before it and its own, and no other score changed."""
     said = place.repository.command(place.history, "history", "changes", "--json")
-    found = read(said)["changes"]
+    result = read(said)["changes"]
     main = place.repository.main
 
     def of(quantity: str) -> set[tuple[str, str, str]]:
         return {
             (name_of(json.loads(one["series"])[0]), one["last_good"], one["first_bad"])
-            for one in found
+            for one in result
             if one["quantity"] == quantity
         }
 
@@ -192,6 +192,6 @@ def test_changes_finds_the_commits(place: Place) -> None:
     }
     slower = {one for one in of("speedup") if one[0] == "test_speed"}
     assert slower == {("test_speed", main[SLOWS - 2], main[SLOWS - 1])}
-    (speed,) = (one for one in found if one["first_bad"] == main[SLOWS - 1])
+    (speed,) = (one for one in result if one["first_bad"] == main[SLOWS - 1])
     assert speed["probable"] is True
     assert speed["commits_after"] == len(main) - SLOWS + 1

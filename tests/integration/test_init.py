@@ -65,8 +65,8 @@ def run_tests(folder: Path, *words: str) -> tuple[int, str, list[dict[str, Any]]
 
 def files_in(folder: Path) -> set[str]:
     """Return the files in a repository."""
-    found = (file for file in folder.rglob("*") if file.is_file() and ".git" not in file.relative_to(folder).parts)
-    return {file.relative_to(folder).as_posix() for file in found}
+    result = (file for file in folder.rglob("*") if file.is_file() and ".git" not in file.relative_to(folder).parts)
+    return {file.relative_to(folder).as_posix() for file in result}
 
 
 def test_an_onnx_file_is_checked_at_once(fresh: ScratchRepository) -> None:

@@ -37,9 +37,9 @@ def launched(backend: str, model: Model, folder: Path, scheme: str = "static", *
     candidate = built(EngineSpec(backend, "int8", scheme, model, options=given), tools)
     TimingJob.of(reference, candidate, PLAN).save(folder / "check")
     with TimingProcess(folder / "check") as launch:
-        found = launch.measure(PLAN)
-    assert found.rounds >= 1
-    assert found.speedup > 0.0
+        result = launch.measure(PLAN)
+    assert result.rounds >= 1
+    assert result.speedup > 0.0
 
 
 @pytest.mark.parametrize("backend", ["ort", "openvino"])
@@ -118,9 +118,9 @@ def verdict_on_speed(check: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_run_launches_as_often_as_it_is_told(pytester: pytest.Pytester) -> None:
     """Every check, with a limit or without; the verdict is over all launches, and the record has each."""
-    found = run(pytester, 0.001, "--quant-launches=3", "-n", "2")
-    for check in found.values():
+    result = run(pytester, 0.001, "--quant-launches=3", "-n", "2")
+    for check in result.values():
         assert len(check["latency"]["launches"]) + discounted(check) == 2
-    verdict = verdict_on_speed(found["test_it"])
-    launches = 1 + len(found["test_it"]["latency"]["launches"])
+    verdict = verdict_on_speed(result["test_it"])
+    launches = 1 + len(result["test_it"]["latency"]["launches"])
     assert f"over {launches} launches reaches x0.001" in verdict["reason"] or launches == 1

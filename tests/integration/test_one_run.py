@@ -143,8 +143,8 @@ class Run:
     @property
     def checks(self) -> list[dict[str, Any]]:
         """The checks of its document."""
-        found: list[dict[str, Any]] = json.loads((self.folder / "run.json").read_text("utf-8"))["checks"]
-        return found
+        result: list[dict[str, Any]] = json.loads((self.folder / "run.json").read_text("utf-8"))["checks"]
+        return result
 
     def row(self, test: str) -> str:
         """Return the row of the table that begins with the name of the test."""

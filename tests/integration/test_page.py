@@ -141,14 +141,14 @@ def test_everything_can_be_reached_by_the_tab_key(file: Path, window: Window) ->
     reached = set()
     for _ in range(40):
         seen.page.keyboard.press("Tab")
-        found = seen.page.evaluate(
+        result = seen.page.evaluate(
             "() => { const one = document.activeElement; const style = getComputedStyle(one);"
             " return [one.id || one.dataset.column || one.className || one.tagName, style.outlineStyle]; }"
         )
-        if found[0] == "BODY":
+        if result[0] == "BODY":
             break
-        assert found[1] != "none", found
-        reached.add(found[0])
+        assert result[1] != "none", result
+        reached.add(result[0])
     assert {"theme", "tab-run", "search", "expand", "0", "open"} <= reached
 
 

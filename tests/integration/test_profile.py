@@ -35,8 +35,8 @@ def _ask(folder: Path, *words: str, variables: dict[str, str] | None = None) -> 
 def _document(folder: Path, *words: str) -> dict[str, Any]:
     ran = _ask(folder, "--json", *words)
     assert ran.returncode == 0, ran.stderr
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    result: dict[str, Any] = json.loads(ran.stdout)
+    return result
 
 
 DIGITS = f"""
@@ -77,21 +77,21 @@ def digits(tmp_path: Path) -> Path:
 
 def test_every_node_has_its_row_on_both_sides(digits: Path) -> None:
     """Static INT8: all nodes of the model are there, every product is in integers, and sums agree with the rows."""
-    found = _document(digits, "test_digits.py::test_int8[ort-int8-static]")
-    assert {node for row in found["rows"] for node in row["nodes"]} == NODES
-    products = [row for row in found["rows"] if set(row["nodes"]) & {"layer0", "layer2", "layer5", "layer8"}]
+    result = _document(digits, "test_digits.py::test_int8[ort-int8-static]")
+    assert {node for row in result["rows"] for node in row["nodes"]} == NODES
+    products = [row for row in result["rows"] if set(row["nodes"]) & {"layer0", "layer2", "layer5", "layer8"}]
     assert len(products) == 4
     assert all({layer["precision"] for layer in row["candidate"]} == {"int8"} for row in products)
     assert all({layer["precision"] for layer in row["reference"]} == {"fp32"} for row in products)
-    rows = [*found["rows"], *found["reformats_and_copies"]]
+    rows = [*result["rows"], *result["reformats_and_copies"]]
     for side in ("reference", "candidate"):
         spent = sum(layer["ms"] for row in rows for layer in row[side])
-        assert found[side]["layers_ms"] == pytest.approx(spent)
-        assert found[side]["run_ms"] > 0.0
+        assert result[side]["layers_ms"] == pytest.approx(spent)
+        assert result[side]["run_ms"] > 0.0
     assert {"QuantizeLinear", "DequantizeLinear"} <= {
-        layer["op"] for row in found["reformats_and_copies"] for layer in row["candidate"]
+        layer["op"] for row in result["reformats_and_copies"] for layer in row["candidate"]
     }
-    assert found["batch_size"] == 8
+    assert result["batch_size"] == 8
 
 
 def test_nothing_is_judged_or_kept(digits: Path) -> None:
@@ -187,12 +187,12 @@ def test_a_build_for_a_gpu_that_is_not_here_has_layers_without_times(pytester: p
     """TensorRT-RTX tells layers, nodes and precisions of what it built; both products of the engines are the node's."""
     select_first(pytester.path / "model.onnx")
     write_project(pytester, mark="backend='trt-rtx', max_drop=50.0")
-    found = _document(pytester.path, "test_model.py", "--", "--quant-simulate=SM89")
-    (row,) = [row for row in found["rows"] if row["nodes"] == ["scores"]]
+    result = _document(pytester.path, "test_model.py", "--", "--quant-simulate=SM89")
+    (row,) = [row for row in result["rows"] if row["nodes"] == ["scores"]]
     assert row["reference"]
     assert row["candidate"]
-    layers = [layer for one in found["rows"] for side in ("reference", "candidate") for layer in one[side]]
+    layers = [layer for one in result["rows"] for side in ("reference", "candidate") for layer in one[side]]
     assert {layer["ms"] for layer in layers} == {None}
     assert "int8" in {layer["precision"] for layer in row["candidate"]}
     assert {layer["precision"] for layer in row["reference"]} == {"fp32"}
-    assert "float simulation" in found["untimed"]
+    assert "float simulation" in result["untimed"]

@@ -83,10 +83,10 @@ SAME = "(float[n, 4] x) => (float[n, 4] y) { y = Identity (x) }"
 
 def test_a_planted_nan_is_found_and_shrunk(engines: Engines) -> None:
     """The root of 2 - x is NaN above 2, far outside the data: the first sample remains, with one element set."""
-    found, reference = Last(qst.finite), engines(CLIPPED_ROOT)
+    result, reference = Last(qst.finite), engines(CLIPPED_ROOT)
     with pytest.raises(AssertionError, match="not finite where the reference is") as caught:
-        qst.check(engines(ROOT), reference, qst.inputs(reference, SAMPLES, scale=8), properties=[found])
-    (row,) = found.feeds["x"]
+        qst.check(engines(ROOT), reference, qst.inputs(reference, SAMPLES, scale=8), properties=[result])
+    (row,) = result.feeds["x"]
     (element,) = np.flatnonzero(row != SAMPLES[0])
     assert 2 < row[element] <= 3
     first = str(caught.value).splitlines()[0]
@@ -101,10 +101,10 @@ def test_an_engine_that_depends_on_its_batch_is_found(engines: Engines) -> None:
         """(float[n, 4] x) => (float[n, 4] y)
         { mean = ReduceMean <axes = [0], keepdims = 1> (x) y = Sub (x, mean) }"""
     )
-    found = Last(qst.batch_invariant)
+    result = Last(qst.batch_invariant)
     with pytest.raises(AssertionError, match=r"sample \d depends on its batch: output 'y'.*in the batch.*alone"):
-        qst.check(centred, engines(SAME), SAMPLES, properties=[found])
-    assert found.feeds["x"].shape == (2, 4)
+        qst.check(centred, engines(SAME), SAMPLES, properties=[result])
+    assert result.feeds["x"].shape == (2, 4)
 
 
 def test_time_first_models_are_split_along_the_axis_that_counts_samples(engines: Engines) -> None:
@@ -119,11 +119,11 @@ def test_time_first_models_are_split_along_the_axis_that_counts_samples(engines:
 def test_an_engine_that_draws_random_numbers_is_found(engines: Engines) -> None:
     """Two runs over the same batch differ, for the smallest batch there is."""
     noisy = engines("(float[n, 4] x) => (float[n, 4] y) { noise = RandomNormalLike (x) y = Add (x, noise) }")
-    found = Last(qst.deterministic)
+    result = Last(qst.deterministic)
     with pytest.raises(AssertionError, match=r"two runs differ: output 'y' at \[0, \d\]: first run .*, second run "):
-        qst.check(noisy, engines(SAME), properties=[found])
-    assert not found.feeds["x"].any()
-    assert found.feeds["x"].shape == (1, 4)
+        qst.check(noisy, engines(SAME), properties=[result])
+    assert not result.feeds["x"].any()
+    assert result.feeds["x"].shape == (1, 4)
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,11 @@ def last_step(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def accumulated(steps: np.ndarray, start: np.ndarray | float = 0.0) -> np.ndarray:
     """h[t] = h[t - 1] / 2 + x[t] w for (n, steps, 8), in float64: (n, steps, 4)."""
     state = np.zeros((len(steps), 4)) + start
-    found = []
+    result = []
     for step in range(steps.shape[1]):
         state = state / 2 + steps[:, step, :4].astype(np.float64)
-        found.append(state)
-    return np.stack(found, axis=1)
+        result.append(state)
+    return np.stack(result, axis=1)
 
 
 @pytest.mark.parametrize("start", [None, 3.0], ids=["from zeros", "from the data"])

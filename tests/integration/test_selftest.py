@@ -93,12 +93,12 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
 
 def _living(group: int) -> list[psutil.Process]:
     """The processes of a group, without those that ended and that nobody has asked about yet."""
-    found = []
+    result = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                result.append(process)
+    return result
 
 
 def _is_third(line: str, group: int) -> bool:

@@ -112,11 +112,11 @@ def test_a_dead_head_beside_boxes_in_pixels_is_judged_by_itself(pytester: pytest
     marks = {name: mark for name, (mark, _) in MARKS.items()} | {name: mark for name, (mark, _) in WRONG.items()}
     (pytester.path / "test_model.py").unlink()
     result, checks = run_marks(pytester, marks)
-    found = {
+    outcome = {
         name: {one["limit"]: one["status"] for one in checks[name]["verdicts"] if one["limit"] != "min_coverage"}
         for name in MARKS
     }
-    assert found == {name: statuses for name, (_, statuses) in MARKS.items()}
+    assert outcome == {name: statuses for name, (_, statuses) in MARKS.items()}
     for name, (_, words) in WRONG.items():
         assert checks[name]["status"] == "ERROR"
         assert words in checks[name]["message"]

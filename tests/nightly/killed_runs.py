@@ -125,11 +125,11 @@ def kill_in(phase: str, project: Path, moments: random.Random, longest_s: float)
         assert not refused, refused
         stored = [[record.nodeid for record in records] for _, records in open_store(place).each_run()]
         assert len(stored) == (1 if finished else len(stored)), f"{phase}: {stored}"
-        found = Counter(nodeid for run in stored for nodeid in run)
-        assert set(finished) <= set(found), f"{phase}: lost {set(finished) - set(found)}"
-        assert set(found.values()) <= {1}, f"{phase}: twice {found}"
+        result = Counter(nodeid for run in stored for nodeid in run)
+        assert set(finished) <= set(result), f"{phase}: lost {set(finished) - set(result)}"
+        assert set(result.values()) <= {1}, f"{phase}: twice {result}"
         # One more may be there: it was on the disk, and the process died before it could say so.
-        assert len(found) - len(finished) in (0, 1), f"{phase}: {found} of {finished}"
+        assert len(result) - len(finished) in (0, 1), f"{phase}: {result} of {finished}"
     assert not list((project / ".quant").glob("*unfinished*"))
     return len(finished)
 

@@ -40,18 +40,18 @@ TESTS = (
 def offered() -> list[str]:
     """Return the Pythons that the project's metadata names, such as ``3.11``, the oldest first."""
     named = (re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line) for line in PROJECT["classifiers"])
-    return sorted((found[1] for found in named if found), key=lambda text: int(text.partition(".")[2]))
+    return sorted((result[1] for result in named if result), key=lambda text: int(text.partition(".")[2]))
 
 
 def python_of(version: str) -> str | None:
     """Return an interpreter of a `version` such as ``3.11``; ``None`` where there is none that starts."""
     if sys.version.startswith(f"{version}."):
         return sys.executable
-    found = shutil.which(f"python{version}")
+    result = shutil.which(f"python{version}")
     # A version manager puts a program of that name on the path for versions that it does not run.
-    if found is None or subprocess.run([found, "--version"], capture_output=True, check=False).returncode != 0:
+    if result is None or subprocess.run([result, "--version"], capture_output=True, check=False).returncode != 0:
         return None
-    return found
+    return result
 
 
 def requirements(lines: Sequence[str]) -> Iterator[Requirement]:

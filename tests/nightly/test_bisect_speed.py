@@ -20,9 +20,9 @@ def repository(tmp_path: Path) -> Repository:
 def test_a_slower_engine_is_traced(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code of the project takes three times as long from that commit on, the second of two."""
     good, bad = repository.main[SLOWS - 1], repository.main[SLOWS + 1]
-    found = bisected(repository, "test_speed.py::test_speed", good, bad, "--limit=20", monkeypatch=monkeypatch)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "first bad commit: " in found.stdout
-    named = next(line for line in found.stdout.splitlines() if line.startswith("first bad commit: "))
-    assert named.endswith("another turbo"), found.stdout
-    assert "limit 20 %; 5 pairs of processes" in found.stdout
+    result = bisected(repository, "test_speed.py::test_speed", good, bad, "--limit=20", monkeypatch=monkeypatch)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "first bad commit: " in result.stdout
+    named = next(line for line in result.stdout.splitlines() if line.startswith("first bad commit: "))
+    assert named.endswith("another turbo"), result.stdout
+    assert "limit 20 %; 5 pairs of processes" in result.stdout

@@ -138,8 +138,8 @@ def _hand_over(done: Any, machine: Machine) -> None:
 @pytest.fixture(params=["github", "gitlab"])
 def story(request: pytest.FixtureRequest) -> Story:
     """What happened on either forge."""
-    found: Story = request.getfixturevalue(f"on_{request.param}")
-    return found
+    result: Story = request.getfixturevalue(f"on_{request.param}")
+    return result
 
 
 def test_every_command_of_the_push_is_green(story: Story) -> None:

@@ -210,9 +210,9 @@ def test_each_excluded_product_is_read_back_as_float(name: str, net: Net, tmp_pa
     read, hidden = [], set()
     for product in products:
         engine = bench.opened(bench.built(product), product)
-        found = engine.coverage(bench.feeds())
-        read += _named(engine, found.float_nodes)
-        hidden |= {product} if found.opaque_nodes and not _named(engine, found.float_nodes) else set()
+        result = engine.coverage(bench.feeds())
+        read += _named(engine, result.float_nodes)
+        hidden |= {product} if result.opaque_nodes and not _named(engine, result.float_nodes) else set()
         engine.close()
     assert hidden == HIDDEN.get((name, net.file.name), set())
     assert read == [product for product in products if product not in hidden]
@@ -227,17 +227,17 @@ def test_excluded_products_that_ran_quantized_are_an_error(name: str, net: Net, 
     bench, products = _bench(name, net, tmp_path, FILES[name])
     engine = bench.built()
     plain = bench.opened(engine)
-    found = plain.coverage(bench.feeds())
+    result = plain.coverage(bench.feeds())
     plain.close()
-    assert found.asked_nodes
+    assert result.asked_nodes
     wrong = bench.opened(engine, *products)
-    in_float = _named(wrong, found.float_nodes)
+    in_float = _named(wrong, result.float_nodes)
     with pytest.raises(BuildError, match="quantizes what exclude names") as caught:
         wrong.coverage(bench.feeds())
     wrong.close()
     named = str(caught.value.value).removeprefix("read back in int8: ").split(", ")
     assert set(named) <= set(products).difference(in_float)
-    assert len(products) - len(named) - len(in_float) <= found.opaque_nodes
+    assert len(products) - len(named) - len(in_float) <= result.opaque_nodes
 
 
 def test_each_excluded_module_is_read_back_as_float(net: Net, tmp_path: Path) -> None:

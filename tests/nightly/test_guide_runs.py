@@ -56,8 +56,8 @@ def test_commands_run_and_print_what_is_shown(
     project.mkdir()
     write_project(project, guide)
     make_repository_of(project)
-    found = [one for block in guide.blocks("console", "sh") for one in commands_of(block.text, block.language)]
-    commands = [one for one in found if not one.words.startswith("pip install")]
+    result = [one for block in guide.blocks("console", "sh") for one in commands_of(block.text, block.language)]
+    commands = [one for one in result if not one.words.startswith("pip install")]
     instead = {}
     if any(ADDRESS in command.words for command in commands):
         server: PostgresServer = request.getfixturevalue("postgres_server")

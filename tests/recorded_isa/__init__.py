@@ -17,12 +17,12 @@ RECORDED = Path(__file__).parent
 
 def layers_in(file: Path) -> list[PluginLayer]:
     """Return the layers of a runtime model that OpenVINO serialized."""
-    found = []
+    result = []
     for layer in ElementTree.parse(file).getroot().iter("layer"):  # noqa: S314 - written by this project
         data = layer.find("data")
         assert data is not None
         reads = layer.findall("./input/port")
-        found.append(
+        result.append(
             PluginLayer(
                 name=layer.attrib["name"],
                 kind=layer.attrib["type"],
@@ -32,4 +32,4 @@ def layers_in(file: Path) -> list[PluginLayer]:
                 input_types=tuple(port.attrib["precision"].replace("FP", "f").lower() for port in reads),
             )
         )
-    return found
+    return result

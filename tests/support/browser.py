@@ -41,18 +41,18 @@ class Seen:
 
     def scrolls_sideways(self) -> bool:
         """Whether the page is wider than its window."""
-        found: bool = self.page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
-        return found
+        result: bool = self.page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+        return result
 
     def faults(self) -> list[str]:
         """Return what axe-core finds that is serious or critical, one line for each."""
         # Here, because only tests that look for it need it.
         from axe_playwright_python.sync_playwright import Axe
 
-        found: list[dict[str, Any]] = Axe().run(self.page).response["violations"]
+        result: list[dict[str, Any]] = Axe().run(self.page).response["violations"]
         return [
             f"{one['id']}: {node['target']}: {node['html'][:200]}"
-            for one in found
+            for one in result
             if one["impact"] in ("serious", "critical")
             for node in one["nodes"]
         ]

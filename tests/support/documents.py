@@ -52,12 +52,12 @@ class Document:
 
     def blocks(self, *languages: str) -> list[Block]:
         """Return the fenced blocks of these languages, or all of them."""
-        found = [
+        result = [
             Block(token.info.strip(), token.content, (token.map or [0])[0] + 1)
             for token in self._tokens
             if token.type in ("fence", "code_block")
         ]
-        return [block for block in found if not languages or block.language in languages]
+        return [block for block in result if not languages or block.language in languages]
 
     def headings(self) -> list[str]:
         """Return the texts of all headings, without marks."""
@@ -67,11 +67,11 @@ class Document:
         """Return what links to a heading may name, by the rules of GitHub."""
         slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in self.headings()]
         seen: Counter[str] = Counter()
-        found = set()
+        result = set()
         for slug in slugs:
-            found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+            result.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
             seen[slug] += 1
-        return found
+        return result
 
     def links(self) -> list[str]:
         """Return the targets of all links and pictures."""
@@ -136,12 +136,12 @@ def all_texts() -> tuple[Text, ...]:
     """Return every guide, but what a change log says of what is gone, and every literal of package and example."""
     guides = [Text(name, _present((ROOT / name).read_text("utf-8"))) for name in _TEXTS]
     modules = [*ROOT.glob("pytest_quant/**/*.py"), *ROOT.glob("example_project/**/*.py")]
-    found = [
+    result = [
         Text(f"{file.relative_to(ROOT)}:{line}", words)
         for file in sorted(modules)
         for line, words in literals(file.read_text("utf-8"))
     ]
-    return (*guides, *found)
+    return (*guides, *result)
 
 
 def _present(text: str) -> str:

@@ -82,9 +82,9 @@ class FakeForge:
             (GITLAB_NOTE, self._changed),
         ]
         for pattern, reply_to in routes:
-            found = pattern.fullmatch(path)
-            if found is not None:
-                return reply_to(asked, found[found.lastindex or 0])
+            result = pattern.fullmatch(path)
+            if result is not None:
+                return reply_to(asked, result[result.lastindex or 0])
         not_found = {"message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404"}
         return Reply(404, not_found)
 

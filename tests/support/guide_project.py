@@ -82,13 +82,13 @@ def commands_of(text: str, language: str) -> list[Command]:
     lines = text.splitlines()
     if language == "sh":
         return [Command(line) for line in lines if line.strip()]
-    found: list[Command] = []
+    result: list[Command] = []
     for line in lines:
         if line.startswith("$ "):
-            found.append(Command(line[2:]))
-        elif found:
-            found[-1] = Command(found[-1].words, (*found[-1].shown, line))
-    return found
+            result.append(Command(line[2:]))
+        elif result:
+            result[-1] = Command(result[-1].words, (*result[-1].shown, line))
+    return result
 
 
 def make_repository_of(project: Path) -> None:

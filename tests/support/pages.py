@@ -48,10 +48,10 @@ def points(
 ) -> list[CheckSummary]:
     """Return points whose score repeats, whose speedup is noisy and drops by a tenth in their middle."""
     random = np.random.default_rng(seed)
-    found = []
+    result = []
     for place, noise in enumerate(np.exp(random.normal(0.0, 0.01, number)).tolist()):
         speedup = 2.0 * noise * (STEP if place >= number // 2 else 1.0)
-        found.append(
+        result.append(
             CheckSummary(
                 run_id=f"{branch}-{place}",
                 started_at=(_START + timedelta(hours=place)).isoformat(),
@@ -83,7 +83,7 @@ def points(
                 drop_ci_high=5.75,
             )
         )
-    return found
+    return result
 
 
 def history_of(
@@ -142,28 +142,30 @@ def rich_record(name: str = "test_int8", hostile: str = "") -> Record:
 
 def ladder() -> list[Record]:
     """Return three engines of one model, timed and compared."""
-    found = []
+    result = []
     for scheme, score, ms in (("static", 93.5, 0.25), ("dynamic", 97.0, 0.4), ("qat", 92.0, 0.5)):
         record = timed(a_record(a_check(scheme=scheme)), ms)
         accuracy = replace(ACCURACY, candidate=score, drop=97.78 - score)
         nodeid = f"tests/test_ladder.py::test_ladder[ort-int8-{scheme}]"
-        found.append(replace(record, nodeid=nodeid, accuracy=accuracy, series=json.dumps([nodeid]), status=Status.PASS))
-    return found
+        result.append(
+            replace(record, nodeid=nodeid, accuracy=accuracy, series=json.dumps([nodeid]), status=Status.PASS)
+        )
+    return result
 
 
 def compared(hostile: str = "") -> Comparison:
     """Return a comparison with a regression of accuracy and of speed, and a test that stayed as it was."""
 
     def side(commit: str, wrong: int, ms: float) -> list[StoredCheck]:
-        found = []
+        result = []
         for run, noise in enumerate((1.0, 1.001, 0.999, 1.002, 0.998)):
             changed = timed(
                 answered(record_of(f"tests/test_a.py::test_a{hostile}", latency=True), answers(range(wrong))),
                 ms * noise,
             )
             same = timed(answered(record_of("tests/test_b.py::test_b", latency=True), answers()), 0.5 * noise)
-            found += launch(changed, same, run=str(run), commit=commit)
-        return found
+            result += launch(changed, same, run=str(run), commit=commit)
+        return result
 
     about = (f"base ba5e: merge base with main{hostile}",)
     return compare(side("ba5e", 0, 0.5), side("4ead", 20, 0.6), full_suite=True, about=about)
@@ -239,9 +241,9 @@ class _Reader(HTMLParser):
 
 def data_of(html: str) -> dict[str, Any]:
     """Return what comes deflated with a page."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
-    assert found is not None
-    data: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(json.loads(found[1])["packed"])))
+    result = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    assert result is not None
+    data: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(json.loads(result[1])["packed"])))
     return data
 
 

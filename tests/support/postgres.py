@@ -95,8 +95,8 @@ class PostgresServer:
 def find_programs() -> Path | None:
     """Return the folder of the newest server that is installed, as Debian and others place it."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name.zfill(4))
-    found = shutil.which("initdb")
-    candidates = [*reversed(folders), *([Path(found).parent] if found else [])]
+    result = shutil.which("initdb")
+    candidates = [*reversed(folders), *([Path(result).parent] if result else [])]
     return next((path for path in candidates if (path / "initdb").exists() and (path / "postgres").exists()), None)
 
 

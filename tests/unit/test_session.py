@@ -45,20 +45,20 @@ def measured(engine: Closing, reference: Closing) -> Measurement:
 def test_the_record_keeps_what_was_measured(tmp_path: Path) -> None:
     """Each figure in its own field."""
     session = Session(Cache(tmp_path), baseline=lambda _: None, steps=QuietSteps(), diagnose_s=0.0)
-    found = measured(Closing(), Closing())
-    record = session.judge(found).record
+    result = measured(Closing(), Closing())
+    record = session.judge(result).record
     assert record.accuracy == ACCURACY
     assert record.coverage == COVERAGE
     assert record.resources == RESOURCES
     assert (record.calibration_samples, record.threads) == (64, 3)
-    assert (record.cache, record.digests) == (found.cache, found.digests)
+    assert (record.cache, record.digests) == (result.cache, result.digests)
     assert "a note" in record.notes
 
 
 def test_a_measurement_closes_its_engines_and_prints_none_of_them() -> None:
     """Pytest prints it where an assertion about it fails."""
     engine, reference = Closing(), Closing()
-    found = measured(engine, reference)
-    assert repr(found) == "<Measurement of ort-int8-static of digits on 1797 samples>"
-    found.close()
+    result = measured(engine, reference)
+    assert repr(result) == "<Measurement of ort-int8-static of digits on 1797 samples>"
+    result.close()
     assert (engine.closed, reference.closed) == (1, 1)

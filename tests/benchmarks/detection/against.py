@@ -50,14 +50,14 @@ def compared(base: Path, head: Path, seed: int) -> PairedTimes:
 
 def trial(folder: Path, name: str, more_pct: float, seed: int) -> Found:
     """Compare a model with itself with more work."""
-    found = compared(check_file(folder, name, 0.0), check_file(folder, name, more_pct), seed)
+    result = compared(check_file(folder, name, 0.0), check_file(folder, name, more_pct), seed)
     return {
-        "side": found.side,
-        "pairs": len(found.pairs),
-        "voided": len(found.voided),
-        "shift": None if found.shift is None else found.shift.value,
-        "span": None if found.shift is None else [found.shift.low, found.shift.high],
-        "sd": None if found.shift is None else statistics.stdev(pair.shift for pair in found.pairs),
+        "side": result.side,
+        "pairs": len(result.pairs),
+        "voided": len(result.voided),
+        "shift": None if result.shift is None else result.shift.value,
+        "span": None if result.shift is None else [result.shift.low, result.shift.high],
+        "sd": None if result.shift is None else statistics.stdev(pair.shift for pair in result.pairs),
     }
 
 
@@ -117,25 +117,25 @@ def _real(ledger: Ledger) -> Iterator[Row]:
 
 def _covered(ledger: Ledger) -> Row:
     """Whether the intervals enclose no shift, or the median over all comparisons of a model with more work."""
-    found: list[bool] = []
+    result: list[bool] = []
     for name in MODELS:
         for pct in REAL:
             trials = [one for one in ledger.trials(_key(name, pct)) if one["span"] is not None]
             shifts = [float(str(one["shift"])) for one in trials]
             truth = statistics.median(shifts) if pct and shifts else 0.0
-            found += [span[0] <= truth <= span[1] for one in trials if isinstance(span := one["span"], list)]
+            result += [span[0] <= truth <= span[1] for one in trials if isinstance(span := one["span"], list)]
     figure = "`--quant-against`: coverage of its interval, which holds at both looks"
-    return at_least(figure, rate(found), COVERED_AT_LEAST_PCT)
+    return at_least(figure, rate(result), COVERED_AT_LEAST_PCT)
 
 
 def _of_simulated(ledger: Ledger) -> Iterator[Row]:
     for sd in SDS_PCT:
-        found = {pct: counted(ledger, _simulated(sd, pct), "above") for pct in REAL}
+        result = {pct: counted(ledger, _simulated(sd, pct), "above") for pct in REAL}
         yield Row(
             f"`--quant-against`, simulated, launch sd {sd:g} %: FAIL at +0 %; at +5 %",
             f"<= {FALSE_AT_MOST_PCT:g} %; >= {CAUGHT_AT_LEAST_PCT[sd]:g} %",
-            f"{found[0.0]}; {found[5.0]}",
-            found[0.0].pct <= FALSE_AT_MOST_PCT and found[5.0].pct >= CAUGHT_AT_LEAST_PCT[sd]
-            if all(one.n for one in found.values())
+            f"{result[0.0]}; {result[5.0]}",
+            result[0.0].pct <= FALSE_AT_MOST_PCT and result[5.0].pct >= CAUGHT_AT_LEAST_PCT[sd]
+            if all(one.n for one in result.values())
             else None,
         )

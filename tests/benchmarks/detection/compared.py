@@ -55,14 +55,14 @@ def day_of_launches(
     day: int, levels: NDArray[np.float64], commit: str, launches: int, random: np.random.Generator
 ) -> list[StoredCheck]:
     """Return launches of all series on a day, on which each has a level of its own, a natural logarithm."""
-    found = []
+    result = []
     for number in range(launches):
         times = np.exp(levels + random.normal(0.0, LAUNCH_SD, SERIES))
         records = [timed(_record(series), float(ms)) for series, ms in enumerate(times)]
         started = (_FIRST + timedelta(days=day, minutes=10 * number)).isoformat()
         checks = launch(*records, run=f"{day}-{number}", commit=commit)
-        found += [replace(check, run=replace(check.run, started_at=started)) for check in checks]
-    return found
+        result += [replace(check, run=replace(check.run, started_at=started)) for check in checks]
+    return result
 
 
 def points_of(checks: list[StoredCheck]) -> list[CheckSummary]:

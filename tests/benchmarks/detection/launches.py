@@ -72,8 +72,8 @@ def trial(folder: Path, name: str, load: str, more_pct: float, seed: int) -> Fou
             check=True,
             timeout=_HANGS_S,
         )
-    found: Found = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: Found = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def arms(folder: Path) -> list[Arm]:
@@ -132,18 +132,18 @@ def _rounds(ledger: Ledger) -> Iterator[Row]:
 def _covered(ledger: Ledger) -> Iterator[Row]:
     low, high = COVERED_PCT
     for load in LOADS:
-        found = rate(one for pct in (0.0, 5.0) for one in _of_speedup(ledger, load, pct))
+        result = rate(one for pct in (0.0, 5.0) for one in _of_speedup(ledger, load, pct))
         yield Row(
             f"coverage of the printed 95 % interval of the speedup, {load}",
             f"{low:g} to {high:g} %",
-            str(found),
-            low <= found.pct <= high if found.n else None,
+            str(result),
+            low <= result.pct <= high if result.n else None,
         )
     for load in LOADS:
         # No figure to reach: it is the interval of two sessions, which do differ.
         spans = [one["null_ratio_ci"] for pct in (0.0, 5.0) for one in _trials(ledger, load, pct)]
-        found = rate(encloses(span, 1.0) for span in spans)
-        yield Row(f"intervals of the null that enclose 1, {load}", "-", str(found), None)
+        result = rate(encloses(span, 1.0) for span in spans)
+        yield Row(f"intervals of the null that enclose 1, {load}", "-", str(result), None)
 
 
 def true_speedup(trials: list[Found]) -> float:
@@ -153,9 +153,9 @@ def true_speedup(trials: list[Found]) -> float:
 
 def _truths(ledger: Ledger, load: str, more_pct: float) -> str:
     """Return how much slower each model really is."""
-    found = {name: ledger.trials(_key(name, load, more_pct)) for name in WRITERS}
+    result = {name: ledger.trials(_key(name, load, more_pct)) for name in WRITERS}
     return ", ".join(
-        f"{name} {100.0 * (1.0 / true_speedup(trials) - 1.0):+.1f} %" for name, trials in found.items() if trials
+        f"{name} {100.0 * (1.0 / true_speedup(trials) - 1.0):+.1f} %" for name, trials in result.items() if trials
     )
 
 

@@ -35,13 +35,13 @@ class Ledger:
 
     def trials(self, arm: str) -> list[Found]:
         """Return what the trials of an arm found, in their order."""
-        found = self._trials.get(arm, {})
-        return [found[number] for number in sorted(found)]
+        result = self._trials.get(arm, {})
+        return [result[number] for number in sorted(result)]
 
     def next_number(self, arm: str) -> int:
         """Return the number of the first trial of an arm that is not there."""
-        found = self._trials.get(arm, {})
-        return next(number for number in range(len(found) + 1) if number not in found)
+        result = self._trials.get(arm, {})
+        return next(number for number in range(len(result) + 1) if number not in result)
 
     def _keep(self, arm: str, number: int, line: Found) -> None:
         self._trials.setdefault(arm, {})[number] = line

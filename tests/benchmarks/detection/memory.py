@@ -63,8 +63,8 @@ def _rows(ledger: Ledger, load: str) -> Iterator[Row]:
     yield at_least(f"memory-bound, intervals of A/A that enclose 1, {load}", covered, COVERED_AT_LEAST_PCT)
     limited = "memory-bound, +5 % at a limit of 3 %"
     yield _at_most(f"{limited}, one launch, {load}: PASS", slower, Status.PASS, PASS_AT_MOST_PCT)
-    found = (trial[name] for name in READ_FROM_MEMORY for trial in ledger.trials(_auto(name, load)))
-    checks = [check for of_one in found if isinstance(of_one, list) for check in of_one]
+    result = (trial[name] for name in READ_FROM_MEMORY for trial in ledger.trials(_auto(name, load)))
+    checks = [check for of_one in result if isinstance(of_one, list) for check in of_one]
     caught = rate(check["status"] == Status.FAIL.value and float(str(check["run_s"])) <= WITHIN_S for check in checks)
     figure = f"{limited}, `--quant-launches auto`, {load}: FAIL within {WITHIN_S:g} s"
     yield at_least(figure, caught, CAUGHT_AT_LEAST_PCT)

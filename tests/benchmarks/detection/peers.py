@@ -143,9 +143,9 @@ def _benchmarked(suite: Path, folder: Path, more_pct: float, *options: str) -> t
     )
     if not written.exists():
         raise RuntimeError(f"pytest-benchmark did not run:\n{done.stdout}{done.stderr}")
-    found = json.loads(written.read_text("utf-8"))["benchmarks"]
+    result = json.loads(written.read_text("utf-8"))["benchmarks"]
     written.unlink()
-    return {one["param"]: one["stats"]["data"] for one in found}, done.stdout + done.stderr
+    return {one["param"]: one["stats"]["data"] for one in result}, done.stdout + done.stderr
 
 
 def arms(folder: Path) -> list[Arm]:
@@ -165,6 +165,6 @@ def told(ledger: Ledger, load: str, more_pct: float) -> str:
 def _told(ledger: Ledger, load: str, more_pct: float) -> Iterator[str]:
     answers = [trial[name] for trial in ledger.trials(_key(load, more_pct)) for name in WRITERS]
     for rule in RULES:
-        found = rate(bool(answer[rule]) for answer in answers if isinstance(answer, dict))
-        if found.n:
-            yield f"{rule} {found}"
+        result = rate(bool(answer[rule]) for answer in answers if isinstance(answer, dict))
+        if result.n:
+            yield f"{rule} {result}"

@@ -30,8 +30,8 @@ class Rate:
         """The two-sided exact interval (Clopper and Pearson 1934, Biometrika 26, 404-413), in percent."""
         if not self.n:
             return 0.0, 100.0
-        found = binomtest(self.hits, self.n).proportion_ci(CONFIDENCE, method="exact")
-        return 100.0 * float(found.low), 100.0 * float(found.high)
+        result = binomtest(self.hits, self.n).proportion_ci(CONFIDENCE, method="exact")
+        return 100.0 * float(result.low), 100.0 * float(result.high)
 
     def __str__(self) -> str:
         """The share, its interval and the number of trials."""
@@ -43,8 +43,8 @@ class Rate:
 
 def rate(outcomes: Iterable[bool]) -> Rate:
     """Count outcomes."""
-    found = list(outcomes)
-    return Rate(sum(found), len(found))
+    result = list(outcomes)
+    return Rate(sum(result), len(result))
 
 
 def counted(ledger: Ledger, arm: str, hits: str) -> Rate:

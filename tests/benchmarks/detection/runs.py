@@ -113,7 +113,7 @@ def _run(project: Path, packages: Path, folder: Path, kind: Kind) -> Found:
     if not written.exists():
         raise RuntimeError(f"pytest did not run:\n{done.stdout}{done.stderr}")
     checks = json.loads(written.read_text("utf-8"))["checks"]
-    found = {
+    result = {
         name: [
             {
                 "status": check["status"],
@@ -125,9 +125,9 @@ def _run(project: Path, packages: Path, folder: Path, kind: Kind) -> Found:
         ]
         for name in kind.models
     }
-    if any(len(of_one) != kind.copies for of_one in found.values()):
+    if any(len(of_one) != kind.copies for of_one in result.values()):
         raise RuntimeError(f"pytest did not measure every model:\n{done.stdout}{done.stderr}")
-    return found
+    return result
 
 
 def arms(folder: Path) -> list[Arm]:
@@ -169,8 +169,8 @@ def rows(ledger: Ledger) -> Iterator[Row]:
 
 
 def _checks(ledger: Ledger, arm: str) -> list[Found]:
-    found = (one[name] for one in ledger.trials(arm) for name in WRITERS)
-    return [check for checks in found if isinstance(checks, list) for check in checks]
+    result = (one[name] for one in ledger.trials(arm) for name in WRITERS)
+    return [check for checks in result if isinstance(checks, list) for check in checks]
 
 
 def _launches(checks: list[Found]) -> str:

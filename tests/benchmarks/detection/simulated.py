@@ -24,13 +24,13 @@ def batch(world: str, slower_pct: float, seed: int) -> Found:
     """Judge so many launches; a FAIL needs a second measurement that fails too."""
     plan, slower = LatencyPlan(), slower_pct / 100.0
     first, second = WORLDS[world].launches(slower, BATCH, seed, measurements=2)
-    found, again = decide(first, slower, LIMIT, plan.sessions), decide(second, slower, LIMIT, plan.sessions)
+    result, again = decide(first, slower, LIMIT, plan.sessions), decide(second, slower, LIMIT, plan.sessions)
     return {
         "n": BATCH,
-        "fail": int(np.sum(found.failed & again.failed)),
-        "pass": int(np.sum(found.passed)),
-        "covered": int(np.sum(found.covered)),
-        "rounds": float(np.median(found.rounds)),
+        "fail": int(np.sum(result.failed & again.failed)),
+        "pass": int(np.sum(result.passed)),
+        "covered": int(np.sum(result.covered)),
+        "rounds": float(np.median(result.rounds)),
     }
 
 

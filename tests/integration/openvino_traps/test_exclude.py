@@ -61,19 +61,19 @@ def test_a_product_that_lost_its_name(tmp_path: Path, name: str, macs: int) -> N
 def test_a_name_that_begins_another(tmp_path: Path, name: str, macs: int) -> None:
     """To exclude ``block`` is not to exclude ``block/conv``."""
     with quantized(static(nested(tmp_path / "net.onnx"), name), images) as engine:
-        found = engine.coverage(images(9))
-    assert found.pct == pytest.approx(100.0 * macs / (4 * 4 * 8 * 8 * 9 + 6 * 6 * 8 * 9))
-    assert len(found.float_nodes) == 1
+        result = engine.coverage(images(9))
+    assert result.pct == pytest.approx(100.0 * macs / (4 * 4 * 8 * 8 * 9 + 6 * 6 * 8 * 9))
+    assert len(result.float_nodes) == 1
 
 
 def test_a_recurrence_that_is_called_by_a_number(tmp_path: Path) -> None:
     """An excluded LSTM compiles, runs in float and is counted as such: 5 steps x 4 samples x 4 gates of 8 x (4 + 8)."""
     with quantized(static(recurrent(tmp_path / "net.onnx"), "rnn"), sequences) as engine:
-        found = engine.coverage(sequences(9))
+        result = engine.coverage(sequences(9))
     product, recurrence = 4 * 8 * 3, 5 * 4 * 4 * 8 * (4 + 8)
-    assert found.unit == "MACs"
-    assert found.pct == pytest.approx(100.0 * product / (product + recurrence))
-    assert {row.op_type: row.quantized_nodes for row in found.by_op if row.op_type != "Reorder"} == {
+    assert result.unit == "MACs"
+    assert result.pct == pytest.approx(100.0 * product / (product + recurrence))
+    assert {row.op_type: row.quantized_nodes for row in result.by_op if row.op_type != "Reorder"} == {
         "FullyConnected": 1,
         "RNNSeq": 0,
     }
@@ -142,8 +142,8 @@ def test_awkward_names(scheme: str | None, tmp_path: Path) -> None:
     wanted = {"again": z * given["second"], "y.1": z * given["second"], "a/b:0": product, "z": z}
     tolerance = 1e-5 if scheme is None else 0.1
     with quantized(spec, feeds if scheme else None) as engine:
-        found = engine.run(given)
-    assert list(found) == ["again", "y.1", "a/b:0", "z"]
+        result = engine.run(given)
+    assert list(result) == ["again", "y.1", "a/b:0", "z"]
     assert {one.name for one in engine.signature.inputs} == set(given)
     for name, array in wanted.items():
-        np.testing.assert_allclose(found[name], array, atol=tolerance * float(np.abs(array).max()))
+        np.testing.assert_allclose(result[name], array, atol=tolerance * float(np.abs(array).max()))

@@ -33,8 +33,8 @@ def static(model: Model, **options: object) -> EngineSpec:
 @pytest.fixture(params=[conv, dense], ids=["conv", "dense"])
 def example(request: pytest.FixtureRequest) -> Example:
     """A convolution and dense layers."""
-    found: Example = request.param()
-    return found
+    result: Example = request.param()
+    return result
 
 
 def test_no_torch_is_needed(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_an_outlier_widens_minmax_and_not_percentile(tmp_path: Path) -> None:
         samples[0, 0] = 500.0
         yield {"x": samples}
 
-    found = {}
+    result = {}
     for method in ("minmax", "percentile"):
         spec = replace(static(model), calibration=Calibration(method, percentile=99.9))
         ranges, engine_folder = tmp_path / f"{method}-ranges", tmp_path / f"{method}-engine"
@@ -150,9 +150,9 @@ def test_an_outlier_widens_minmax_and_not_percentile(tmp_path: Path) -> None:
         OPENVINO.calibrate(spec, batches, ranges)
         OPENVINO.build(spec, ranges, engine_folder)
         engine = OPENVINO.open(spec, engine_folder)
-        found[method] = sqnr_db(wanted, engine.run(feeds))
+        result[method] = sqnr_db(wanted, engine.run(feeds))
         engine.close()
-    assert found["percentile"] > found["minmax"] + 6
+    assert result["percentile"] > result["minmax"] + 6
 
 
 def test_a_scalar_input_is_calibrated_with(tmp_path: Path) -> None:

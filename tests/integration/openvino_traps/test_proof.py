@@ -35,8 +35,8 @@ def test_int8_weights_under_float_inputs_are_no_int8(tmp_path: Path) -> None:
     in_float = (("dynamic_quantization", 0),)
     as_int8 = EngineSpec("openvino", "int8", "qat", model, options=in_float, quantized=Model.from_onnx(ready))
     with opened(OPENVINO, as_int8, example) as engine:
-        found = engine.coverage(feeds)
-    assert (found.pct, len(found.float_nodes)) == (0.0, 2)
+        result = engine.coverage(feeds)
+    assert (result.pct, len(result.float_nodes)) == (0.0, 2)
     with opened(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
         assert engine.coverage(feeds).pct == 100.0
 
@@ -48,8 +48,8 @@ def test_int8_is_no_float(tmp_path: Path) -> None:
     folder.mkdir()
     ready = build(OPENVINO, EngineSpec("openvino", "int8", "static", model), example, folder) / "model.xml"
     with opened(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
-        found = engine.coverage(example.feeds(1, 0))
-    assert (found.pct, len(found.float_nodes)) == (0.0, 2)
+        result = engine.coverage(example.feeds(1, 0))
+    assert (result.pct, len(result.float_nodes)) == (0.0, 2)
 
 
 def test_int8_weights_run_as_they_are_deployed(tmp_path: Path) -> None:
@@ -66,12 +66,12 @@ def test_int8_weights_run_as_they_are_deployed(tmp_path: Path) -> None:
         options = () if size is None else (("dynamic_quantization", size),)
         spec = EngineSpec("openvino", "int8", "qat", ready, options=options, quantized=ready)
         with quantized(spec) as engine:
-            found, notes = engine.run(feeds)["y"], engine.notes
+            result, notes = engine.run(feeds)["y"], engine.notes
         rounds = size is None and has_vnni(onednn_tier())
         assert any("options={'dynamic_quantization': 0}" in note for note in notes) is rounds
-        assert (sqnr_db({"y": exact}, {"y": found}) > 100) is not rounds
+        assert (sqnr_db({"y": exact}, {"y": result}) > 100) is not rounds
         if size is None:
-            np.testing.assert_array_equal(found, plain(feeds["x"])[0])
+            np.testing.assert_array_equal(result, plain(feeds["x"])[0])
 
 
 def test_nothing_of_a_reference_is_quantized_as_it_runs(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_a_branch_counts_where_a_product_is_in_it(
         {outside} y = If(c)<then_branch = yes () => (float[n, 8] t) {{ t = {inside}(a, w) }},
                             else_branch = no () => (float[n, 8] e) {{ e = Neg(a) }}> }}"""
     with quantized(EngineSpec("openvino", "fp32", None, write(tmp_path / "if.onnx", text, w=normal(8, 8)))) as engine:
-        found = engine.coverage({"c": np.array([True]), "x": normal(8, 8)})
-    assert (found.pct, found.high_pct, found.unit, found.opaque_nodes) == (pct, high_pct, unit, opaque)
+        result = engine.coverage({"c": np.array([True]), "x": normal(8, 8)})
+    assert (result.pct, result.high_pct, result.unit, result.opaque_nodes) == (pct, high_pct, unit, opaque)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -116,7 +116,7 @@ def test_macs_of_a_compiled_model(precision: str, tmp_path: Path) -> None:
     example = conv()
     spec = EngineSpec("openvino", precision, "static" if precision == "int8" else None, example.write(tmp_path))
     with opened(OPENVINO, spec, example) as engine:
-        found = engine.coverage(example.feeds(3, 0))
+        result = engine.coverage(example.feeds(3, 0))
     expected = {"Convolution": 3 * prod((8, 36, 9)), "FullyConnected": 3 * 288 * 10}
-    assert found.unit == "MACs"
-    assert {row.op_type: row.macs for row in found.by_op if row.macs is not None} == expected
+    assert result.unit == "MACs"
+    assert {row.op_type: row.macs for row in result.by_op if row.macs is not None} == expected

@@ -63,10 +63,10 @@ def test_bits_of_weights(choice: str | None, largest: int, tmp_path: Path) -> No
     """Seven bits reach 2^6, eight reach 2^7 - 1; the default is what this CPU can add up."""
     model, _ = all_high(tmp_path / "high.onnx")
     options = () if choice is None else (("overflow_fix", choice),)
-    found = quantize(EngineSpec("openvino", "int8", "static", model, options=options), tmp_path / "out")
+    result = quantize(EngineSpec("openvino", "int8", "static", model, options=options), tmp_path / "out")
     stored = [
         node.data.astype(int)
-        for node in found.get_ordered_ops()
+        for node in result.get_ordered_ops()
         if node.get_type_name() == "Constant" and node.get_element_type() == openvino.Type.i8
     ]
     assert [int(np.abs(array).max()) for array in stored] == [largest]

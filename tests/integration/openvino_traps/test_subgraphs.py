@@ -46,13 +46,13 @@ def _feeds(seed: int) -> Feeds:
 
 def _rounded(model: Any) -> int:
     """Products whose input is rounded, branches included."""
-    found = 0
+    result = 0
     for one in model.get_ordered_ops():
         if one.get_type_name() == "MatMul":
-            found += one.input_value(0).get_node().get_type_name() == "FakeQuantize"
+            result += one.input_value(0).get_node().get_type_name() == "FakeQuantize"
         if one.get_type_name() == "If":
-            found += sum(_rounded(one.get_function(branch)) for branch in (0, 1))
-    return found
+            result += sum(_rounded(one.get_function(branch)) for branch in (0, 1))
+    return result
 
 
 @pytest.mark.parametrize(

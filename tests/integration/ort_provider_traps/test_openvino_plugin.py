@@ -50,11 +50,11 @@ def test_a_product_that_falls_back_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_product_may_fall_back_and_is_told(tmp_path: Path, feeds: Feeds) -> None:
     """An Inverse on the CPU provider is in the notes; products stay on OpenVINO, and the outputs are right."""
     with opened(between("Inverse(a)", tmp_path / "beside.onnx")) as engine:
-        found = engine.run(feeds)["y"]
+        result = engine.run(feeds)["y"]
         coverage = engine.coverage(feeds)
     assert engine.notes == (f"1 nodes without products run on {CPU}: Inverse",)
     product = feeds["x"].astype(np.float64) @ MATRIX
-    np.testing.assert_allclose(found, product @ np.linalg.inv(product), atol=1e-3)
+    np.testing.assert_allclose(result, product @ np.linalg.inv(product), atol=1e-3)
     assert (coverage.pct, coverage.provider, coverage.opaque_nodes) == (100.0, OPENVINO, 0)
     assert sum(row.quantized_nodes for row in coverage.by_op) == 2
 
@@ -82,9 +82,9 @@ def test_a_model_that_arrives_quantized(tmp_path: Path) -> None:
     target.mkdir()
     backend.build(spec, None, target)
     with backend.open(spec, target) as engine:
-        found = engine.coverage(example.feeds(1, 0))
-    assert found.pct == 100.0
-    assert sum(row.quantized_macs or 0 for row in found.by_op) == 64 * 32 + 32 * 10
+        result = engine.coverage(example.feeds(1, 0))
+    assert result.pct == 100.0
+    assert sum(row.quantized_macs or 0 for row in result.by_op) == 64 * 32 + 32 * 10
 
 
 def test_threads_and_float32_reach_the_provider(tmp_path: Path) -> None:

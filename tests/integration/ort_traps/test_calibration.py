@@ -31,8 +31,8 @@ def batches(count: int = 12, peak_at: int | None = None) -> Iterator[Feeds]:
 
 def ranges(folder: Path) -> dict[str, tuple[float, float]]:
     """Read the ranges back: tensor -> (lowest, highest)."""
-    found = json.loads((folder / RANGES_FILE).read_text(encoding="utf-8"))["data"]
-    return {name: (_number(entry["lowest"]), _number(entry["highest"])) for name, entry in found.items()}
+    result = json.loads((folder / RANGES_FILE).read_text(encoding="utf-8"))["data"]
+    return {name: (_number(entry["lowest"]), _number(entry["highest"])) for name, entry in result.items()}
 
 
 def _number(value: object) -> float:

@@ -43,8 +43,8 @@ def test_every_node_is_found_again(scheme: str | None) -> None:
     layers = _layers(spec_of(Model.from_onnx(DIGITS), scheme))
     assert {node for layer in layers for node in layer.nodes} == set(NODES)
     assert all(layer.ms is not None and layer.ms > 0.0 for layer in layers)
-    found = Counter(node for layer in layers for node in layer.nodes if layer.role == "compute")
-    assert [found[name] for name in PRODUCTS] == [1, 1, 1, 1]
+    result = Counter(node for layer in layers for node in layer.nodes if layer.role == "compute")
+    assert [result[name] for name in PRODUCTS] == [1, 1, 1, 1]
     assert {layer.role for layer in layers} <= {"compute", "reformat"}
     if scheme in (None, "static"):
         computed = {layer.precision for layer in layers if set(layer.nodes) & set(PRODUCTS)}

@@ -157,13 +157,13 @@ def test_it_computes_the_same_bit_for_bit(model: onnx.ModelProto) -> None:
         write_normalized(source, again)
         assert _digest(source) == before
         assert _digest(target) == _digest(again)
-        wanted, found = run_unoptimized(source, feeds), run_unoptimized(target, feeds)
+        wanted, result = run_unoptimized(source, feeds), run_unoptimized(target, feeds)
         normal = onnx.load(target)
         assert [one.name for one in normal.graph.input] == ["x"]
         assert read_signature(target) == read_signature(source)
-    assert wanted.keys() == found.keys()
+    assert wanted.keys() == result.keys()
     for name, values in wanted.items():
-        np.testing.assert_array_equal(found[name], values)
+        np.testing.assert_array_equal(result[name], values)
     assert not [node for node in all_nodes(normal) if node.op_type == "Constant"]
     assert not normal.functions
     onnx.checker.check_model(normal)
@@ -186,9 +186,9 @@ def test_every_kind_of_constant(constant: str, wanted: NDArray[np.generic], tmp_
     parsed(tmp_path / "m.onnx", f"() => (int64 y) {{ c = Constant<{constant}>() y = Size(c) }}", 13)
     write_normalized(tmp_path / "m.onnx", tmp_path / "n.onnx")
     (tensor,) = onnx.load(tmp_path / "n.onnx").graph.initializer
-    found = numpy_helper.to_array(tensor)
-    assert (found.dtype.kind, found.shape) == (np.asarray(wanted).dtype.kind, np.shape(wanted))
-    assert found.tolist() == np.asarray(wanted).tolist()
+    result = numpy_helper.to_array(tensor)
+    assert (result.dtype.kind, result.shape) == (np.asarray(wanted).dtype.kind, np.shape(wanted))
+    assert result.tolist() == np.asarray(wanted).tolist()
 
 
 def test_a_constant_that_is_a_result_stays(tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_external_data_is_carried_along(tmp_path: Path, monkeypatch: pytest.Monk
     onnx.save_model(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     write_normalized(tmp_path / "m.onnx", tmp_path / "out" / "n.onnx")
     feeds = {"x": np.ones((2, 4), np.float32)}
-    wanted, found = (run_unoptimized(file, feeds) for file in (tmp_path / "m.onnx", tmp_path / "out" / "n.onnx"))
-    np.testing.assert_array_equal(found["t1"], wanted["t1"])
+    wanted, result = (run_unoptimized(file, feeds) for file in (tmp_path / "m.onnx", tmp_path / "out" / "n.onnx"))
+    np.testing.assert_array_equal(result["t1"], wanted["t1"])
 
 
 @pytest.mark.parametrize("name", CHANGED)
@@ -218,8 +218,8 @@ def test_a_raised_opset_computes_the_same(opset: int, name: str, tmp_path: Path)
     onnx.save_model(network(opset, name), tmp_path / "m.onnx")
     write_normalized(tmp_path / "m.onnx", tmp_path / "n.onnx", per_channel=True)
     assert onnx.load(tmp_path / "n.onnx").opset_import[0].version == 17
-    wanted, found = (run_unoptimized(tmp_path / file, feeds)["y"] for file in ("m.onnx", "n.onnx"))
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    wanted, result = (run_unoptimized(tmp_path / file, feeds)["y"] for file in ("m.onnx", "n.onnx"))
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("scheme", ["static", "dynamic", "weight-only"])

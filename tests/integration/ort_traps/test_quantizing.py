@@ -197,8 +197,8 @@ def test_nothing_is_printed_and_logging_stays_as_it_was(tmp_path: Path) -> None:
         "assert not logging.getLogger().handlers and logging.getLogger().level == logging.WARNING\n"
     )
     root = Path(__file__).parents[3]
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
-    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 SHARED_BIAS = """<ir_version: 8, opset_import: ["" : 17]> chain (float[n, 4, 2, 2] x) => (float[n, 4, 2, 2] y) {

@@ -51,11 +51,11 @@ MOSTLY_CONV = """g (float[n, 8] x) => (float[n, 1] y) <int64[1] axis = {1}> {
 def test_what_dynamic_cannot_take_is_told_apart(tmp_path: Path) -> None:
     """The dense layer of 2880 MACs is all that it can take; the convolution of 2592 is named, and the check passes."""
     with engine_of(spec_of(conv().write(tmp_path), "dynamic"), lambda: iter(())) as engine:
-        found = engine.coverage(conv().feeds(1, 0))
-    assert found.pct == pytest.approx(100 * 2880 / (2880 + 2592))
-    assert found.scheme_pct == 100.0
-    assert found.not_quantizable == {"Conv": pytest.approx(100 * 2592 / (2880 + 2592))}
-    (verdict,) = coverage_verdicts(DEFAULT, found, "dynamic")
+        result = engine.coverage(conv().feeds(1, 0))
+    assert result.pct == pytest.approx(100 * 2880 / (2880 + 2592))
+    assert result.scheme_pct == 100.0
+    assert result.not_quantizable == {"Conv": pytest.approx(100 * 2592 / (2880 + 2592))}
+    (verdict,) = coverage_verdicts(DEFAULT, result, "dynamic")
     assert verdict.status is Status.PASS
     assert "cannot quantize Conv (47.37 %)" in verdict.reason
 
@@ -63,9 +63,9 @@ def test_what_dynamic_cannot_take_is_told_apart(tmp_path: Path) -> None:
 def test_what_dynamic_could_take_and_did_not_counts(tmp_path: Path) -> None:
     """With the dense layer excluded nothing of what the scheme can quantize is int8."""
     with engine_of(spec_of(conv().write(tmp_path), "dynamic", exclude=("dense",)), lambda: iter(())) as engine:
-        found = engine.coverage(conv().feeds(1, 0))
-    assert (found.pct, found.scheme_pct) == (0.0, 0.0)
-    assert next(coverage_verdicts(DEFAULT, found, "dynamic")).status is Status.FAIL
+        result = engine.coverage(conv().feeds(1, 0))
+    assert (result.pct, result.scheme_pct) == (0.0, 0.0)
+    assert next(coverage_verdicts(DEFAULT, result, "dynamic")).status is Status.FAIL
 
 
 @pytest.mark.parametrize("scheme", ["dynamic", "weight-only"])
@@ -73,10 +73,10 @@ def test_a_product_of_activations_has_no_weights_to_take(tmp_path: Path, scheme:
     """Of 256 and 128 MACs the first have weights; the product that fuses with its transposition has none."""
     feeds: Feeds = {"x": normal(1, 4, 8, seed=1)}
     with engine_of(spec_of(write(tmp_path / "m.onnx", SCORES, w=normal(8, 8)), scheme), lambda: iter(())) as engine:
-        found = engine.coverage(feeds)
-    assert found.pct == pytest.approx(100 * 256 / 384)
-    assert found.scheme_pct == 100.0
-    assert found.not_quantizable == {"MatMul between activations": pytest.approx(100 * 128 / 384)}
+        result = engine.coverage(feeds)
+    assert result.pct == pytest.approx(100 * 256 / 384)
+    assert result.scheme_pct == 100.0
+    assert result.not_quantizable == {"MatMul between activations": pytest.approx(100 * 128 / 384)}
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_recurrent_cells_are_compute(
     weights = {"W": normal(1, gates * 8, 4), "R": normal(1, gates * 8, 8), "w": normal(8, 3)}
     model = write(tmp_path / "m.onnx", CELL.replace("KIND", kind), **weights)
     with engine_of(spec_of(model, scheme, exclude=exclude), lambda: iter(())) as engine:
-        found = engine.coverage({"x": normal(5, 1, 4, seed=1)})
-    assert found.unit == "MACs"
-    assert found.scheme_pct == pytest.approx(100 * scheme_share)
-    assert found.not_quantizable == {name: pytest.approx(100 * share) for name, share in beyond.items()}
-    assert found.pct == pytest.approx(100 * (1 - sum(beyond.values())) * scheme_share)
+        result = engine.coverage({"x": normal(5, 1, 4, seed=1)})
+    assert result.unit == "MACs"
+    assert result.scheme_pct == pytest.approx(100 * scheme_share)
+    assert result.not_quantizable == {name: pytest.approx(100 * share) for name, share in beyond.items()}
+    assert result.pct == pytest.approx(100 * (1 - sum(beyond.values())) * scheme_share)
 
 
 @pytest.mark.parametrize(("mark", "status"), [("", "FAIL"), (", min_coverage=1", "PASS")])

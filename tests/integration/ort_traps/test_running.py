@@ -43,11 +43,11 @@ def test_tensorrt_style_graph_runs_no_int8_on_the_cpu(tmp_path: Path) -> None:
         extra=TENSORRT_STYLE,
     )
     with engine_of(spec, lambda: iter([example.feeds(32, 1)])) as engine:
-        found = engine.coverage(feeds)
+        result = engine.coverage(feeds)
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
-    assert found.pct == 0.0
-    assert len(found.float_nodes) == 2
-    assert any(row.op_type == "QuantizeLinear" and row.nodes > 0 for row in found.by_op)
+    assert result.pct == 0.0
+    assert len(result.float_nodes) == 2
+    assert any(row.op_type == "QuantizeLinear" and row.nodes > 0 for row in result.by_op)
 
 
 def test_a_session_that_falls_back_is_refused(tmp_path: Path) -> None:

@@ -128,10 +128,10 @@ def _check(proto: onnx.ModelProto, scheme: str, folder: Path, feeds: Feeds) -> N
     with engine_of(spec_of(model, None), lambda: iter(())) as engine:
         wanted = engine.run(feeds)
     with engine_of(spec_of(model, name, **options), lambda: iter([feeds])) as engine:
-        found = engine.run(feeds)
+        result = engine.run(feeds)
     for output, values in wanted.items():
         bound = FOUR_BITS_DB if scheme == "int4" else EIGHT_BITS_DB
-        assert sqnr_db({output: values}, {output: found[output]}) > bound, output
+        assert sqnr_db({output: values}, {output: result[output]}) > bound, output
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

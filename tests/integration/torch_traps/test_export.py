@@ -132,7 +132,7 @@ def test_a_trained_network_is_judged_in_every_runtime(trained: tuple[nn.Module, 
         backend.build(spec, None, folder)
         engine = backend.open(spec, folder)
         (entry,) = engine.signature.inputs
-        found = next(iter(engine.run({entry.name: feeds}).values()))
+        result = next(iter(engine.run({entry.name: feeds}).values()))
         assert engine.coverage({entry.name: feeds}).pct == pytest.approx(COVERAGE[name]), name
-        assert (found.argmax(1) == wanted).mean() > 0.8, name
+        assert (result.argmax(1) == wanted).mean() > 0.8, name
         engine.close()

@@ -69,15 +69,15 @@ def build(spec: EngineSpec, folder: Path, samples: Callable[[], Iterator[Feeds]]
 def test_a_subclass_is_not_quantized_and_coverage_shows_it(tmp_path: Path) -> None:
     """The quantizer goes by the class: plain convolutions run in INT8, a subclass of theirs does not."""
     feeds = next(batches())
-    found = {}
+    result = {}
     for kind in (nn.Conv2d, OwnConv):
         folder = tmp_path / kind.__name__
         folder.mkdir()
         with build(static(layers(kind)), folder) as engine:
-            found[kind] = engine.coverage(feeds)
-    assert found[nn.Conv2d].pct == 100.0
-    assert found[OwnConv].pct == pytest.approx(100 / 3)
-    assert len(found[OwnConv].float_nodes) == 2
+            result[kind] = engine.coverage(feeds)
+    assert result[nn.Conv2d].pct == 100.0
+    assert result[OwnConv].pct == pytest.approx(100 / 3)
+    assert len(result[OwnConv].float_nodes) == 2
 
 
 @pytest.mark.parametrize("scheme", ["static", "dynamic"])
@@ -91,8 +91,8 @@ def test_a_program_holds_no_weights_that_nothing_reads(scheme: str, tmp_path: Pa
     exact = module(torch.from_numpy(feeds[name])).detach().numpy()
     with build(spec, tmp_path, lambda: iter([feeds])) as engine:
         assert 1010_000 < engine.size_bytes < 1.2e6
-        (found,) = engine.run(feeds).values()
-    assert sqnr_db({"y": exact}, {"y": found}) > 20
+        (result,) = engine.run(feeds).values()
+    assert sqnr_db({"y": exact}, {"y": result}) > 20
 
 
 def test_what_is_not_compiled_is_a_simulation() -> None:
@@ -139,9 +139,9 @@ def test_every_batch_size_is_right(tmp_path: Path) -> None:
         simulation = TORCH.open(static(model, compiled=False), folder)
         for n in (8, 3, 1):
             feeds = {"x": np.random.default_rng(n).normal(size=(n, 1, 8, 8)).astype(np.float32)}
-            found = engine.run(feeds)
-            assert found["output"].shape == (n, 10)
-            assert sqnr_db(simulation.run(feeds), found) > 30, n
+            result = engine.run(feeds)
+            assert result["output"].shape == (n, 10)
+            assert sqnr_db(simulation.run(feeds), result) > 30, n
 
 
 def test_dynamic_ranges_of_weights_are_observed() -> None:
@@ -159,9 +159,9 @@ def test_bf16_is_not_passed_off_as_fp32() -> None:
     example = dense()
     feeds = example.feeds(4, 3)
     with opened(TORCH, EngineSpec("torch", "bf16", None, module_model(example)), example) as engine:
-        found = engine.run(feeds)
-        assert found["y"].dtype == np.float32
-        assert 20 < sqnr_db(example.compute(feeds), found) < 60
+        result = engine.run(feeds)
+        assert result["y"].dtype == np.float32
+        assert 20 < sqnr_db(example.compute(feeds), result) < 60
         assert engine.coverage(feeds).pct == 100.0
 
 

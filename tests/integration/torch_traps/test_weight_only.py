@@ -31,14 +31,14 @@ def test_weights_are_steps_of_a_255th_of_a_row_s_range(compiled: bool) -> None:
     layer = nn.Linear(64, 32, bias=False)
     model = Model.from_torch(layer, (torch.zeros(2, 64),))
     with opened(TORCH, held(model, compiled=compiled), dense()) as engine:
-        (found,) = engine.run({"input": np.eye(64, dtype=np.float32)}).values()
+        (result,) = engine.run({"input": np.eye(64, dtype=np.float32)}).values()
         assert engine.simulated is False
     weight = layer.weight.detach().numpy().T
     step = 2 * np.abs(weight).max(axis=0) / 255
-    np.testing.assert_allclose(found / step, np.round(found / step), atol=1e-3)
-    assert np.abs(found / step).max() <= 128.001
-    assert np.abs((found - weight) / step).max() <= 0.501
-    assert np.abs(found - weight).max() > 0
+    np.testing.assert_allclose(result / step, np.round(result / step), atol=1e-3)
+    assert np.abs(result / step).max() <= 128.001
+    assert np.abs((result - weight) / step).max() <= 0.501
+    assert np.abs(result - weight).max() > 0
 
 
 def test_half_the_products_of_a_convolution_and_a_linear_layer() -> None:
@@ -80,8 +80,8 @@ def test_an_integer_input_is_no_weight(tmp_path: Path) -> None:
             self.layer, self.other = nn.Linear(8, 8), nn.Linear(8, 4)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = self.other(torch.relu(self.layer(x.float())))
-            return found
+            result: torch.Tensor = self.other(torch.relu(self.layer(x.float())))
+            return result
 
     model = Model.from_torch(Cast(), (torch.zeros(2, 8, dtype=torch.int8),))
     feeds: Feeds = {"x": np.ones((2, 8), np.int8)}
@@ -92,7 +92,7 @@ def test_an_integer_input_is_no_weight(tmp_path: Path) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here, and tests/gpu asks it")
 def test_a_gpu_that_is_not_here() -> None:
     """Asked for CUDA, it never runs on the CPU: the reason and the way out are told."""
-    found = CUDA.availability(EngineSpec("torch-cuda", "fp16", None, module_model(dense())))
-    assert not found.available
-    assert "CUDA" in found.reason
-    assert found.fix
+    result = CUDA.availability(EngineSpec("torch-cuda", "fp16", None, module_model(dense())))
+    assert not result.available
+    assert "CUDA" in result.reason
+    assert result.fix

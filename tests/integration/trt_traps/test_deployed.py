@@ -175,12 +175,12 @@ def test_a_detector_is_built_for_the_pictures(tmp_path: Path) -> None:
     """Each axis from its smallest to its largest, tuned for the commonest picture in the batch that is timed."""
     dataset = Dataset.from_iterable(images(PICTURES), calibration=images(((64, 64),) * 4, seed=1))
     with session_in(tmp_path) as session:
-        found = session.measure(check_of(yolo(tmp_path), dataset))
+        result = session.measure(check_of(yolo(tmp_path), dataset))
     assert built_for(tmp_path / "cache") == {("images", "[1,3,64,32]", "[4,3,64,64]", "[32,3,160,128]")}
-    assert (found.coverage.pct, found.coverage.unit, found.coverage.opaque_nodes) == (100.0, "MACs", 0)
-    assert "built for (1, 3, 64, 32) to (32, 3, 160, 128) of 'images', usually (4, 3, 64, 64)" in found.engine.notes
-    assert found.accuracy.simulated
-    found.close()
+    assert (result.coverage.pct, result.coverage.unit, result.coverage.opaque_nodes) == (100.0, "MACs", 0)
+    assert "built for (1, 3, 64, 32) to (32, 3, 160, 128) of 'images', usually (4, 3, 64, 64)" in result.engine.notes
+    assert result.accuracy.simulated
+    result.close()
 
 
 def test_what_a_user_sees(pytester: pytest.Pytester) -> None:

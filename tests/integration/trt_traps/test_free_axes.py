@@ -32,13 +32,13 @@ def seen() -> Dataset:
 def test_detector_with_free_height_and_width(tmp_path: Path) -> None:
     """It builds, in float and in INT8, for the smallest and largest axis seen in both sets and the commonest image."""
     with session_in(tmp_path) as session:
-        found = session.measure(check_of(detector(tmp_path), seen()))
-    assert found.coverage.pct == 100.0
-    assert found.accuracy.n == len(SIZES)
-    for spec in (found.check.candidate, found.check.reference):
+        result = session.measure(check_of(detector(tmp_path), seen()))
+    assert result.coverage.pct == 100.0
+    assert result.accuracy.n == len(SIZES)
+    for spec in (result.check.candidate, result.check.reference):
         (x,) = spec.shapes
         assert (x.smallest, x.usual, x.largest) == ((1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 320))
-    found.close()
+    result.close()
 
 
 def test_tokens_of_free_length(tmp_path: Path) -> None:
@@ -46,11 +46,11 @@ def test_tokens_of_free_length(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     samples = [{"ids": rng.integers(0, 50, length), "mask": np.ones(length, np.float32)} for length in (7, 7, 7, 3, 90)]
     with session_in(tmp_path) as session:
-        found = session.measure(check_of(tokens(tmp_path), Dataset.from_iterable(samples, calibration=1)))
-    ids, mask = found.check.candidate.shapes
+        result = session.measure(check_of(tokens(tmp_path), Dataset.from_iterable(samples, calibration=1)))
+    ids, mask = result.check.candidate.shapes
     assert (ids.smallest, ids.usual, ids.largest) == ((1, 3), (4, 7), (32, 90))
     assert (mask.smallest, mask.usual, mask.largest) == (ids.smallest, ids.usual, ids.largest)
-    found.close()
+    result.close()
 
 
 def test_samples_on_the_second_axis(tmp_path: Path) -> None:
@@ -61,33 +61,33 @@ def test_samples_on_the_second_axis(tmp_path: Path) -> None:
     with session_in(tmp_path) as session:
         free = session.measure(check_of(steps(tmp_path), Dataset.from_iterable(samples), scheme=None))
         bound = session.measure(check_of(steps(tmp_path), Dataset.from_iterable(samples), scheme=None, shapes=asked))
-    for found, largest in ((free, 32), (bound, 6)):
-        (x,) = found.check.candidate.shapes
+    for result, largest in ((free, 32), (bound, 6)):
+        (x,) = result.check.candidate.shapes
         assert (x.smallest, x.usual, x.largest) == ((2, 1, 16), (5, 4, 16), (9, largest, 16))
-        found.close()
+        result.close()
 
 
 def test_what_was_built_is_refused_other_shapes(tmp_path: Path) -> None:
     """The simulation refuses what the engine on a GPU would refuse, with the range and what to write."""
     with session_in(tmp_path) as session:
-        found = session.measure(check_of(detector(tmp_path), seen(), scheme=None))
+        result = session.measure(check_of(detector(tmp_path), seen(), scheme=None))
     wide = np.zeros((1, 3, 64, 640), np.float32)
     with pytest.raises(DataError, match="input 'x' does not fit the engine") as caught:
-        found.engine.run({"x": wide})
+        result.engine.run({"x": wide})
     assert "(1, 3, 40, 64) to (32, 3, 96, 320)" in str(caught.value)
     assert "options={'shapes': {'x': [(1, 3, 40, 64), (4, 3, 64, 64), (32, 3, 96, 640)]}}" in str(caught.value)
-    found.close()
+    result.close()
 
 
 def test_the_mark_sets_the_shapes(tmp_path: Path) -> None:
     """What it allows beyond the data runs; the batches of the evaluation stay within it."""
     asked = {"x": [[1, 3, 32, 32], [4, 3, 64, 64], [8, 3, 640, 640]]}
     with session_in(tmp_path) as session:
-        found = session.measure(check_of(detector(tmp_path), seen(), scheme=None, shapes=asked))
-    assert found.engine.run({"x": np.zeros((8, 3, 64, 640), np.float32)})["scores"].shape[0] == 8
+        result = session.measure(check_of(detector(tmp_path), seen(), scheme=None, shapes=asked))
+    assert result.engine.run({"x": np.zeros((8, 3, 64, 640), np.float32)})["scores"].shape[0] == 8
     with pytest.raises(DataError, match="does not fit the engine"):
-        found.engine.run({"x": np.zeros((9, 3, 64, 64), np.float32)})
-    found.close()
+        result.engine.run({"x": np.zeros((9, 3, 64, 64), np.float32)})
+    result.close()
 
 
 def test_another_shape_in_the_data_is_another_engine(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_another_shape_in_the_data_is_another_engine(tmp_path: Path) -> None:
     path, keys = detector(tmp_path), []
     with session_in(tmp_path) as session:
         for seed, size in enumerate(((64, 64), (64, 64), (64, 96))):
-            found = session.measure(check_of(path, Dataset.from_iterable(images((size,), seed=seed)), scheme=None))
-            keys.append(found.digests["engine"])
-            found.close()
+            result = session.measure(check_of(path, Dataset.from_iterable(images((size,), seed=seed)), scheme=None))
+            keys.append(result.digests["engine"])
+            result.close()
     assert keys[0] == keys[1] != keys[2]
 
 

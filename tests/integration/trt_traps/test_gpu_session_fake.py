@@ -27,12 +27,12 @@ from tests.support.fake_tensorrt import COLUMNS, MAX_BATCH, RUN_MS, HostMemory, 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> HostMemory:
     """A fake GPU with a fake TensorRT 10 on it."""
-    found = HostMemory()
-    monkeypatch.setitem(sys.modules, "tensorrt", make(found))
+    result = HostMemory()
+    monkeypatch.setitem(sys.modules, "tensorrt", make(result))
     here = Availability(True, version="10.13.0", device="cuda:0 fake (SM89)")
     monkeypatch.setattr("pytest_quant.backends.trt.find_native", lambda: here)
-    monkeypatch.setattr("pytest_quant.backends.trt.gpu_engine.open_device", lambda **_: found)
-    return found
+    monkeypatch.setattr("pytest_quant.backends.trt.gpu_engine.open_device", lambda **_: result)
+    return result
 
 
 @pytest.fixture
@@ -95,11 +95,11 @@ def check_of(folder: Path, backend: str = "trt", seed: int = 0) -> Check:
 
 def measured(session: Session, check: Check) -> Record:
     """Measure and judge one check."""
-    found = session.measure(check)
+    result = session.measure(check)
     try:
-        return session.judge(found).record
+        return session.judge(result).record
     finally:
-        found.close()
+        result.close()
 
 
 def test_fake_gpu_runs_a_whole_check(device: HostMemory, builds: dict[str, Any], tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ def test_bfloat16_is_rounded_once(tmp_path: Path) -> None:
     write_half(tmp_path / "m.onnx", tmp_path / "half.onnx", "bf16")
     (tensor,) = onnx.load(tmp_path / "half.onnx").graph.initializer
     assert tensor.data_type == onnx.TensorProto.BFLOAT16
-    found = numpy_helper.to_array(tensor).astype(np.float32)
+    result = numpy_helper.to_array(tensor).astype(np.float32)
     torch = pytest.importorskip("torch")
-    assert_allclose(found, torch.from_numpy(values).to(torch.bfloat16).float().numpy(), rtol=0)
+    assert_allclose(result, torch.from_numpy(values).to(torch.bfloat16).float().numpy(), rtol=0)
 
 
 def test_what_is_computed_of_sizes_may_be_read_twice(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_what_is_computed_of_sizes_may_be_read_twice(tmp_path: Path) -> None:
     made = [name for node in onnx.load(tmp_path / "half.onnx").graph.node for name in node.output]
     assert len(made) == len(set(made))
     feeds = {"x": np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32)}
-    wanted, found = (run_unoptimized(tmp_path / file, feeds) for file in ("m.onnx", "half.onnx"))
-    assert sqnr_db(wanted, found) > HALF_DB
+    wanted, result = (run_unoptimized(tmp_path / file, feeds) for file in ("m.onnx", "half.onnx"))
+    assert sqnr_db(wanted, result) > HALF_DB
 
 
 def test_a_model_without_weights_has_no_float16(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_weights_in_constant_nodes_become_float16(name: str, tmp_path: Path) -> 
     assert any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in tensors)
     assert not any(tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1 for tensor in tensors)
     feeds = {"x": np.random.default_rng(1).normal(size=(4, 3, 6, 6)).astype(np.float32)}
-    wanted, found = (run_unoptimized(tmp_path / file, feeds) for file in ("m.onnx", "half.onnx"))
-    assert sqnr_db(wanted, found) > HALF_DB
+    wanted, result = (run_unoptimized(tmp_path / file, feeds) for file in ("m.onnx", "half.onnx"))
+    assert sqnr_db(wanted, result) > HALF_DB
 
 
 RTX: Backend = get_backend("trt-rtx")
@@ -147,10 +147,10 @@ def built(spec: EngineSpec, feeds: Feeds, folder: Path) -> tuple[Coverage, list[
     write_plan(spec, ranges if spec.scheme == "static" else None, folder, module="tensorrt_rtx")
     layers = read_layers(folder / LAYERS_FILE)
     graph = folder / GRAPH_FILE
-    found = count_layers(layers, ops_of(onnx.load(graph).graph), "int8", "", macs_by_node(graph, feeds))
-    (left,) = spec.exclude or found.float_nodes
+    result = count_layers(layers, ops_of(onnx.load(graph).graph), "int8", "", macs_by_node(graph, feeds))
+    (left,) = spec.exclude or result.float_nodes
     products = [layer for layer in layers if left in layer.nodes and layer.kind != "kgen"]
-    return found, sorted({layer.input_types[0] for layer in products})
+    return result, sorted({layer.input_types[0] for layer in products})
 
 
 @pytest.mark.parametrize("example", [detector, encoder])
@@ -159,10 +159,10 @@ def test_int8_stays_and_the_rest_changes(example: type, kind: str, tmp_path: Pat
     """The same products in INT8, by MACs and by name; the one that was left in float reads the other type."""
     spec, feeds = example(tmp_path)
     before, left = built(having(spec, "fp32"), feeds, tmp_path / "fp32")
-    found, left_there = built(having(spec, kind), feeds, tmp_path / kind)
+    result, left_there = built(having(spec, kind), feeds, tmp_path / kind)
     assert before.pct is not None
     assert 0 < before.pct < 100
-    assert (found.pct, found.by_op, found.float_nodes) == (before.pct, before.by_op, before.float_nodes)
+    assert (result.pct, result.by_op, result.float_nodes) == (before.pct, before.by_op, before.float_nodes)
     assert (left, left_there) == ([KINDS["fp32"]], [KINDS[kind]])
 
 
@@ -172,6 +172,6 @@ def test_a_model_that_arrives_quantized(tmp_path: Path) -> None:
     before, _ = built(spec, feeds, tmp_path / "before")
     quantized = Model.from_onnx(tmp_path / "before" / GRAPH_FILE)
     arrived = replace(spec, scheme="qat", quantized=quantized, exclude=())
-    found, left = built(having(arrived, "fp16"), feeds, tmp_path / "after")
-    assert (found.pct, found.float_nodes) == (before.pct, before.float_nodes)
+    result, left = built(having(arrived, "fp16"), feeds, tmp_path / "after")
+    assert (result.pct, result.float_nodes) == (before.pct, before.float_nodes)
     assert left == [KINDS["fp16"]]

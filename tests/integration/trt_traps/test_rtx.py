@@ -119,10 +119,10 @@ def test_without_a_target_and_a_gpu_it_is_unavailable(tmp_path: Path, monkeypatc
     """The fix is the option to write; with a target it is available."""
     monkeypatch.setattr("pytest_quant.backends.trt.cuda_gpus", lambda: ((), "there is no NVIDIA GPU here"))
     named = spec_of(dense().write(tmp_path))
-    found = RTX.availability(replace(named, options=()))
-    assert not found.available
-    assert not found.broken
-    assert "compute_capability" in found.fix
+    result = RTX.availability(replace(named, options=()))
+    assert not result.available
+    assert not result.broken
+    assert "compute_capability" in result.fix
     assert RTX.availability(named).available
 
 
@@ -133,9 +133,9 @@ def test_float16_is_what_the_layers_read(tmp_path: Path) -> None:
     with opened(RTX, spec_of(example.write(tmp_path), "fp16"), example) as engine:
         assert isinstance(engine, SimulatedEngine)
         assert engine.coverage(feeds).pct == 100.0
-        found = engine.run(feeds)
-        assert found["y"].dtype.name == "float32"
-        assert 50 < sqnr_db(example.compute(feeds), found) < 90
+        result = engine.run(feeds)
+        assert result["y"].dtype.name == "float32"
+        assert 50 < sqnr_db(example.compute(feeds), result) < 90
 
 
 @pytest.mark.parametrize(("precision", "scheme"), [("fp32", None), ("int8", "static")])
@@ -148,9 +148,9 @@ def test_nodes_without_names_count(tmp_path: Path, precision: str, scheme: str |
         node.name = ""
     example = replace(example, proto=unnamed)
     with opened(RTX, spec_of(example.write(tmp_path), precision, scheme), example) as engine:
-        found = engine.coverage(example.feeds(1, 0))
-    assert (found.pct, found.opaque_nodes) == (100.0, 0)
-    assert sum(row.nodes for row in found.by_op) == 2
+        result = engine.coverage(example.feeds(1, 0))
+    assert (result.pct, result.opaque_nodes) == (100.0, 0)
+    assert sum(row.nodes for row in result.by_op) == 2
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_the_log_lists_layers_with_types_all_the_same(tmp_path: Path) -> None:
     layers = layers_in_summary(log, ops)
     assert [(layer.kind, layer.input_types) for layer in layers] == [("Myelin", ("Float",))]
     assert layers[0].name.startswith("{ForeignNode[")
-    found = count_layers(layers, ops, "int8", "TensorRT-RTX", {})
-    assert (found.pct, found.opaque_nodes) == (None, sum(op in ("Conv", "Gemm", "MatMul") for op in ops.values()))
+    result = count_layers(layers, ops, "int8", "TensorRT-RTX", {})
+    assert (result.pct, result.opaque_nodes) == (None, sum(op in ("Conv", "Gemm", "MatMul") for op in ops.values()))
 
 
 def _build(module: Any, graph: Path) -> str:

@@ -137,10 +137,10 @@ def _beside(ours: AccuracyResult, answer: dict[str, Any], drawn: Drawn) -> Outco
     """
     if "error" in answer:
         return Outcome(wrong=f"only we could run it: {answer['error']}")
-    found = {int(size): _differences(ours, figures, drawn) for size, figures in answer.items()}
+    result = {int(size): _differences(ours, figures, drawn) for size, figures in answer.items()}
     allowed = {1, drawn.fixed} if drawn.fixed or drawn.plan.scheme == "dynamic" else {1, BATCH}
-    equal = [size for size, differences in found.items() if not differences and size in allowed]
-    return Outcome("" if equal else "; ".join(found[1]))
+    equal = [size for size, differences in result.items() if not differences and size in allowed]
+    return Outcome("" if equal else "; ".join(result[1]))
 
 
 def _differences(ours: AccuracyResult, figures: dict[str, Any], drawn: Drawn) -> list[str]:
@@ -151,13 +151,13 @@ def _differences(ours: AccuracyResult, figures: dict[str, Any], drawn: Drawn) ->
         exact["reference"], exact["candidate"] = zip((ours.reference, ours.candidate), figures["scores"], strict=True)
     if figures["top"] is not None:
         exact["agreement_pct"] = (ours.agreement_pct, 100 * float(np.mean(np.equal(*figures["top"]))))
-    found = [
+    result = [
         f"{name} {got} in place of {value}" for name, (got, value) in exact.items() if not _near(got, value, 1e-12)
     ]
     own = {output.name: output for output in ours.by_output}
     for name, sums in figures["outputs"].items():
-        found += _output_differences(name, own.get(name, OutputError(name)), sums)
-    return found
+        result += _output_differences(name, own.get(name, OutputError(name)), sums)
+    return result
 
 
 def _output_differences(name: str, ours: OutputError, sums: dict[str, float]) -> list[str]:

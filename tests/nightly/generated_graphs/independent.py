@@ -64,7 +64,7 @@ def figures(request: dict[str, Any]) -> dict[str, Any]:
     with np.load(request["samples"]) as stored:
         samples = dict(stored)
     labels = samples.pop("labels", None)
-    found = {}
+    result = {}
     for size in request["sizes"]:
         sides = [outputs_of(request[side], samples, request, size) for side in ("reference", "candidate")]
         first = next(iter(request["outputs"]))
@@ -74,8 +74,8 @@ def figures(request: dict[str, Any]) -> dict[str, Any]:
         }
         if labels is not None:
             one["scores"] = [100 * float(np.mean(side[first].argmax(axis=1) == labels)) for side in sides]
-        found[str(size)] = one
-    return found
+        result[str(size)] = one
+    return result
 
 
 def main() -> None:

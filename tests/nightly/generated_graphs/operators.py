@@ -170,8 +170,8 @@ def _conv(b: Builder, x: Value) -> Value:
 
 
 def _conv_relu(b: Builder, x: Value) -> Value:
-    found = _conv(b, x)
-    return b.one("Relu", [found.name], found.shape)
+    result = _conv(b, x)
+    return b.one("Relu", [result.name], result.shape)
 
 
 def _batch_norm(b: Builder, x: Value) -> Value:
@@ -258,10 +258,10 @@ def _recurrent(op: str, gates: int) -> Operator:
         weights = [b.weight(1, gates * hidden, int(x.shape[2])), b.weight(1, gates * hidden, hidden)]
         steps = first.shape[0]
         y = b.one(op, [first.name, *weights], (steps, 1, SAMPLES, hidden), hidden_size=hidden)
-        found = b.axes("Squeeze", y, [1], (steps, SAMPLES, hidden))
+        result = b.axes("Squeeze", y, [1], (steps, SAMPLES, hidden))
         if x.axis == 0:
-            found = b.one("Transpose", [found.name], (SAMPLES, steps, hidden), perm=[1, 0, 2])
-        return found
+            result = b.one("Transpose", [result.name], (SAMPLES, steps, hidden), perm=[1, 0, 2])
+        return result
 
     return add
 

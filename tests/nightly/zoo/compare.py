@@ -87,8 +87,8 @@ def repeat(tasks: Sequence[Mapping[str, Any]], folder: Path) -> list[dict[str, A
         timeout=TIME_LIMIT_S,
     )
     assert program.returncode == 0, program.stderr
-    found: list[dict[str, Any]] = json.loads(program.stdout.splitlines()[-1])
-    return found
+    result: list[dict[str, Any]] = json.loads(program.stdout.splitlines()[-1])
+    return result
 
 
 def compare(entries: Sequence[Entry], combinations: Sequence[Combination], run: Run) -> dict[str, list[Figure]]:

@@ -58,8 +58,8 @@ def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
     names = [next((name for name in output.get_names() if name in known), output.any_name) for output in model.outputs]
 
     def run(feeds: Feeds) -> dict[str, Array]:
-        found = model(feeds)
-        return {names[index]: np.array(found[one]) for index, one in enumerate(model.outputs)}
+        result = model(feeds)
+        return {names[index]: np.array(result[one]) for index, one in enumerate(model.outputs)}
 
     return run, shapes
 
@@ -91,8 +91,8 @@ def answer(run: Run, shapes: Shapes, sample: Feeds, task: dict[str, Any]) -> dic
 
     def size(name: str) -> int:
         shape, axis = shapes.get(name), axes.get(name, 0)
-        found = shape[axis] if shape and axis is not None else 1
-        return found if isinstance(found, int) else 1
+        result = shape[axis] if shape and axis is not None else 1
+        return result if isinstance(result, int) else 1
 
     def outputs(feeds: Feeds) -> dict[str, Array]:
         return {name: taken(array, task["output_axes"].get(name, 0)) for name, array in feeds.items()}
@@ -106,9 +106,9 @@ def answer(run: Run, shapes: Shapes, sample: Feeds, task: dict[str, Any]) -> dic
     steps = []
     for index in range(len(next(iter(sample.values())))):
         now = {name: placed(array[index], axes.get(name, 0), size(name)) for name, array in sample.items()}
-        found = run(now | state)
-        state = {into: found[out] for out, into in task["state"].items()}
-        steps.append(outputs(found))
+        result = run(now | state)
+        state = {into: result[out] for out, into in task["state"].items()}
+        steps.append(outputs(result))
     return {name: np.stack([step[name] for step in steps]) for name in steps[0]}
 
 
@@ -178,11 +178,11 @@ def figures(task: dict[str, Any]) -> dict[str, Any]:
     sides = []
     for side in ("reference", "candidate"):
         run, shapes = RUNTIMES[task["runtime"]](task[side], task["outputs"])
-        found = []
+        outcome = []
         for index in range(task["n"]):
             sample = {name: archive[f"{index}|{name}"] for name in task["inputs"]}
-            found.append(answer(run, shapes, sample, task))
-        sides.append(found)
+            outcome.append(answer(run, shapes, sample, task))
+        sides.append(outcome)
     reference, candidate = sides
     names = list(reference[0])
     where = dict(zip(names, candidate[0], strict=True))

@@ -58,8 +58,8 @@ def _refusable(*, count: int) -> Callable[[Any], Any]:
             status = self._broken
             if status is not None:
                 return (status, *([None] * count))
-            found: tuple[Any, ...] = call(self, *arguments)
-            return found
+            result: tuple[Any, ...] = call(self, *arguments)
+            return result
 
         return guarded
 
@@ -169,8 +169,8 @@ class FakeCuda:
     def cudaEventDestroy(self, event: int) -> tuple[Code]:
         """Forget it."""
         missing = object()
-        found = self._events.pop(event, missing)
-        return (_known(None if found is missing else True, Code.cudaErrorInvalidResourceHandle),)
+        result = self._events.pop(event, missing)
+        return (_known(None if result is missing else True, Code.cudaErrorInvalidResourceHandle),)
 
     @_refusable(count=0)
     def cudaEventRecord(self, event: int, stream: int) -> tuple[Code]:
@@ -190,8 +190,8 @@ class FakeCuda:
         """Wait for the stream that it was recorded in."""
         if event not in self._pending:
             return (Code.cudaErrorInvalidResourceHandle,)
-        found: tuple[Code] = self.cudaStreamSynchronize(self._pending[event])
-        return found
+        result: tuple[Code] = self.cudaStreamSynchronize(self._pending[event])
+        return result
 
     @_refusable(count=1)
     def cudaEventElapsedTime(self, start: int, end: int) -> tuple[Code, float | None]:
@@ -247,7 +247,7 @@ class FakeCuda:
         made: dict[str, dict[int, Any]] = {
             "blocks": self._blocks, "pinned": self._pinned, "streams": self._queues, "events": self._events,
         }  # fmt: skip
-        return {name: len(found) for name, found in made.items() if found}
+        return {name: len(result) for name, result in made.items() if result}
 
     def _need_context(self) -> None:
         assert self._contexts > 0, "the primary context is not current"

@@ -284,7 +284,7 @@ class Runtime:
 
 def _compute(device: HostMemory, plan: Plan, addresses: dict[str, int], rows: int, lasts_ms: float) -> None:
     sizes = {"x": (ctypes.c_float, rows * COLUMNS), "y": (ctypes.c_float, rows * COLUMNS)}
-    found: dict[str, NDArray[Any]] = {}
+    result: dict[str, NDArray[Any]] = {}
     for name, address in addresses.items():
         kind, count = sizes.get(name, (ctypes.c_int64, rows))
         on_device = device.cuda.holds(address, count * ctypes.sizeof(kind))
@@ -293,8 +293,8 @@ def _compute(device: HostMemory, plan: Plan, addresses: dict[str, int], rows: in
         elif plan.crashes or not on_device:
             device.cuda.break_context()
             return
-        found[name] = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), (count,))
-    x, ids = found["x"].reshape(rows, COLUMNS), found["ids"]
-    found["y"][:] = (2 * x + ids[:, None]).ravel()
-    found["next"][:] = ids + 1
+        result[name] = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), (count,))
+    x, ids = result["x"].reshape(rows, COLUMNS), result["ids"]
+    result["y"][:] = (2 * x + ids[:, None]).ravel()
+    result["next"][:] = ids + 1
     device.cuda.tick(lasts_ms)

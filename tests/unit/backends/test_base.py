@@ -173,8 +173,8 @@ def test_fitting_inputs() -> None:
 )
 def test_misfits(feeds: Feeds, words: tuple[str, ...]) -> None:
     """The error names the input, what it got and what is allowed."""
-    found = str(misfit(feeds, SIGNATURE))
-    assert all(word in found for word in words), found
+    result = str(misfit(feeds, SIGNATURE))
+    assert all(word in result for word in words), result
 
 
 def test_calibration_batches_fit() -> None:

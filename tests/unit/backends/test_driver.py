@@ -58,11 +58,11 @@ def test_stub_driver_with_an_older_cuda_is_told_with_the_first_that_has_it(old_d
     """Driver, its CUDA, the wheels that want more and what else would do; those that run with it are not named."""
     assert old_driver
     wheels = {"a 1.0": "13.0", "b 2.0": "12.9", "c 3.0": "", "d 4.0": "13.2"}
-    found = driver_too_old(wheels, "a wheel for CUDA 12")
-    assert found is not None
-    assert (found.available, found.broken) == (False, False)
-    assert found.reason == "driver 550.54.15 has CUDA 12.4, and a 1.0 and d 4.0 want 13"
-    assert found.fix == "driver 580 or later, or a wheel for CUDA 12"
+    result = driver_too_old(wheels, "a wheel for CUDA 12")
+    assert result is not None
+    assert (result.available, result.broken) == (False, False)
+    assert result.reason == "driver 550.54.15 has CUDA 12.4, and a 1.0 and d 4.0 want 13"
+    assert result.fix == "driver 580 or later, or a wheel for CUDA 12"
 
 
 @given(st.integers(11, 14), st.integers(0, 9), st.lists(st.integers(11, 15), max_size=4))
@@ -70,8 +70,8 @@ def test_fake_driver_runs_every_minor_version_of_its_major(major: int, minor: in
     """CUDA's rule since 11: a wheel is refused if and only if its major version is above the driver's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "driver_cuda", lambda: ("1.0", major * 1000 + minor * 10))
-        found = driver_too_old({f"wheel {place}": f"{one}.9" for place, one in enumerate(wanted)}, "")
-    assert (found is not None) == any(one > major for one in wanted)
+        result = driver_too_old({f"wheel {place}": f"{one}.9" for place, one in enumerate(wanted)}, "")
+    assert (result is not None) == any(one > major for one in wanted)
 
 
 @pytest.mark.parametrize("provider", [CUDA, TENSORRT])
@@ -94,10 +94,10 @@ def test_stub_driver_refuses_the_wheel_of_onnxruntime_before_its_libraries(
     monkeypatch.setattr(libraries, "loading_trouble", lambda _: "")
     monkeypatch.setattr(libraries, "load_provider", lambda *_: loaded.append("provider"))
     monkeypatch.setattr(libraries, "ask_driver", lambda *_: (("00",), ""))
-    found = libraries.find_provider(provider)
-    assert (found.available, found.broken, loaded) == (False, False, [])
-    assert found.reason == "driver 550.54.15 has CUDA 12.4, and onnxruntime-gpu 1.31.1 wants 13"
-    assert found.fix == "driver 580 or later, or its wheel for CUDA 12: pytest-quant guide gpu"
+    result = libraries.find_provider(provider)
+    assert (result.available, result.broken, loaded) == (False, False, [])
+    assert result.reason == "driver 550.54.15 has CUDA 12.4, and onnxruntime-gpu 1.31.1 wants 13"
+    assert result.fix == "driver 580 or later, or its wheel for CUDA 12: pytest-quant guide gpu"
 
 
 def test_stub_driver_refuses_torch(old_driver: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,9 +105,9 @@ def test_stub_driver_refuses_torch(old_driver: NvmlStub, monkeypatch: pytest.Mon
     assert old_driver
     torch = SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda="13.0"))
     monkeypatch.setattr(torch_cuda, "import_torch", lambda: torch)
-    found = torch_cuda.find_device(None)
-    assert found.reason == "driver 550.54.15 has CUDA 12.4, and torch 2.11.0 wants 13"
-    assert found.fix.startswith("driver 580 or later, or install torch for an older CUDA, see ")
+    result = torch_cuda.find_device(None)
+    assert result.reason == "driver 550.54.15 has CUDA 12.4, and torch 2.11.0 wants 13"
+    assert result.fix.startswith("driver 580 or later, or install torch for an older CUDA, see ")
 
 
 @pytest.mark.parametrize("distribution", ["tensorrt-cu13", "tensorrt-cu13-bindings"])
@@ -117,10 +117,10 @@ def test_stub_driver_refuses_tensorrt_before_it_is_loaded(
     """The extra with the wheels for CUDA 12 is told; with them the same driver is no hindrance."""
     assert old_driver
     plant(tmp_path, monkeypatch, {distribution: "11.4.0"}, {"tensorrt.py": "raise ImportError('loaded')"})
-    found = device.find_native()
-    assert (found.available, found.broken) == (False, False)
-    assert found.reason == f"driver 550.54.15 has CUDA 12.4, and {distribution} 11.4.0 wants 13"
-    assert found.fix == 'driver 580 or later, or in a new environment pip install "pytest-quant[trt-cu12]"'
+    result = device.find_native()
+    assert (result.available, result.broken) == (False, False)
+    assert result.reason == f"driver 550.54.15 has CUDA 12.4, and {distribution} 11.4.0 wants 13"
+    assert result.fix == 'driver 580 or later, or in a new environment pip install "pytest-quant[trt-cu12]"'
     plant(tmp_path, monkeypatch, {"tensorrt-cu12": "11.4.0"}, {})
     assert "loaded" in device.find_native().reason
 
@@ -133,8 +133,8 @@ def test_stub_driver_refuses_cuda_bindings_of_a_newer_cuda(
     loads = "__version__ = '10.13.0'\nclass ILogger:\n    def __init__(self): pass\ndef Runtime(logger): pass\n"
     packages = {"tensorrt-cu12": "10.13.0", "cuda-bindings": "13.5.0"}
     plant(tmp_path, monkeypatch, packages, {"tensorrt.py": loads, "cuda/bindings/runtime.py": ""})
-    found = device.find_native()
-    assert found.reason == "driver 550.54.15 has CUDA 12.4, and cuda-bindings 13.5.0 wants 13"
-    assert found.fix == 'driver 580 or later, or pip install "cuda-bindings<13"'
+    result = device.find_native()
+    assert result.reason == "driver 550.54.15 has CUDA 12.4, and cuda-bindings 13.5.0 wants 13"
+    assert result.fix == 'driver 580 or later, or pip install "cuda-bindings<13"'
     plant(tmp_path, monkeypatch, {}, {"pycuda/__init__.py": ""})
     assert device.find_native().available

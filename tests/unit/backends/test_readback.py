@@ -24,34 +24,34 @@ def nodes(draw: st.DrawFn, macs: st.SearchStrategy[int | None]) -> list[Tallied]
 @given(nodes(st.integers(1, 10**9)))
 def test_with_all_macs_known_the_share_is_theirs(ran: list[Tallied]) -> None:
     """Those in the asked precision over all; what cannot be seen into is none of them at least, and all at most."""
-    found = tally(ran, "here")
+    result = tally(ran, "here")
     macs = {kind: sum(node.macs or 0 for node in ran if node.kind is kind) for kind in Kind}
     if not any(node.kind in ELIGIBLE for node in ran):
-        assert (found.pct, found.high_pct) == (None, None)
+        assert (result.pct, result.high_pct) == (None, None)
         return
     asked, hidden = macs[Kind.ASKED], macs[Kind.OPAQUE]
     total = asked + macs[Kind.OTHER] + hidden
-    assert found.unit == "MACs"
-    assert found.pct == pytest.approx(100 * asked / total)
-    assert found.high_pct == (pytest.approx(100 * (asked + hidden) / total) if hidden else None)
+    assert result.unit == "MACs"
+    assert result.pct == pytest.approx(100 * asked / total)
+    assert result.high_pct == (pytest.approx(100 * (asked + hidden) / total) if hidden else None)
 
 
 @given(nodes(st.none() | st.integers(1, 10**9)), st.data())
 def test_whatever_is_hidden_the_figure_lies_between_its_bounds(ran: list[Tallied], data: st.DataObject) -> None:
     """Had each opaque node been seen, in whatever precision, the figure would be no lower and no higher."""
-    found = tally(ran, "here")
+    result = tally(ran, "here")
     turned = [
         replace(node, kind=data.draw(st.sampled_from(ELIGIBLE))) if node.kind is Kind.OPAQUE else node for node in ran
     ]
     seen = tally(turned, "here")
     assert seen.high_pct is None
-    if found.pct is None or seen.pct is None:
-        assert found.pct is None
+    if result.pct is None or seen.pct is None:
+        assert result.pct is None
         return
-    high = found.pct if found.high_pct is None else found.high_pct
-    assert 0.0 <= found.pct <= high <= 100.0 + 1e-9
-    assert found.pct - 1e-9 <= seen.pct <= high + 1e-9
-    assert seen.unit == found.unit
+    high = result.pct if result.high_pct is None else result.high_pct
+    assert 0.0 <= result.pct <= high <= 100.0 + 1e-9
+    assert result.pct - 1e-9 <= seen.pct <= high + 1e-9
+    assert seen.unit == result.unit
 
 
 @given(nodes(st.integers(1, 10**9)), st.integers(1, 10**9))
@@ -69,24 +69,24 @@ def test_one_more_hidden_product_widens_the_bounds(ran: list[Tallied], macs: int
 
 def test_a_large_product_that_is_hidden_proves_nothing() -> None:
     """1000 MACs in int8 beside 100 000 in a fused attention are between 0.99 and 100 %, and not 100."""
-    found = tally([Tallied("dense", "Gemm", Kind.ASKED, 1000), Tallied("mha", "kgen", Kind.OPAQUE, 100_000)], "here")
-    assert found.pct == pytest.approx(100 * 1000 / 101_000)
-    assert (found.high_pct, found.scheme_pct) == (100.0, found.pct)
+    result = tally([Tallied("dense", "Gemm", Kind.ASKED, 1000), Tallied("mha", "kgen", Kind.OPAQUE, 100_000)], "here")
+    assert result.pct == pytest.approx(100 * 1000 / 101_000)
+    assert (result.high_pct, result.scheme_pct) == (100.0, result.pct)
 
 
 @given(nodes(st.none() | st.integers(1, 10**9)))
 def test_rows_and_counts_add_up(ran: list[Tallied]) -> None:
     """Each eligible node is in one row, each float one has a name up to ten, opaque ones are counted apart."""
-    found = tally(ran, "here")
+    result = tally(ran, "here")
     eligible = [node for node in ran if node.kind in ELIGIBLE]
     floats = [node.name for node in eligible if node.kind is Kind.OTHER]
     conversions = sum(node.kind is Kind.CONVERSION for node in ran)
-    assert sum(row.nodes for row in found.by_op) == len(eligible) + conversions
-    assert sum(row.quantized_nodes for row in found.by_op) == len(eligible) - len(floats)
-    assert list(found.float_nodes) == floats[:10]
-    assert found.opaque_nodes == sum(node.kind is Kind.OPAQUE for node in ran)
+    assert sum(row.nodes for row in result.by_op) == len(eligible) + conversions
+    assert sum(row.quantized_nodes for row in result.by_op) == len(eligible) - len(floats)
+    assert list(result.float_nodes) == floats[:10]
+    assert result.opaque_nodes == sum(node.kind is Kind.OPAQUE for node in ran)
     if any(node.macs is None for node in ran if node.kind in (*ELIGIBLE, Kind.OPAQUE)):
-        assert found.unit == "nodes"
+        assert result.unit == "nodes"
 
 
 def test_an_opaque_node_is_neither_quantized_nor_float() -> None:
@@ -102,32 +102,32 @@ def test_what_a_scheme_cannot_quantize_is_told_apart() -> None:
         Tallied("conv", "FusedConv", Kind.OTHER, 700, beyond="Conv"),
         Tallied("rnn", "GRU", Kind.OTHER, 200, beyond="GRU"),
     ]
-    found = tally(ran, "here")
-    assert (found.pct, found.scheme_pct, found.unit) == (9.0, 90.0, "MACs")
-    assert found.not_quantizable == {"Conv": 70.0, "GRU": 20.0}
+    result = tally(ran, "here")
+    assert (result.pct, result.scheme_pct, result.unit) == (9.0, 90.0, "MACs")
+    assert result.not_quantizable == {"Conv": 70.0, "GRU": 20.0}
 
 
 def test_a_scheme_that_can_quantize_nothing_has_no_share() -> None:
     """Not 0 of something and not all of nothing."""
-    found = tally([Tallied("conv", "Conv", Kind.OTHER, 700, beyond="Conv")], "here")
-    assert (found.pct, found.scheme_pct, found.not_quantizable) == (0.0, None, {"Conv": 100.0})
+    result = tally([Tallied("conv", "Conv", Kind.OTHER, 700, beyond="Conv")], "here")
+    assert (result.pct, result.scheme_pct, result.not_quantizable) == (0.0, None, {"Conv": 100.0})
 
 
 @given(nodes(st.integers(1, 10**9)))
 def test_without_operators_beyond_it_both_shares_are_one(ran: list[Tallied]) -> None:
     """A scheme that takes every product is judged on all of them."""
-    found = tally(ran, "here")
-    assert found.scheme_pct == found.pct
-    assert found.not_quantizable == {}
+    result = tally(ran, "here")
+    assert result.scheme_pct == result.pct
+    assert result.not_quantizable == {}
 
 
 def test_the_first_runs_do_not_count() -> None:
     """They fill caches, compile or load; ten and more come after them."""
     runs = iter(range(10_000))
-    found = warm_runs(lambda: next(runs))
-    assert len(found) >= MIN_RUNS
-    assert found == list(range(found[0], found[0] + len(found)))
-    assert found[0] >= 3
+    result = warm_runs(lambda: next(runs))
+    assert len(result) >= MIN_RUNS
+    assert result == list(range(result[0], result[0] + len(result)))
+    assert result[0] >= 3
 
 
 def test_the_median_over_all_runs() -> None:

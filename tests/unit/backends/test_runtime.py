@@ -57,8 +57,8 @@ def test_what_the_first_module_answers(packages: Path) -> None:
 def test_absent(packages: Path) -> None:
     """It is no error: each module that is missing is named, with the line that installs them, and none is imported."""
     (packages / "broken_first.py").write_text("raise OSError('it was imported')\n")
-    found = found_in("broken_first", "no_such_module", needs=("nor_this",))
-    assert found == Availability(False, reason="no_such_module and nor_this not installed", fix=INSTALL)
+    result = found_in("broken_first", "no_such_module", needs=("nor_this",))
+    assert result == Availability(False, reason="no_such_module and nor_this not installed", fix=INSTALL)
 
 
 @pytest.mark.parametrize("place", ["on import", "when asked"])
@@ -77,10 +77,10 @@ def test_too_old_is_told_before_the_import(packages: Path, monkeypatch: pytest.M
     """An old wheel beside a new numpy may not load, and that is not what is wrong with it."""
     (packages / "old_runtime.py").write_text("raise ImportError('numpy is too new')\n")
     monkeypatch.setattr(runtime, "installed_version", lambda _: "0.1")
-    found = found_in("old_runtime", wheels=("onnxruntime",))
-    assert isinstance(found, Availability)
-    assert (found.available, found.broken) == (False, False)
-    assert found.reason.startswith("onnxruntime 0.1 is too old")
+    result = found_in("old_runtime", wheels=("onnxruntime",))
+    assert isinstance(result, Availability)
+    assert (result.available, result.broken) == (False, False)
+    assert result.reason.startswith("onnxruntime 0.1 is too old")
 
 
 def test_the_lowest_version_itself_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,15 +120,15 @@ def _raised(lines: int) -> Exception:
 
 def test_the_message_is_short_and_the_file_is_whole() -> None:
     """Step, the first line of the error that began it, what to do, and a file that holds the traceback."""
-    found = failed("exporting tiny to ONNX failed", _raised(300), fix="write module.float()")
-    text = str(found)
+    result = failed("exporting tiny to ONNX failed", _raised(300), fix="write module.float()")
+    text = str(result)
     assert len(text.splitlines()) == 4
     assert text.startswith("exporting tiny to ONNX failed\n  got: TypeError: Got unsupported ScalarType BFloat16\n")
     assert "next: write module.float()" in text
     assert "Traceback" not in text
-    assert found.log is not None
-    assert found.log in text
-    whole = Path(found.log).read_text(encoding="utf-8")
+    assert result.log is not None
+    assert result.log in text
+    whole = Path(result.log).read_text(encoding="utf-8")
     assert whole.startswith("exporting tiny to ONNX failed\n")
     assert "Traceback (most recent call last)" in whole
     assert whole.count("\na line of the stack") == 300
@@ -169,17 +169,17 @@ def test_a_folder_that_is_not_ours_is_not_written(temporary: Path) -> None:
     folder, elsewhere = kept.parent, temporary / "elsewhere"
     folder.rename(elsewhere)
     folder.symlink_to(elsewhere)
-    found = keep_text("second")
-    assert found is not None
-    assert found.parent.resolve() not in (folder.resolve(), elsewhere)
+    result = keep_text("second")
+    assert result is not None
+    assert result.parent.resolve() not in (folder.resolve(), elsewhere)
 
 
 def test_where_nothing_can_be_written_the_message_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A full disk must not hide the failure."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    found = failed("a step failed", ValueError("why"))
-    assert found.log is None
-    assert str(found) == "a step failed\n  got: ValueError: why"
+    result = failed("a step failed", ValueError("why"))
+    assert result.log is None
+    assert str(result) == "a step failed\n  got: ValueError: why"
 
 
 def test_the_noise_of_a_library_stays_off_the_screen(

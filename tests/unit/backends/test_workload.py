@@ -18,6 +18,6 @@ def test_values_neither_vanish_nor_explode(tmp_path: Path, work: Workload) -> No
     """After twenty layers they are still of the size of the input, so that INT8 has something to round."""
     write_workload(tmp_path / "model.onnx", work)
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x0": inputs_of(work, 1)})
-    assert found.shape == (1, work.rows, work.width)
-    assert 0.001 < float(np.abs(found).mean()) < 1000.0
+    (result,) = session.run(None, {"x0": inputs_of(work, 1)})
+    assert result.shape == (1, work.rows, work.width)
+    assert 0.001 < float(np.abs(result).mean()) < 1000.0

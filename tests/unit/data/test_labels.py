@@ -86,12 +86,12 @@ BOXES: list[Any] = [[[0, 0, 2, 2]], [], [[1, 1, 3, 3], [4, 4, 5, 6]], [[0, 1, 2,
 
 def seen(data: Data, batch_size: int = 2) -> list[Any]:
     """Every label of one pass, in order."""
-    found: list[Any] = []
+    result: list[Any] = []
     for batch in data.batches(batch_size):
         assert batch.labels is not None
         assert (batch.labels.dtype, batch.labels.shape) == (np.dtype(object), (batch.n,))
-        found += batch.labels.tolist()
-    return found
+        result += batch.labels.tolist()
+    return result
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_a_dataloader_of_dicts_and_texts() -> None:
 
     rows = list(torch.from_numpy(numbers(5)))
     items: Any = [(row, {"id": index, "text": text}) for index, (row, text) in enumerate(zip(rows, TEXTS, strict=True))]
-    found = seen(open_data(Dataset.from_loader(DataLoader(items, batch_size=2)), ONE))
-    assert [(int(label["id"]), label["text"]) for label in found] == list(enumerate(TEXTS))
+    result = seen(open_data(Dataset.from_loader(DataLoader(items, batch_size=2)), ONE))
+    assert [(int(label["id"]), label["text"]) for label in result] == list(enumerate(TEXTS))
     texts: Any = list(zip(rows, TEXTS, strict=True))
     assert seen(open_data(Dataset.from_loader(DataLoader(texts, batch_size=2)), ONE)) == TEXTS
 

@@ -52,20 +52,20 @@ def rows(*sizes: int) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]
 def test_shapes_are_those_of_both_sets(evaluated: list[int], calibrated: list[int]) -> None:
     """Minimum, maximum and a mode of the lengths, by the standard library; both sets run through the engine."""
     apart = [row + 1000 for row in rows(*calibrated)]
-    found = streamed(rows(*evaluated), calibration=apart, signature=RAGGED).shapes["x"]
+    result = streamed(rows(*evaluated), calibration=apart, signature=RAGGED).shapes["x"]
     both = evaluated + calibrated
-    assert (found.smallest, found.largest) == ((min(both),), (max(both),))
+    assert (result.smallest, result.largest) == ((min(both),), (max(both),))
     counts = Counter(both)
-    assert counts[found.commonest[0]] == max(counts.values())
+    assert counts[result.commonest[0]] == max(counts.values())
 
 
 def test_the_commonest_shapes_belong_to_one_sample() -> None:
     """By itself the commonest length of `ids` is 5 and that of `mask` is 4; no sample has both."""
     sizes = [(5, 1), (5, 2), (5, 3), (4, 4), (4, 4)]
     samples = [{"ids": np.full(a, i), "mask": np.ones(b, bool)} for i, (a, b) in enumerate(sizes)]
-    found = streamed(samples, signature=TWO).shapes
-    assert (found["ids"].commonest, found["mask"].commonest) == ((4,), (4,))
-    assert (found["ids"].largest, found["mask"].smallest) == ((5,), (1,))
+    result = streamed(samples, signature=TWO).shapes
+    assert (result["ids"].commonest, result["mask"].commonest) == ((4,), (4,))
+    assert (result["ids"].largest, result["mask"].smallest) == ((5,), (1,))
 
 
 def test_of_equally_common_shapes_the_middle_one() -> None:

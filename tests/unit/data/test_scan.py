@@ -170,8 +170,8 @@ def test_a_few_samples_of_a_stream_are_read_once() -> None:
     stream = Stream()
     data = open_data(Dataset.from_iterable(stream), _SIGNATURE).some(3)
     passes = stream.passes
-    found = [[batch.feeds["x"][:, 0].tolist() for batch in data.batches(2)] for _ in range(3)]
+    result = [[batch.feeds["x"][:, 0].tolist() for batch in data.batches(2)] for _ in range(3)]
     labels = [batch.labels for batch in data.batches(8)]
-    assert found == [[[0, 4], [9]]] * 3
+    assert result == [[[0, 4], [9]]] * 3
     assert [label.tolist() for label in labels if label is not None] == [[0, 4, 9]]
     assert stream.passes == passes

@@ -88,38 +88,38 @@ def _advice(trials: AdditiveTrials, seconds: float = 100.0) -> tuple[Hint, ...]:
 
 def test_the_shortest_list_that_mends_is_advised() -> None:
     """Two nodes give nearly all of the error; the third one is within the limit."""
-    found = _advice(AdditiveTrials(Clock(), {"conv3": 5.0, "conv11": 8.0, "conv17": 0.5}))
-    assert found[0].paste == "exclude=['conv3', 'conv11']"
+    result = _advice(AdditiveTrials(Clock(), {"conv3": 5.0, "conv11": 8.0, "conv17": 0.5}))
+    assert result[0].paste == "exclude=['conv3', 'conv11']"
     cost = "coverage 100.00 -> 90.00 % of all compute"
-    assert found[0].text == f"largest error 13.5 -> 0.5 on all 100 samples, which repairs it; {cost}"
+    assert result[0].text == f"largest error 13.5 -> 0.5 on all 100 samples, which repairs it; {cost}"
 
 
 def test_options_that_help_are_ranked_and_others_are_only_named() -> None:
     """What mends comes before what helps; what changes nothing is named, and what cannot be built apart from it."""
     options = {"a=1": 0.5, "b=1": 0.01, "c=1": 1.0, "d=1": None}
-    found = _advice(AdditiveTrials(Clock(), dict.fromkeys(NODES, 1.0), options))
-    assert found[0].paste == "b=1"
-    assert "a=1" in [hint.paste for hint in found]
-    assert not {"c=1", "d=1"} & {hint.paste for hint in found}
-    assert found[-2].text == "could not be measured: d=1: the runtime refused it"
-    assert found[-1].text == "tried on all 100 samples without gain: c=1"
+    result = _advice(AdditiveTrials(Clock(), dict.fromkeys(NODES, 1.0), options))
+    assert result[0].paste == "b=1"
+    assert "a=1" in [hint.paste for hint in result]
+    assert not {"c=1", "d=1"} & {hint.paste for hint in result}
+    assert result[-2].text == "could not be measured: d=1: the runtime refused it"
+    assert result[-1].text == "tried on all 100 samples without gain: c=1"
 
 
 def test_a_list_that_repairs_one_limit_and_breaks_another_is_no_useless_one() -> None:
     """Twelve of twenty nodes give all of the error: without them coverage is 40 %, and half is asked for."""
-    found = _advice(AdditiveTrials(Clock(), {**dict.fromkeys(NODES[:12], 50.0)}))
-    (trade,) = [hint for hint in found if "breaks" in hint.text]
+    result = _advice(AdditiveTrials(Clock(), {**dict.fromkeys(NODES[:12], 50.0)}))
+    (trade,) = [hint for hint in result if "breaks" in hint.text]
     lost = "coverage 100.00 -> 40.00 % breaks min_coverage"
     assert trade.text == f"exclude={list(NODES[:12])}: largest error 600 -> 0, but {lost}, on all 100 samples"
-    assert not any("without gain" in hint.text for hint in found)
+    assert not any("without gain" in hint.text for hint in result)
 
 
 def test_the_time_is_kept_and_told() -> None:
     """A trial takes a second: five seconds are over after five engines, and what was left out is named."""
     clock = Clock()
-    found = _advice(AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5, "b=1": 0.5, "c=1": 0.5}), seconds=5.0)
+    result = _advice(AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5, "b=1": 0.5, "c=1": 0.5}), seconds=5.0)
     assert clock.now <= 5.0
-    late = next(hint for hint in found if "were over" in hint.text)
+    late = next(hint for hint in result if "were over" in hint.text)
     assert late.paste == "--quant-diagnose-time=20"
     assert "5 s were over after 5 other engines" in late.text
     # Two quarters of the nodes were tried: the bad one's five are known together, ten not at all.
@@ -131,9 +131,9 @@ def test_nothing_is_begun_that_is_known_to_take_too_long() -> None:
     """The candidate took a minute to build, and there are five seconds."""
     clock = Clock()
     trials = AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5})
-    found = Advice(cast(EngineTrials, trials), Budget(5.0, 60.0, clock)).hints()
+    result = Advice(cast(EngineTrials, trials), Budget(5.0, 60.0, clock)).hints()
     assert clock.now == 0.0
-    assert [hint.paste for hint in found] == ["--quant-diagnose-time=20"]
+    assert [hint.paste for hint in result] == ["--quant-diagnose-time=20"]
 
 
 def test_a_remedy_says_the_whole_key_of_the_mark() -> None:

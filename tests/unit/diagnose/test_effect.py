@@ -38,23 +38,23 @@ def test_the_gain_is_the_share_of_the_way_to_the_limit(
     limit: str, allowed: float, before: float, after: float, gain: float
 ) -> None:
     """(after - before) / (allowed - before), whichever way is better."""
-    found = _effect([_verdict(limit, allowed, before)], [_verdict(limit, allowed, after)])
-    assert found.gain == pytest.approx(gain)
-    assert found.helps is (gain > 0.0)
-    assert not found.mends
+    result = _effect([_verdict(limit, allowed, before)], [_verdict(limit, allowed, after)])
+    assert result.gain == pytest.approx(gain)
+    assert result.helps is (gain > 0.0)
+    assert not result.mends
 
 
 def test_a_limit_that_holds_now_is_mended() -> None:
     """All of the way is gone."""
     after = [_verdict("max_drop", 1.0, 0.2, Status.PASS)]
-    found = _effect([_verdict("max_drop", 1.0, 5.0)], after)
-    assert (found.gain, found.helps, found.mends) == (1.0, True, True)
+    result = _effect([_verdict("max_drop", 1.0, 5.0)], after)
+    assert (result.gain, result.helps, result.mends) == (1.0, True, True)
 
 
 def test_a_figure_that_was_not_measured_is_no_gain() -> None:
     """The limit is INCONCLUSIVE with the remedy: that repairs nothing."""
-    found = _effect([_verdict("max_drop", 1.0, 5.0)], [_verdict("max_drop", 1.0, None, Status.INCONCLUSIVE)])
-    assert (found.gain, found.helps, found.trades, found.mends) == (0.0, False, False, False)
+    result = _effect([_verdict("max_drop", 1.0, 5.0)], [_verdict("max_drop", 1.0, None, Status.INCONCLUSIVE)])
+    assert (result.gain, result.helps, result.trades, result.mends) == (0.0, False, False, False)
 
 
 def test_a_gain_too_small_to_matter_is_none() -> None:
@@ -64,9 +64,9 @@ def test_a_gain_too_small_to_matter_is_none() -> None:
 
 def test_outputs_that_can_be_compared_again_are_mended() -> None:
     """The verdict on them is gone."""
-    found = _effect([_verdict("outputs", 0.0, 2.0)], [])
-    assert found.mends
-    assert found.hint("all 8 samples").text.startswith("outputs that cannot be compared 2 -> 0 on all 8 samples")
+    result = _effect([_verdict("outputs", 0.0, 2.0)], [])
+    assert result.mends
+    assert result.hint("all 8 samples").text.startswith("outputs that cannot be compared 2 -> 0 on all 8 samples")
 
 
 def test_a_hint_says_both_figures_and_what_it_costs() -> None:
@@ -95,10 +95,10 @@ def test_a_hint_says_both_figures_and_what_it_costs() -> None:
 def test_coverage_of_two_schemes_is_that_of_all_compute(limit_pct: float, all_pct: float, told: str) -> None:
     """The limit of one holds by what it can quantize: 2.98 % of all compute before and after is no gain. Told once."""
     after = [_verdict("min_coverage", 50.0, limit_pct, Status.PASS)]
-    found = Effect(REMEDY, TrialResult([_verdict("min_coverage", 50.0, 2.98)], 2.98), TrialResult(after, all_pct))
-    assert (found.helps, found.mends) == (bool(told), told.endswith("repairs it"))
+    result = Effect(REMEDY, TrialResult([_verdict("min_coverage", 50.0, 2.98)], 2.98), TrialResult(after, all_pct))
+    assert (result.helps, result.mends) == (bool(told), told.endswith("repairs it"))
     if told:
-        assert found.hint("all 8 samples").text == told
+        assert result.hint("all 8 samples").text == told
 
 
 def test_what_repairs_one_limit_and_breaks_another_says_both() -> None:
@@ -113,16 +113,16 @@ def test_what_repairs_one_limit_and_breaks_another_says_both() -> None:
         _verdict("min_coverage", 50.0, 0.85),
         _verdict("max_size_mb", 1.0, 2.0),
     ]
-    found = Effect(REMEDY, TrialResult(before, 96.1), TrialResult(after, 0.85))
-    assert (found.helps, found.trades) == (False, True)
-    hint = found.trade("all 619 samples")
+    result = Effect(REMEDY, TrialResult(before, 96.1), TrialResult(after, 0.85))
+    assert (result.helps, result.trades) == (False, True)
+    hint = result.trade("all 619 samples")
     lost = "coverage 96.10 -> 0.85 % breaks min_coverage and size 0.5 -> 2 MB breaks max_size_mb"
     assert hint.text == f"exclude=['fc']: drop 88.21 -> -0.16, but {lost}, on all 619 samples"
     assert (hint.paste, hint.limit) == ("", "")
     before = [_verdict("max_drop", 1.0, 5.0), _verdict("min_cosine", 0.99, 0.9)]
-    found = _effect(before, [_verdict("max_drop", 1.0, 0.0, Status.PASS), _verdict("min_cosine", 0.99, 0.8)])
-    assert (found.helps, found.trades) == (False, True)
-    assert "but cosine 0.9 -> 0.8 is further from min_cosine" in found.trade("all 8 samples").text
+    result = _effect(before, [_verdict("max_drop", 1.0, 0.0, Status.PASS), _verdict("min_cosine", 0.99, 0.8)])
+    assert (result.helps, result.trades) == (False, True)
+    assert "but cosine 0.9 -> 0.8 is further from min_cosine" in result.trade("all 8 samples").text
 
 
 _FIGURES = st.floats(-1e3, 1e3)
@@ -137,12 +137,12 @@ def test_a_remedy_helps_or_trades_or_neither(figures: list[tuple[float, float, b
         (_verdict(name, 0.0, one[0], states[one[2]]), _verdict(name, 0.0, one[1], states[one[3]]))
         for name, one in zip(names, figures, strict=False)
     ]
-    found = _effect([before for before, _ in both], [after for _, after in both])
-    assert not (found.helps and found.trades)
+    result = _effect([before for before, _ in both], [after for _, after in both])
+    assert not (result.helps and result.trades)
     broken_now = any(after.status is Status.FAIL and before.status is not Status.FAIL for before, after in both)
-    assert not (found.helps and broken_now)
-    if found.mends and found.limits:
-        assert found.helps
+    assert not (result.helps and broken_now)
+    if result.mends and result.limits:
+        assert result.helps
 
 
 def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
@@ -162,5 +162,5 @@ def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
 )
 def test_figures_have_four_digits_or_as_many_as_show_the_change(before: float, after: float, told: str) -> None:
     """Those of a figure that changed do not look the same."""
-    found = _effect([_verdict("min_cosine", 99.0, before)], [_verdict("min_cosine", 99.0, after)])
-    assert found.hint("all 8 samples").text.startswith(f"cosine {told} ")
+    result = _effect([_verdict("min_cosine", 99.0, before)], [_verdict("min_cosine", 99.0, after)])
+    assert result.hint("all 8 samples").text.startswith(f"cosine {told} ")

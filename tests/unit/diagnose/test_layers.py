@@ -25,13 +25,13 @@ _TIMES = st.one_of(st.none(), st.floats(0.0, 1e3))
 @st.composite
 def _layers(draw: st.DrawFn) -> list[LayerTime]:
     """Draw the layers of an engine: fused or not, with nodes of their own or shared, and such as stand for none."""
-    found = []
+    result = []
     for number in range(draw(st.integers(0, 8))):
         role = draw(st.sampled_from(["compute", "reformat", "copy", "other"]))
         nodes = draw(st.lists(_NODES, max_size=3, unique=True))
         op = draw(st.sampled_from(["Conv", "Cast", "Mul"]))
-        found.append(layer(f"layer{number}", draw(_TIMES), *nodes, op=op, role=role))
-    return found
+        result.append(layer(f"layer{number}", draw(_TIMES), *nodes, op=op, role=role))
+    return result
 
 
 def _rows(found: Alignment) -> tuple[LayerRow, ...]:
@@ -42,11 +42,11 @@ def _rows(found: Alignment) -> tuple[LayerRow, ...]:
 def test_every_layer_is_there_once(reference: Sequence[LayerTime], candidate: Sequence[LayerTime]) -> None:
     """Whatever the two engines fuse, nothing is lost and nothing comes twice."""
     rows = _rows(align(reference, candidate))
-    for own, found in (
+    for own, result in (
         (reference, [one for row in rows for one in row.reference]),
         (candidate, [one for row in rows for one in row.candidate]),
     ):
-        assert sorted(map(id, found)) == sorted(map(id, own))
+        assert sorted(map(id, result)) == sorted(map(id, own))
 
 
 @given(_layers(), _layers())
@@ -107,12 +107,12 @@ def test_reformats_and_copies_are_summed_by_operator() -> None:
         layer("c", 1.0, op="MemcpyToHost", role="copy"),
         layer("conv", 4.0, "conv"),
     ]
-    found = align([layer("conv", 4.0, "conv")], candidate)
-    assert [(row.candidate[0].op, len(row.candidate), row.candidate_ms, row.nodes) for row in found.moves] == [
+    result = align([layer("conv", 4.0, "conv")], candidate)
+    assert [(row.candidate[0].op, len(row.candidate), row.candidate_ms, row.nodes) for row in result.moves] == [
         ("MemcpyToHost", 1, 1.0, ()),
         ("QuantizeLinear", 2, 0.75, ()),
     ]
-    assert [row.nodes for row in found.rows] == [("conv",)]
+    assert [row.nodes for row in result.rows] == [("conv",)]
 
 
 def test_without_times_the_order_is_that_of_the_model() -> None:

@@ -22,8 +22,8 @@ from pytest_quant.testing import NumpyBackend
 )
 def test_states(answer: Availability, state: str) -> None:
     """A runtime that is here and does not load is not merely missing; what a backend offers is said of all."""
-    found = state_of("numpy", NumpyBackend(), answer)
-    assert (found.state, found.precisions) == (state, ("fp32", "int8 static", "int8 weight-only"))
+    result = state_of("numpy", NumpyBackend(), answer)
+    assert (result.state, result.precisions) == (state, ("fp32", "int8 static", "int8 weight-only"))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_a_runtime_that_ends_the_process(
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{body}"\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    found = probe("numpy")
-    assert found.state == "broken"
-    assert reason in found.reason
+    result = probe("numpy")
+    assert result.state == "broken"
+    assert reason in result.reason

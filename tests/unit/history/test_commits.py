@@ -35,10 +35,10 @@ def compare(scratch: ScratchRepository) -> Compare:
 
 def test_a_run_is_compared_with_its_merge_base(scratch: ScratchRepository, compare: Compare) -> None:
     """Which is named; what lets the run fail is counted, and a base can be named."""
-    found = compare(a_pass(), _OTHER)
+    result = compare(a_pass(), _OTHER)
     main = scratch.git("rev-parse", "main")
-    assert (found.about, fault(found)) == ((f"base {main[:12]}: merge base with main",), "")
-    assert found.base.checks == 2
+    assert (result.about, fault(result)) == ((f"base {main[:12]}: merge base with main",), "")
+    assert result.base.checks == 2
     assert " rows regressed" in fault(compare(a_record(), _OTHER))
     assert compare(a_pass(), _OTHER, base="main").about == (f"base {main[:12]}: main",)
     with pytest.raises(UsageError, match="git knows no such commit"):
@@ -57,6 +57,6 @@ def test_a_run_is_not_compared_with_itself(scratch: ScratchRepository, compare: 
     """The base is the commit that is tested, whose only records are those of this run; no base fails under strict."""
     store = open_store(scratch.path / ".quant" / "history.db")
     store.append(replace(RUN, id="head", commit=scratch.git("rev-parse", "HEAD")), [a_pass()])
-    found = compare(a_pass(), base="HEAD")
-    assert (found.base.checks, fault(found)) == (0, "")
+    result = compare(a_pass(), base="HEAD")
+    assert (result.base.checks, fault(result)) == (0, "")
     assert "--quant-strict is set" in fault(compare(a_pass(), base="HEAD", strict=True))

@@ -45,10 +45,10 @@ def test_the_merge_base_is_the_base(scratch: ScratchRepository) -> None:
 def test_without_records_there_the_nearest_before_it_is(scratch: ScratchRepository) -> None:
     """The distance is told."""
     fork, first = (scratch.git("rev-parse", name) for name in ("main~1", "main~3"))
-    found = select_base(_having(first), Repository(scratch.path))
-    assert found == ChosenBase(first, fork, "merge base with main", distance=2)
+    result = select_base(_having(first), Repository(scratch.path))
+    assert result == ChosenBase(first, fork, "merge base with main", distance=2)
     assert (
-        str(found)
+        str(result)
         == f"base {first[:12]}: 2 first parents below {fork[:12]} (merge base with main), which has no records"
     )
 
@@ -63,9 +63,9 @@ def test_a_named_base_is_looked_for_in_the_same_way(scratch: ScratchRepository) 
 def test_a_commit_is_found_by_its_tree(scratch: ScratchRepository) -> None:
     """Its content was run as another commit, which an amended or a squashed one replaced."""
     fork, tree = (scratch.git("rev-parse", name) for name in ("main~1", "main~1^{tree}"))
-    found = select_base(_having(tree), Repository(scratch.path))
-    assert found == ChosenBase(fork, fork, "merge base with main")
-    assert found.found == Committed(fork, tree)
+    result = select_base(_having(tree), Repository(scratch.path))
+    assert result == ChosenBase(fork, fork, "merge base with main")
+    assert result.found == Committed(fork, tree)
 
 
 def _run(number: int, commit: str, tree: str | None) -> StoredCheck:
@@ -75,8 +75,8 @@ def _run(number: int, commit: str, tree: str | None) -> StoredCheck:
 def test_records_of_a_commit_are_those_of_its_content() -> None:
     """Beside a commit with the same content each has its own, as far as it has any."""
     runs = (_run(1, "old", "t"), _run(2, "new", "t"), _run(3, "other", "u"), _run(4, "older", None))
-    found = [one.run.id for one in records_of(InMemory(runs), Committed("new", "t"), Committed("other", "u"))]
-    assert found == ["1", "2"]
+    result = [one.run.id for one in records_of(InMemory(runs), Committed("new", "t"), Committed("other", "u"))]
+    assert result == ["1", "2"]
     beside = Committed("old", "t")
     assert [one.run.id for one in records_of(InMemory(runs), Committed("new", "t"), beside)] == ["2"]
     assert [one.run.id for one in records_of(InMemory(runs), Committed("newest", "t"), beside)] == ["1", "2"]
@@ -85,19 +85,19 @@ def test_records_of_a_commit_are_those_of_its_content() -> None:
 
 def test_no_records_anywhere_is_no_base(scratch: ScratchRepository) -> None:
     """It says how far it looked."""
-    found = select_base(_having(), Repository(scratch.path))
-    assert found.commit is None
-    assert found.distance == 2
-    assert str(found).startswith("no base: there are no records of")
+    result = select_base(_having(), Repository(scratch.path))
+    assert result.commit is None
+    assert result.distance == 2
+    assert str(result).startswith("no base: there are no records of")
 
 
 def test_on_the_target_branch_the_commit_before_is_the_base(scratch: ScratchRepository) -> None:
     """Nobody wants to compare a commit with itself."""
     scratch.git("checkout", "main")
     tip, before = (scratch.git("rev-parse", name) for name in ("main", "main~1"))
-    found = select_base(_having(tip, before), Repository(scratch.path))
-    assert found.commit == before
-    assert found.asked_as == f"the commit before, for {tip[:12]} is on main"
+    result = select_base(_having(tip, before), Repository(scratch.path))
+    assert result.commit == before
+    assert result.asked_as == f"the commit before, for {tip[:12]} is on main"
     dirty = select_base(_having(tip), Repository(scratch.path), dirty=True)
     assert dirty == ChosenBase(tip, tip, "merge base with main"), "what is not committed is what is new"
 
@@ -111,8 +111,8 @@ def test_a_shallow_clone_names_the_fix(
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
     with pytest.raises(UsageError, match=r"(?s)no common commit here.*git fetch --unshallow"):
         select_base(_having(), Repository(shallow))
-    found = select_base(_having(), Repository(shallow), "HEAD")
-    assert "git fetch --unshallow" in str(found)
+    result = select_base(_having(), Repository(shallow), "HEAD")
+    assert "git fetch --unshallow" in str(result)
     with pytest.raises(UsageError, match=r"(?s)git knows no such commit.*git fetch --depth=1 origin v1:"):
         select_base(_having(), Repository(shallow), "v1")
 
@@ -129,8 +129,8 @@ def test_a_clone_of_one_commit_knows_the_parent_that_the_commit_names(
     tip, before = (scratch.git("rev-parse", name) for name in ("main", "main~1"))
     git = _shallow(scratch, tmp_path / "shallow", "--branch=main")
     assert git.parents(tip) == (before,)
-    found = select_base(_having(before), git)
-    assert found == ChosenBase(before, before, f"the commit before, for {tip[:12]} is on origin/main")
+    result = select_base(_having(before), git)
+    assert result == ChosenBase(before, before, f"the commit before, for {tip[:12]} is on origin/main")
     hint = select_base(_having(), git).hint
     assert "git fetch --unshallow" in hint
     assert select_base(_having(before), git, "HEAD") == ChosenBase(before, tip, "HEAD", 1, hint)
@@ -146,9 +146,9 @@ def test_a_clone_of_a_merge_commit_is_compared_with_its_first_parent(
     git = _shallow(scratch, tmp_path / "shallow", "--branch=pull")
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
     tip = scratch.git("rev-parse", "pull")
-    found = select_base(_having(target), git)
-    assert found.commit == target
-    assert found.asked_as == f"the first parent of {tip[:12]}, for the merge base is not in this shallow clone"
+    result = select_base(_having(target), git)
+    assert result.commit == target
+    assert result.asked_as == f"the first parent of {tip[:12]}, for the merge base is not in this shallow clone"
     with pytest.raises(UsageError, match="that branch is not here"):
         select_base(_having(), git)
 

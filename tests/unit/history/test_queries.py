@@ -97,9 +97,9 @@ def test_runs_are_found_by_their_tree(store: Store) -> None:
 
 def test_launches_of_a_commit(store: Store) -> None:
     """Every record of its runs without changed files, oldest first, each run in its order."""
-    found = [(check.run.id, check.record) for check in store.launches("c1")]
+    result = [(check.run.id, check.record) for check in store.launches("c1")]
     first, second = _run(1).id, _run(2).id
-    assert found == [(first, a_record()), (first, unavailable()), (second, a_pass()), (second, unavailable())]
+    assert result == [(first, a_record()), (first, unavailable()), (second, a_pass()), (second, unavailable())]
     assert [check.run.id for check in store.launches("c3")] == [_run(3).id]
     assert store.launches("c9") == []
 

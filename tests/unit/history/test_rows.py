@@ -48,16 +48,16 @@ def test_machine_provider_and_threads_make_an_identity() -> None:
     elsewhere = replace(RUN, environment=Environment({**RUN.environment.identity, "cpu": "Other"}, {}))
     on_gpu = a_record(coverage=replace(COVERAGE, provider="CUDAExecutionProvider"))
     threaded = replace(a_record(), threads=4)
-    found = [identity_of(RUN, a_record()), identity_of(elsewhere, a_record())]
-    found += [identity_of(RUN, on_gpu), identity_of(RUN, threaded)]
-    assert len(set(found)) == 4
+    result = [identity_of(RUN, a_record()), identity_of(elsewhere, a_record())]
+    result += [identity_of(RUN, on_gpu), identity_of(RUN, threaded)]
+    assert len(set(result)) == 4
 
 
 def test_the_way_of_timing_makes_an_identity() -> None:
     """Exact FP32 and the host's clock are what every earlier record has, so they add nothing to an identity."""
     latency = a_record().latency
     assert latency is not None
-    found = [
+    result = [
         identity_of(RUN, replace(a_record(), latency=one))
         for one in (
             None,
@@ -70,5 +70,5 @@ def test_the_way_of_timing_makes_an_identity() -> None:
             replace(latency, small_pages=True),
         )
     ]
-    assert found[0] == found[1] == found[2]
-    assert len(set(found)) == 6
+    assert result[0] == result[1] == result[2]
+    assert len(set(result)) == 6

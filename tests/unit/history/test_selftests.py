@@ -72,9 +72,9 @@ def test_nulls_of_ordinary_runs_measure_it(history_url: str) -> None:
     They are of other models, and so count for no more than 20 of the model's own.
     """
     _nulls(history_url, 150)
-    found = session_noise(history_url, IDENTITY, "cpu")
-    assert found.sd == pytest.approx(SD, rel=0.15)
-    assert found.freedom == 20.0
+    result = session_noise(history_url, IDENTITY, "cpu")
+    assert result.sd == pytest.approx(SD, rel=0.15)
+    assert result.freedom == 20.0
 
 
 def test_a_selftest_counts_and_later_nulls_refresh_it(history_url: str) -> None:

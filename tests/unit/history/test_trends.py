@@ -41,8 +41,8 @@ def test_launches_of_a_commit_are_averaged_and_the_newest_commits_are_searched(f
 
 def test_an_exact_score_changes_where_it_moves() -> None:
     """Two points lower from the fourth commit on, in points of a hundred, without a doubt."""
-    (found,) = find_changes(_scored([97.5, 97.5, 97.5, 95.5, 95.5, 95.5, 95.5, 95.5]))
-    assert found == Change(
+    (result,) = find_changes(_scored([97.5, 97.5, 97.5, 95.5, 95.5, 95.5, 95.5, 95.5]))
+    assert result == Change(
         series="key",
         quantity="score",
         unit="%",
@@ -63,8 +63,8 @@ def test_an_exact_score_changes_where_it_moves() -> None:
 @pytest.mark.parametrize(("after", "probable"), [(1, True), (4, True), (5, False)])
 def test_a_change_is_probable_until_five_commits_confirm_it(after: int, probable: bool) -> None:
     """The commit that shows it is the first of them."""
-    (found,) = find_changes(_scored([90.0] * 6 + [91.0] * after))
-    assert (found.probable, found.commits_after) == (probable, after)
+    (result,) = find_changes(_scored([90.0] * 6 + [91.0] * after))
+    assert (result.probable, result.commits_after) == (probable, after)
 
 
 def test_a_noisy_score_needs_more_than_a_step() -> None:
@@ -72,17 +72,17 @@ def test_a_noisy_score_needs_more_than_a_step() -> None:
     random = np.random.default_rng(3)
     quiet = [95.0 + 0.05 * random.standard_normal() for _ in range(20)]
     assert find_changes(_scored(quiet)) == []
-    (found,) = find_changes(_scored(quiet[:10] + [score - 1.0 for score in quiet[10:]]))
-    assert (found.last_good, found.first_bad) == ("c9", "c10")
-    assert 0.95 <= found.confidence < 1.0
+    (result,) = find_changes(_scored(quiet[:10] + [score - 1.0 for score in quiet[10:]]))
+    assert (result.last_good, result.first_bad) == ("c9", "c10")
+    assert 0.95 <= result.confidence < 1.0
 
 
 def test_more_series_share_the_probability_of_a_false_alarm() -> None:
     """What 20 series tell is adjusted for 20, and must be as sure as one alone for all of them."""
     points = _fast(_noisy((20, 2.0), (3, 1.94)))
     (alone,) = find_changes(points)
-    (found,) = find_changes(points, family=20)
-    assert 1.0 - found.confidence == pytest.approx(20 * (1.0 - alone.confidence))
+    (result,) = find_changes(points, family=20)
+    assert 1.0 - result.confidence == pytest.approx(20 * (1.0 - alone.confidence))
     sure = 1.0 - alone.confidence
     assert find_changes(points, confidence=1.0 - 21 * sure, family=20) != []
     assert find_changes(points, confidence=1.0 - 19 * sure, family=20) == []
@@ -100,19 +100,19 @@ def test_score_and_speed_of_one_series_are_two_tests() -> None:
 
 def test_speed_is_told_in_percent_of_what_it_was() -> None:
     """From a speed-up of 2 to one of 1.6: 20 % less, which is worse."""
-    (found,) = find_changes(_fast(_noisy((12, 2.0), (8, 1.6))))
-    assert (found.quantity, found.last_good, found.first_bad) == ("speedup", "c11", "c12")
-    assert found.size == pytest.approx(-20.0, abs=1.0)
-    assert (found.improved, found.probable) == (False, False)
-    assert found.before == pytest.approx(2.0, rel=0.01)
+    (result,) = find_changes(_fast(_noisy((12, 2.0), (8, 1.6))))
+    assert (result.quantity, result.last_good, result.first_bad) == ("speedup", "c11", "c12")
+    assert result.size == pytest.approx(-20.0, abs=1.0)
+    assert (result.improved, result.probable) == (False, False)
+    assert result.before == pytest.approx(2.0, rel=0.01)
 
 
 def test_latency_alone_is_searched_where_there_is_no_speedup() -> None:
     """As of imported benchmarks; more milliseconds are worse."""
     times = [a_point(number, candidate_p50_ms=ms) for number, ms in enumerate(_noisy((10, 4.0), (10, 5.0)))]
-    (found,) = find_changes(times)
-    assert (found.quantity, found.unit, found.improved) == ("latency", "ms", False)
-    assert found.size == pytest.approx(25.0, abs=1.5)
+    (result,) = find_changes(times)
+    assert (result.quantity, result.unit, result.improved) == ("latency", "ms", False)
+    assert result.size == pytest.approx(25.0, abs=1.5)
 
 
 def test_changes_of_speed_too_small_to_matter_are_left_out() -> None:
@@ -124,8 +124,8 @@ def test_changes_of_speed_too_small_to_matter_are_left_out() -> None:
 
 def test_what_was_not_measured_stays_missing() -> None:
     """The range spans the commits without a figure, and they are no change."""
-    (found,) = find_changes(_scored([90.0, 90.0, 90.0, None, None, 88.0, 88.0]))
-    assert (found.last_good, found.first_bad) == ("c2", "c5")
+    (result,) = find_changes(_scored([90.0, 90.0, 90.0, None, None, 88.0, 88.0]))
+    assert (result.last_good, result.first_bad) == ("c2", "c5")
 
 
 def test_another_machine_or_version_is_another_sequence() -> None:

@@ -47,14 +47,14 @@ def test_the_only_file_is_taken(root: Path) -> None:
     (root / "models").mkdir()
     select_first(root / "build" / "other.onnx")
     select_first(root / "models" / "Select First.onnx")
-    found = find(root, None)
-    assert (found.name, found.file, found.reads) == ("select_first", "models/Select First.onnx", "onnx")
-    assert [tensor.name for tensor in found.signature.inputs] == ["x"]
-    assert [tensor.shape for tensor in found.signature.outputs] == [(None, 4)]
+    result = find(root, None)
+    assert (result.name, result.file, result.reads) == ("select_first", "models/Select First.onnx", "onnx")
+    assert [tensor.name for tensor in result.signature.inputs] == ["x"]
+    assert [tensor.shape for tensor in result.signature.outputs] == [(None, 4)]
     (root / "models" / "resnet").mkdir()
     select_first(root / "models" / "resnet" / "model.onnx")
-    found = find_model(root, root / "models", "resnet/model.onnx", ".")
-    assert (found.name, found.file) == ("resnet", "models/resnet/model.onnx")
+    result = find_model(root, root / "models", "resnet/model.onnx", ".")
+    assert (result.name, result.file) == ("resnet", "models/resnet/model.onnx")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_module_is_read_in_every_form(root: Path, attribute: str, expression: 
     """What is written into the conftest gives the same model again."""
     pytest.importorskip("torch")
     (root / "nets.py").write_text(NETS)
-    found = find(root, f"nets:{attribute}")
-    assert (found.module, found.expression, found.reads) == ("nets", expression, "module")
-    assert found.signature.outputs[0].shape == (None, 10)
+    result = find(root, f"nets:{attribute}")
+    assert (result.module, result.expression, result.reads) == ("nets", expression, "module")
+    assert result.signature.outputs[0].shape == (None, 10)
 
 
 @pytest.mark.parametrize(
@@ -142,16 +142,16 @@ def test_whether_python_finds_a_module_by_itself_is_known(root: Path, file: str,
     pytest.importorskip("torch")
     (root / file).parent.mkdir(parents=True, exist_ok=True)
     (root / file).write_text(NETS)
-    found = find_model(root, root, "netted:example", "src")
-    assert found.from_sources is from_sources
-    assert found.expression.startswith("Model.from_torch(*netted.example()")
+    result = find_model(root, root, "netted:example", "src")
+    assert result.from_sources is from_sources
+    assert result.expression.startswith("Model.from_torch(*netted.example()")
 
 
 def made(tensor: TensorInfo, rows: dict[str, int] | None = None) -> NDArray[np.generic]:
     """Run the line that is written, as a conftest would."""
     names = {"np": np, "rng": np.random.default_rng(0)}
-    found: NDArray[np.generic] = eval(input_line(tensor, rows or {}), names)  # noqa: S307 - a line of ours
-    return found
+    result: NDArray[np.generic] = eval(input_line(tensor, rows or {}), names)  # noqa: S307 - a line of ours
+    return result
 
 
 @pytest.mark.parametrize(

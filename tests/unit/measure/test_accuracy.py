@@ -30,24 +30,24 @@ from tests.unit.measure.evaluated import CLASSES, N, outputs, pairs, top1
 def test_figures_equal_their_formulas(seed: int) -> None:
     """Scores, drop, agreement, SQNR, cosine, largest error, divergence and p, each computed another way."""
     r, c, labels = outputs(seed)
-    found = top1(r, c, labels)
+    result = top1(r, c, labels)
     r_right, c_right = r.argmax(1) == labels, c.argmax(1) == labels
-    assert found.reference == pytest.approx(100 * r_right.mean())
-    assert found.candidate == pytest.approx(100 * c_right.mean())
-    assert found.drop == pytest.approx(100 * (r_right.mean() - c_right.mean()))
-    assert found.agreement_pct == pytest.approx(100 * (r.argmax(1) == c.argmax(1)).mean())
+    assert result.reference == pytest.approx(100 * r_right.mean())
+    assert result.candidate == pytest.approx(100 * c_right.mean())
+    assert result.drop == pytest.approx(100 * (r_right.mean() - c_right.mean()))
+    assert result.agreement_pct == pytest.approx(100 * (r.argmax(1) == c.argmax(1)).mean())
     r64, c64 = r.astype(np.float64), c.astype(np.float64)
     sqnr_db = 20 * np.log10(np.linalg.norm(r64) / np.linalg.norm(r64 - c64))
-    assert found.sqnr_db == pytest.approx(sqnr_db)
-    assert found.cosine == pytest.approx(np.vdot(r64, c64) / np.linalg.norm(r64) / np.linalg.norm(c64))
+    assert result.sqnr_db == pytest.approx(sqnr_db)
+    assert result.cosine == pytest.approx(np.vdot(r64, c64) / np.linalg.norm(r64) / np.linalg.norm(c64))
     error = np.abs(r64 - c64)
-    assert found.max_abs_error == pytest.approx(error.max())
-    assert found.max_abs_error_sample == np.unravel_index(error.argmax(), error.shape)[0]
-    assert found.kl == pytest.approx(rel_entr(softmax(r64, axis=1), softmax(c64, axis=1)).sum(axis=1).mean())
+    assert result.max_abs_error == pytest.approx(error.max())
+    assert result.max_abs_error_sample == np.unravel_index(error.argmax(), error.shape)[0]
+    assert result.kl == pytest.approx(rel_entr(softmax(r64, axis=1), softmax(c64, axis=1)).sum(axis=1).mean())
     lost, won = int((r_right & ~c_right).sum()), int((c_right & ~r_right).sum())
-    assert found.discordant == lost + won
+    assert result.discordant == lost + won
     expected = binomtest(lost, lost + won).pvalue if lost + won else 1.0
-    assert found.p_value == pytest.approx(expected)
+    assert result.p_value == pytest.approx(expected)
 
 
 @given(seed=st.integers(0, 100), step=st.integers(1, N))
@@ -56,8 +56,8 @@ def test_chunks_change_nothing(seed: int, step: int) -> None:
     """Counts are equal and sums agree to rounding, however the samples are cut."""
     r, c, labels = outputs(seed)
     whole, cut = (asdict(top1(r, c, labels, size)) for size in (N, step))
-    for found in (whole, cut):
-        found |= found.pop("by_output")[0]
+    for result in (whole, cut):
+        result |= result.pop("by_output")[0]
     for name, value in whole.items():
         assert cut[name] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value), name
 
@@ -84,16 +84,16 @@ def test_the_worst_class_is_the_one_that_lost_most() -> None:
 def test_the_classes_are_parts_of_the_score(seed: int) -> None:
     """Of each class the recall of both engines; weighed by their samples they are the scores of all."""
     r, c, labels = outputs(seed)
-    found = top1(r, c, labels)
+    result = top1(r, c, labels)
     present = np.unique(labels)
-    assert [one.label for one in found.by_class] == present.tolist()
-    assert [one.n for one in found.by_class] == [int((labels == label).sum()) for label in present]
+    assert [one.label for one in result.by_class] == present.tolist()
+    assert [one.n for one in result.by_class] == [int((labels == label).sum()) for label in present]
     for side, name in ((r, "reference"), (c, "candidate")):
-        shares = [getattr(one, name) for one in found.by_class]
+        shares = [getattr(one, name) for one in result.by_class]
         recalls = 100.0 * recall_score(labels, side.argmax(1), labels=present, average=None)
         assert shares == pytest.approx(recalls, abs=5e-5)
-        weighed = np.average(shares, weights=[one.n for one in found.by_class])
-        assert weighed == pytest.approx(getattr(found, name), abs=5e-5)
+        weighed = np.average(shares, weights=[one.n for one in result.by_class])
+        assert weighed == pytest.approx(getattr(result, name), abs=5e-5)
 
 
 def test_only_top1_has_classes() -> None:
@@ -101,15 +101,15 @@ def test_only_top1_has_classes() -> None:
     r, c, labels = outputs(2)
     r, c = np.hstack([r, r - 1]), np.hstack([c, c - 1])
     for metric in (resolve_metric("top5", "int", r.shape), resolve_metric("f1", "int", r.shape), None):
-        found = evaluate(pairs(r, c, labels), metric, output=None)
-        assert (found.by_class, found.agreement_pct is None) == ((), False)
+        result = evaluate(pairs(r, c, labels), metric, output=None)
+        assert (result.by_class, result.agreement_pct is None) == ((), False)
 
 
 def test_right_answers_are_kept_bit_by_bit() -> None:
     """Unpacked, they are the flags of every sample in order."""
     r, c, labels = outputs(3)
-    found = top1(r, c, labels)
-    for packed, side in ((found.reference_correct, r), (found.candidate_correct, c)):
+    result = top1(r, c, labels)
+    for packed, side in ((result.reference_correct, r), (result.candidate_correct, c)):
         assert packed is not None
         flags = np.unpackbits(np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8))[:N]
         np.testing.assert_array_equal(flags.astype(bool), side.argmax(1) == labels)
@@ -131,9 +131,9 @@ def test_a_result_is_plain_json(n: int) -> None:
     third_party = Metric(functools.partial(f1_score, average="macro"), scale=np.float32(100))  # type: ignore[arg-type]
     own = Metric(lambda o, y: (o.argmax(axis=1) == y).astype(np.float32), scale=np.int64(100), name="own")  # type: ignore[arg-type]
     for metric in (resolve_metric(each, "int", r.shape) for each in ("top1", "f1", third_party, own)):
-        found = evaluate(pairs(r[:n], c[:n], labels[:n]), metric, output="y", margin=1.0)
-        json.dumps(asdict(found), allow_nan=False)
-        for name, value in asdict(found).items():
+        result = evaluate(pairs(r[:n], c[:n], labels[:n]), metric, output="y", margin=1.0)
+        json.dumps(asdict(result), allow_nan=False)
+        for name, value in asdict(result).items():
             assert not isinstance(value, np.generic), name  # numpy's float64 is a float, and json takes it
 
 
@@ -144,31 +144,31 @@ def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
     r, c, _ = outputs(seed)
     scale = np.float32(10.0**log_scale)
     pair = OutputPair({"y": r, "z": scale * c}, {"y": c, "z": scale * r}, None, 0, N)
-    found = evaluate([pair], None, output="y")
+    result = evaluate([pair], None, output="y")
     alone = {
         "y": evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y"),
         "z": evaluate([OutputPair({"z": scale * c}, {"z": scale * r}, None, 0, N)], None, output="z"),
     }
-    for one in found.by_output:
+    for one in result.by_output:
         whole = alone[one.name]
         assert (one.sqnr_db, one.cosine, one.max_abs_error, one.sample, one.identical) == (
             whole.sqnr_db, whole.cosine, whole.max_abs_error, whole.max_abs_error_sample, whole.identical
         )  # fmt: skip
-    assert found.sqnr_db == min(one.sqnr_db for one in found.by_output if one.sqnr_db is not None)
-    assert found.cosine == min(one.cosine for one in found.by_output if one.cosine is not None)
-    assert found.max_abs_error == max(one.max_abs_error for one in found.by_output if one.max_abs_error is not None)
-    worst = next(one for one in found.by_output if one.name == found.worst_output)
-    assert worst.sqnr_db == found.sqnr_db
+    assert result.sqnr_db == min(one.sqnr_db for one in result.by_output if one.sqnr_db is not None)
+    assert result.cosine == min(one.cosine for one in result.by_output if one.cosine is not None)
+    assert result.max_abs_error == max(one.max_abs_error for one in result.by_output if one.max_abs_error is not None)
+    worst = next(one for one in result.by_output if one.name == result.worst_output)
+    assert worst.sqnr_db == result.sqnr_db
 
 
 def test_an_output_without_a_figure_hides_behind_no_other() -> None:
     """Zeros have no cosine with anything: then there is none of the whole, and never that of the output beside it."""
     r, c, _ = outputs(1)
-    found = evaluate([OutputPair({"y": r, "z": r}, {"y": c, "z": 0 * r}, None, 0, N)], None, output="y")
-    assert (found.worst_output, found.cosine) == ("z", None)
-    assert found.sqnr_db == pytest.approx(0.0, abs=1e-9)
-    found = evaluate([OutputPair({"y": r, "z": 0 * r}, {"y": c, "z": r}, None, 0, N)], None, output="y")
-    assert (found.worst_output, found.sqnr_db, found.cosine) == ("z", None, None)
+    result = evaluate([OutputPair({"y": r, "z": r}, {"y": c, "z": 0 * r}, None, 0, N)], None, output="y")
+    assert (result.worst_output, result.cosine) == ("z", None)
+    assert result.sqnr_db == pytest.approx(0.0, abs=1e-9)
+    result = evaluate([OutputPair({"y": r, "z": 0 * r}, {"y": c, "z": r}, None, 0, N)], None, output="y")
+    assert (result.worst_output, result.sqnr_db, result.cosine) == ("z", None, None)
 
 
 @pytest.mark.parametrize("beside", [np.array(["a"] * N, dtype=object), np.zeros((N, 2))])
@@ -176,8 +176,8 @@ def test_text_and_identical_outputs_leave_the_figures_of_the_others(beside: np.n
     """They are not the worst, whatever figure they lack."""
     r, c, _ = outputs(2)
     alone = evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y")
-    found = evaluate([OutputPair({"y": r, "z": beside}, {"y": c, "z": beside}, None, 0, N)], None, output="y")
-    assert (found.worst_output, found.sqnr_db, found.cosine) == ("y", alone.sqnr_db, alone.cosine)
+    result = evaluate([OutputPair({"y": r, "z": beside}, {"y": c, "z": beside}, None, 0, N)], None, output="y")
+    assert (result.worst_output, result.sqnr_db, result.cosine) == ("y", alone.sqnr_db, alone.cosine)
 
 
 def test_a_group_of_channels_is_as_good_as_an_output() -> None:
@@ -187,11 +187,11 @@ def test_a_group_of_channels_is_as_good_as_an_output() -> None:
     joined = [OutputPair({"y": np.hstack([boxes, r])}, {"y": np.hstack([boxes, c])}, labels, 0, N)]
     channels = [ChannelGroup("y", "boxes", 1, 0, CLASSES), ChannelGroup("y", "scores", -1, CLASSES, None)]
     metric = resolve_metric(None, "int", r.shape)
-    found = evaluate(joined, metric, output="y.scores", channels=channels, margin=1.0)
+    result = evaluate(joined, metric, output="y.scores", channels=channels, margin=1.0)
     alone = top1(r, c, labels)
     boxes_alone = OutputError("y.boxes", None, 1.0, 0.0, 0, identical=True, group_of="y")
-    assert found.by_output == (boxes_alone, replace(alone.by_output[0], name="y.scores", group_of="y"))
-    assert replace(found, by_output=(), worst_output=None) == replace(alone, by_output=(), worst_output=None)
+    assert result.by_output == (boxes_alone, replace(alone.by_output[0], name="y.scores", group_of="y"))
+    assert replace(result, by_output=(), worst_output=None) == replace(alone, by_output=(), worst_output=None)
 
 
 def test_a_dead_group_of_channels_is_a_fault() -> None:
@@ -212,8 +212,8 @@ def test_a_dead_group_of_channels_is_a_fault() -> None:
 def test_agreement_is_of_classes_only(labels: np.ndarray | None, classes: bool) -> None:
     """A label for each value says that the values of a sample are no scores of classes."""
     values = np.random.default_rng(0).random((6, 5)).astype(np.float32)
-    found = evaluate([OutputPair({"y": values}, {"y": values}, labels, 0, 6)], None, output=None)
-    assert found.agreement_pct == (100.0 if classes else None)
+    result = evaluate([OutputPair({"y": values}, {"y": values}, labels, 0, 6)], None, output=None)
+    assert result.agreement_pct == (100.0 if classes else None)
 
 
 def test_a_metric_that_gives_nan_names_the_sample() -> None:
@@ -230,11 +230,11 @@ def test_a_callable_of_0_and_1_is_tested_exactly(better: str) -> None:
     """It has top1's interval and p; counted as errors, a rise is the same drop."""
     r, c, labels = outputs(14)
     own = Metric(lambda o, y: (o.argmax(axis=1) == y) == (better == "higher"), better=better, name="own")  # type: ignore[arg-type]
-    found = evaluate(pairs(r, c, labels), resolve_metric(own, "int", r.shape), output="y", margin=1.0)
+    result = evaluate(pairs(r, c, labels), resolve_metric(own, "int", r.shape), output="y", margin=1.0)
     expected = top1(r, c, labels)
     for name in ("drop", "p_value", "discordant", "n_to_resolve", "reference_correct", "candidate_correct"):
-        assert getattr(found, name) == getattr(expected, name), name
-    assert found.drop_ci == expected.drop_ci
+        assert getattr(result, name) == getattr(expected, name), name
+    assert result.drop_ci == expected.drop_ci
 
 
 @given(seed=st.integers(0, 1000), metric=st.sampled_from(["top1", "f1", "mae", "rmse", "cosine"]))
@@ -260,10 +260,10 @@ def test_a_limit_on_an_error_tells_how_many_samples_resolve_it() -> None:
     labels, r = np.zeros((400, 1)), np.full((400, 1), 1.0)
     c = r + 0.1 + 0.5 * random.random((400, 1))
     metric = resolve_metric("mae", "float", r.shape)
-    found = evaluate(pairs(r, c, labels, step=400), metric, output="y", margin=0.3)
-    assert found.drop is not None
-    n = found.n_to_resolve
+    result = evaluate(pairs(r, c, labels, step=400), metric, output="y", margin=0.3)
+    assert result.drop is not None
+    n = result.n_to_resolve
     assert n is not None
     error = np.std(c - r) / n**0.5
     reach = (1.96 + 0.8416) * error + c.max() * zero_event_share(n)
-    assert reach == pytest.approx(found.drop - 0.3, rel=0.02)
+    assert reach == pytest.approx(result.drop - 0.3, rel=0.02)

@@ -67,9 +67,9 @@ def test_faulty_outputs_are_never_identical(given: dict[str, str]) -> None:
     """Equal values of another dtype, or all equal but one that is missing, are no proof of equal outputs."""
     r, _, labels = outputs(19)
     candidate = {"z": r, **{name: r.astype(dtype) for name, dtype in given.items()}}
-    found = evaluate([OutputPair({"y": r, "z": r}, candidate, labels, 0, N)], None, output="z")
-    assert found.max_abs_error == 0.0
-    assert found.identical is False
+    result = evaluate([OutputPair({"y": r, "z": r}, candidate, labels, 0, N)], None, output="z")
+    assert result.max_abs_error == 0.0
+    assert result.identical is False
 
 
 def test_a_sample_that_is_not_finite_is_wrong_and_the_rest_is_compared() -> None:
@@ -78,11 +78,11 @@ def test_a_sample_that_is_not_finite_is_wrong_and_the_rest_is_compared() -> None
     labels = r.argmax(axis=1)
     c = r.copy()
     c[20, labels[20]] = np.nan
-    found = top1(r, c, labels)
-    assert found.reference == 100.0
-    assert found.drop == pytest.approx(100 / N)
-    assert found.agreement_pct == pytest.approx(100 * (N - 1) / N)
-    assert (found.max_abs_error, found.kl, found.identical) == (0.0, 0.0, False)
+    result = top1(r, c, labels)
+    assert result.reference == 100.0
+    assert result.drop == pytest.approx(100 / N)
+    assert result.agreement_pct == pytest.approx(100 * (N - 1) / N)
+    assert (result.max_abs_error, result.kl, result.identical) == (0.0, 0.0, False)
 
 
 @pytest.mark.parametrize("name", ["mae", "f1"])
@@ -93,19 +93,19 @@ def test_other_scores_leave_out_a_sample_that_is_not_finite(name: str) -> None:
     metric = resolve_metric(name, "int" if name == "f1" else "float", r.shape)
     broken, kept = c.copy(), np.arange(N) != 33
     broken[33] = np.inf
-    found = evaluate(pairs(r, broken, targets), metric, output="y")
+    result = evaluate(pairs(r, broken, targets), metric, output="y")
     expected = evaluate(pairs(r[kept], c[kept], targets[kept]), metric, output="y")
-    assert (found.reference, found.candidate) == (expected.reference, expected.candidate)
-    assert found.faults[0].sample == 33
+    assert (result.reference, result.candidate) == (expected.reference, expected.candidate)
+    assert result.faults[0].sample == 33
 
 
 def test_an_all_broken_candidate_scores_nothing_right() -> None:
     """No sample left to compare is no crash, and neither a good score nor an equal output."""
     r, c, labels = outputs(12)
     for name in ("top1", "f1"):
-        found = evaluate(pairs(r, np.full_like(c, np.nan), labels), resolve_metric(name, "int", r.shape), output="y")
-        assert found.candidate == (0.0 if name == "top1" else None)
-        assert (found.agreement_pct, found.max_abs_error, found.identical) == (0.0, None, False)
+        result = evaluate(pairs(r, np.full_like(c, np.nan), labels), resolve_metric(name, "int", r.shape), output="y")
+        assert result.candidate == (0.0 if name == "top1" else None)
+        assert (result.agreement_pct, result.max_abs_error, result.identical) == (0.0, None, False)
 
 
 def best_three(scores: np.ndarray) -> np.ndarray:
@@ -127,9 +127,9 @@ def test_classes_that_are_masked_by_design_are_right_by_their_largest() -> None:
     right = reference.argmax(axis=1)
     candidate = reference.copy()
     candidate[np.arange(N), (right + 1) % CLASSES] = -np.inf
-    found = top1(reference, candidate, labels)
-    assert (found.agreement_pct, found.drop) == (100.0, 0.0)
-    assert [(one.kind, one.sample) for one in found.faults] == [("not finite", 0)]
+    result = top1(reference, candidate, labels)
+    assert (result.agreement_pct, result.drop) == (100.0, 0.0)
+    assert [(one.kind, one.sample) for one in result.faults] == [("not finite", 0)]
 
 
 SIGNATURE = Signature((TensorInfo("x", "float32", (None, 3)),), (TensorInfo("y", "float32", (None, 4)),))

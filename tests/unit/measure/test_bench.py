@@ -75,14 +75,14 @@ def _profiled(measurement: Any, folder: Path) -> LayerProfile:
 def test_both_engines_run_the_timed_batch_alone_on_their_devices(log: list[Any], tmp_path: Path) -> None:
     """Both devices are held from before the first engine to after the second, and new sessions are closed."""
     opened = [Layered(log), Layered(log)]
-    found = _profiled(_measurement(lambda: opened[0], lambda: opened[1]), tmp_path)
+    result = _profiled(_measurement(lambda: opened[0], lambda: opened[1]), tmp_path)
     asked = ("layers", FEEDS)
     both = ("cpu", "cuda:0")
     assert log == [("take", both), asked, asked, ("leave", both)]
     assert [engine.closed for engine in opened] == [1, 1]
-    assert (found.reference.run_ms, found.candidate.run_ms) == (LATENCY.reference_p50_ms, LATENCY.candidate_p50_ms)
-    assert (found.batch_size, found.nodeid) == (LATENCY.batch_size, a_check().nodeid)
-    assert [layer.name for layer in found.candidate.layers] == ["layer"]
+    assert (result.reference.run_ms, result.candidate.run_ms) == (LATENCY.reference_p50_ms, LATENCY.candidate_p50_ms)
+    assert (result.batch_size, result.nodeid) == (LATENCY.batch_size, a_check().nodeid)
+    assert [layer.name for layer in result.candidate.layers] == ["layer"]
 
 
 def test_the_reference_is_the_one_that_is_timed(log: list[Any], tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_the_reference_is_the_one_that_is_timed(log: list[Any], tmp_path: Path) 
     measurement = _measurement(lambda: Layered(log), lambda: Layered(log))
     reference, candidate = measurement.bench.timed
     measurement.bench.timed = replace(reference, precision="tf32"), candidate
-    found = _profiled(measurement, tmp_path)
-    assert (found.reference.engine, found.candidate.engine) == ("played-fp32 at tf32", "played-fp32")
+    result = _profiled(measurement, tmp_path)
+    assert (result.reference.engine, result.candidate.engine) == ("played-fp32 at tf32", "played-fp32")
 
 
 @pytest.mark.usefixtures("log")
@@ -130,11 +130,11 @@ def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline
         timing = False
 
     bench.steps.show = step  # type: ignore[method-assign]
-    found = bench.measure(latency=plan)
+    result = bench.measure(latency=plan)
     assert most == 3
     assert [engine.closed for engine in bench.backend.engines] == [1] * 5
-    again = reopened(found)
+    again = reopened(result)
     assert [one.closed for one in bench.backend.engines[5:]] == [0, 0]
     assert again.bench is not None
     assert again.bench.candidate.engine is again.engine
-    assert again.bench.compare(again.bench.candidate, again.bench.data) == found.accuracy
+    assert again.bench.compare(again.bench.candidate, again.bench.data) == result.accuracy

@@ -70,9 +70,9 @@ def test_an_engine_is_calibrated_built_and_kept(bench: Bench) -> None:
 def test_a_scheme_without_ranges_needs_no_samples(bench: Bench) -> None:
     """None are read, and no calibration is told."""
     bench.data = None
-    found = bench.build(WEIGHTS)
+    result = bench.build(WEIGHTS)
     assert bench.backend.calls == [("build", None)]
-    assert (found.build_s, found.calibration_s) == (2.0, None)
+    assert (result.build_s, result.calibration_s) == (2.0, None)
 
 
 @pytest.mark.parametrize("data", [None, data_of(numbers(30), FREE)])
@@ -108,9 +108,9 @@ def test_so_many_samples_as_asked_for_are_calibrated_on(bench: Bench, asked: Cal
 def test_ranges_that_are_there_cost_what_they_did(bench: Bench) -> None:
     """Another engine by the same ranges: two seconds now, and seven had it been built from nothing."""
     bench.build()
-    found = bench.build(replace(STATIC, options=(("per_channel", True),)))
+    result = bench.build(replace(STATIC, options=(("per_channel", True),)))
     assert bench.backend.calls == [("build", "played-int8-static")]
-    assert (found.status, found.build_s, found.calibration_s) == ("built", 7.0, 5.0)
+    assert (result.status, result.build_s, result.calibration_s) == ("built", 7.0, 5.0)
 
 
 def test_other_calibration_data_is_another_engine(bench: Bench) -> None:
@@ -183,8 +183,8 @@ def test_a_model_is_known_by_its_files(bench: Bench, monkeypatch: pytest.MonkeyP
     """By all of them together, and by nothing else that decides the engine."""
 
     def built(**more: str) -> dict[str, str]:
-        found = {"model": "a", "model data w.bin": "b", "recipe": "1"} | more
-        monkeypatch.setattr(bench.backend, "ingredients", lambda _: dict(found))
+        result = {"model": "a", "model data w.bin": "b", "recipe": "1"} | more
+        monkeypatch.setattr(bench.backend, "ingredients", lambda _: dict(result))
         return dict(bench.build(WEIGHTS).models)
 
     first = built()

@@ -82,10 +82,10 @@ def test_an_engine_is_built_for_the_shapes_of_its_runs(
 ) -> None:
     """One sample of the shortest, the batch that is timed of the commonest, the largest batch of the longest."""
     signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), tensors("y"))
-    found, backend = shaped(monkeypatch, signature, SEQUENCES, **others)
-    assert found.candidate.shapes == (InputShapes("x", (1, 3, 2), (usual, 5, 2), (largest, 9, 2), 0),)
-    assert found.reference.shapes == ()
-    assert found.eval_batch_size == evaluated
+    result, backend = shaped(monkeypatch, signature, SEQUENCES, **others)
+    assert result.candidate.shapes == (InputShapes("x", (1, 3, 2), (usual, 5, 2), (largest, 9, 2), 0),)
+    assert result.reference.shapes == ()
+    assert result.eval_batch_size == evaluated
     assert backend.calls == [("axes", {"x": 0})]
 
 
@@ -93,14 +93,14 @@ def test_a_batch_is_evaluated_that_memory_holds(monkeypatch: pytest.MonkeyPatch)
     """Three of the longest sequences here, 9 times 2 floats; the engine is built for no more."""
     monkeypatch.setattr("pytest_quant.data.opening._BATCH_BYTES", 3 * 9 * 2 * 4)
     signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), tensors("y"))
-    found, _ = shaped(monkeypatch, signature, SEQUENCES)
-    assert found.eval_batch_size == 3
-    assert found.candidate.shapes[0].largest == (3, 9, 2)
+    result, _ = shaped(monkeypatch, signature, SEQUENCES)
+    assert result.eval_batch_size == 3
+    assert result.candidate.shapes[0].largest == (3, 9, 2)
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (2,)])
 def test_an_input_of_a_fixed_shape_is_built_for_that(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
     """A batch that the graph fixes is the only one, and an input without samples has its own shape in any batch."""
     signature = Signature((TensorInfo("x", "float32", shape),), tensors("y"))
-    found, _ = shaped(monkeypatch, signature, [np.zeros(2, np.float32)] * 5)
-    assert found.candidate.shapes == (InputShapes("x", shape, shape, shape, None),)
+    result, _ = shaped(monkeypatch, signature, [np.zeros(2, np.float32)] * 5)
+    assert result.candidate.shapes == (InputShapes("x", shape, shape, shape, None),)

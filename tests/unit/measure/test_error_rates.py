@@ -38,15 +38,15 @@ def launch(slower: float, seed: int, plan: LatencyPlan) -> LatencyResult:
 
 def statuses(slower: float) -> Counter[Status]:
     """Judge so many launches against a limit of 3 %; as in a check, a FAIL is measured twice."""
-    found: Counter[Status] = Counter()
+    result: Counter[Status] = Counter()
     for seed in range(LAUNCHES):
         latency = launch(slower, seed, PLAN)
         (verdict,) = latency_verdicts(Limits(min_speedup=LIMIT), latency)
         if verdict.status is Status.FAIL:
             again = launch(slower, seed + LAUNCHES, replace(PLAN, confidence=CONFIRMING))
             (verdict,) = latency_verdicts(Limits(min_speedup=LIMIT), replace(latency, repeat=again))
-        found[verdict.status] += 1
-    return found
+        result[verdict.status] += 1
+    return result
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,6 @@ def statuses(slower: float) -> Counter[Status]:
 )
 def test_verdicts_are_as_rarely_wrong_as_said(slower: float, fails: tuple[int, int], passes: tuple[int, int]) -> None:
     """So many of 100 launches fail and pass, at least and at most, where 3 % slower is allowed."""
-    found = statuses(slower)
-    assert fails[0] <= found[Status.FAIL] <= fails[1]
-    assert passes[0] <= found[Status.PASS] <= passes[1]
+    result = statuses(slower)
+    assert fails[0] <= result[Status.FAIL] <= fails[1]
+    assert passes[0] <= result[Status.PASS] <= passes[1]

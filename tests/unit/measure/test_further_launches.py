@@ -29,9 +29,9 @@ def launched(
         first = sessions.measure(PLAN)
     tools = quiet_tools(folder, steps)
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
-    found = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
+    result = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
     assert not [child for child in psutil.Process().children() if "timing_process" in " ".join(child.cmdline())]
-    return found
+    return result
 
 
 class OnlyHere(PlayedBackend):
@@ -44,23 +44,23 @@ class OnlyHere(PlayedBackend):
 def test_as_many_as_are_asked_for(tmp_path: Path) -> None:
     """Each is shown, each has its figures, and all of them are judged together."""
     steps = QuietSteps()
-    found = launched(steps, tmp_path, LaunchCount(3), [False] * 2)
+    result = launched(steps, tmp_path, LaunchCount(3), [False] * 2)
     assert steps.texts == [f"launch {number} of 3 of ort-int8-static of digits" for number in (2, 3)]
-    assert len(found.launches) == 2
-    assert found.over is not None
-    assert found.over.launches == 3
-    everyone = [found.speedup, *(one.speedup or 0.0 for one in found.launches)]
-    assert min(everyone) <= found.over.speedup <= max(everyone)
-    assert found.over.speedup_ci.low < found.over.speedup < found.over.speedup_ci.high
-    assert found.over.candidate_p50_ci_ms.low < found.over.candidate_p50_ms < found.over.candidate_p50_ci_ms.high
-    assert all(launch.error is not None and launch.started_at.endswith("+00:00") for launch in found.launches)
+    assert len(result.launches) == 2
+    assert result.over is not None
+    assert result.over.launches == 3
+    everyone = [result.speedup, *(one.speedup or 0.0 for one in result.launches)]
+    assert min(everyone) <= result.over.speedup <= max(everyone)
+    assert result.over.speedup_ci.low < result.over.speedup < result.over.speedup_ci.high
+    assert result.over.candidate_p50_ci_ms.low < result.over.candidate_p50_ms < result.over.candidate_p50_ci_ms.high
+    assert all(launch.error is not None and launch.started_at.endswith("+00:00") for launch in result.launches)
 
 
 @pytest.mark.parametrize(("doubts", "launches"), [([False], 1), ([True, False], 3), ([True, True, False], 5)])
 def test_until_there_is_no_doubt(tmp_path: Path, doubts: list[bool], launches: int) -> None:
     """It is asked before the first, after three and after five."""
-    found = launched(QuietSteps(), tmp_path, LaunchCount(auto=True), doubts)
-    assert len(found.launches) + 1 == launches
+    result = launched(QuietSteps(), tmp_path, LaunchCount(auto=True), doubts)
+    assert len(result.launches) + 1 == launches
     assert not doubts
 
 
@@ -85,9 +85,9 @@ def test_ten_are_the_most() -> None:
 )
 def test_one_that_fails_is_the_last(tmp_path: Path, candidate: str, words: str) -> None:
     """A note says why; what this process measured stands."""
-    found = launched(QuietSteps(), tmp_path, LaunchCount(3), [False], candidate)
-    assert (found.launches, found.over) == ((), None)
-    assert words in found.notes[-1]
+    result = launched(QuietSteps(), tmp_path, LaunchCount(3), [False], candidate)
+    assert (result.launches, result.over) == ((), None)
+    assert words in result.notes[-1]
 
 
 @pytest.mark.parametrize("is_open", [False, True])

@@ -34,12 +34,12 @@ def timed(
 @settings(max_examples=20)
 def test_without_noise_every_figure_is_exact(reference_ms: float, speedup: float) -> None:
     """Medians are the engines' times, the speedup their ratio, the null 1."""
-    found = timed(reference_ms, reference_ms / speedup)
-    assert found.reference_p50_ms == pytest.approx(reference_ms, rel=1e-3)
-    assert found.candidate_p50_ms == pytest.approx(reference_ms / speedup, rel=1e-3)
-    assert found.speedup == pytest.approx(speedup, rel=1e-3)
-    assert (found.null_ratio_ci.low, found.null_ratio_ci.high) == pytest.approx((1.0, 1.0), rel=1e-3)
-    assert found.reasons == ()
+    result = timed(reference_ms, reference_ms / speedup)
+    assert result.reference_p50_ms == pytest.approx(reference_ms, rel=1e-3)
+    assert result.candidate_p50_ms == pytest.approx(reference_ms / speedup, rel=1e-3)
+    assert result.speedup == pytest.approx(speedup, rel=1e-3)
+    assert (result.null_ratio_ci.low, result.null_ratio_ci.high) == pytest.approx((1.0, 1.0), rel=1e-3)
+    assert result.reasons == ()
 
 
 def test_it_stops_as_soon_as_the_limit_is_decided() -> None:
@@ -54,9 +54,9 @@ def test_a_null_that_is_off_is_given_every_round() -> None:
     """More rounds may show that it was not; the limit itself is decided by the least."""
     time = SimulatedTime()
     reference, null, candidate = (time.engine(run_ms) for run_ms in (2.0, 2.2, 1.0))
-    found = measure(reference, null, candidate, LatencyPlan(min_speedup=1.5), clock=time.clock, machine=time.quiet)
-    assert [reason.partition(":")[0] for reason in found.reasons] == ["the null is off"]
-    assert found.rounds == PLAN.max_rounds
+    result = measure(reference, null, candidate, LatencyPlan(min_speedup=1.5), clock=time.clock, machine=time.quiet)
+    assert [reason.partition(":")[0] for reason in result.reasons] == ["the null is off"]
+    assert result.rounds == PLAN.max_rounds
 
 
 @given(run_ms=st.floats(0.05, 30_000), max_s=st.floats(0.0, 30.0), limited=st.booleans())
@@ -65,20 +65,20 @@ def test_the_budget_bounds_warming_up_and_all_rounds(run_ms: float, max_s: float
     """Nothing is begun that would end later, but the one run of each engine that is made in any case."""
     time = SimulatedTime()
     plan = LatencyPlan(max_s=max_s, min_speedup=1.0 if limited else None)
-    found = timed(run_ms, run_ms, plan, time)
+    result = timed(run_ms, run_ms, plan, time)
     assert time.now_ns / 1e9 <= max(max_s, 3 * run_ms / 1e3) + 1e-6
-    assert found.spent_s == pytest.approx(time.now_ns / 1e9)
+    assert result.spent_s == pytest.approx(time.now_ns / 1e9)
 
 
 def test_one_run_longer_than_the_whole_budget_is_told() -> None:
     """Each engine runs once, and the verdict is INCONCLUSIVE for that reason."""
     time = SimulatedTime()
-    found = timed(20_000.0, 10_000.0, LatencyPlan(min_speedup=1.5), time)
+    result = timed(20_000.0, 10_000.0, LatencyPlan(min_speedup=1.5), time)
     assert time.now_ns == 50e9
-    assert found.rounds == 1
-    assert found.speedup == pytest.approx(2.0)
-    assert found.reasons == ("too few rounds within 10 s: 1, and 95 % confidence needs 6",)
-    assert _status(found, 1.5) is Status.INCONCLUSIVE
+    assert result.rounds == 1
+    assert result.speedup == pytest.approx(2.0)
+    assert result.reasons == ("too few rounds within 10 s: 1, and 95 % confidence needs 6",)
+    assert _status(result, 1.5) is Status.INCONCLUSIVE
 
 
 def test_one_run_by_a_devices_clock_is_not_taken_for_two() -> None:
@@ -95,10 +95,10 @@ def test_one_run_by_a_devices_clock_is_not_taken_for_two() -> None:
         return ByDevice(timed)
 
     calls = (on_device(20_000.0, 12_000.0), on_device(20_000.0, 12_000.0), on_device(10_000.0, 4_000.0))
-    found = measure(*calls, LatencyPlan(min_speedup=1.5), clock=time.clock, machine=time.quiet)
-    assert (found.clock, found.rounds) == ("device", 1)
-    assert (found.reference_p50_ms, found.candidate_p50_ms) == (12_000.0, 4_000.0)
-    assert "by the host's p50 2e+04 -> 1e+04 ms" in found.notes[-1]
+    result = measure(*calls, LatencyPlan(min_speedup=1.5), clock=time.clock, machine=time.quiet)
+    assert (result.clock, result.rounds) == ("device", 1)
+    assert (result.reference_p50_ms, result.candidate_p50_ms) == (12_000.0, 4_000.0)
+    assert "by the host's p50 2e+04 -> 1e+04 ms" in result.notes[-1]
 
 
 @pytest.mark.parametrize("max_s", [4.0, 10.0])
@@ -118,7 +118,7 @@ def test_load_that_comes_after_warming_up_shortens_blocks(max_s: float) -> None:
         return once
 
     reference, null, candidate = (engine() for _ in range(3))
-    found = measure(
+    result = measure(
         reference,
         null,
         candidate,
@@ -127,36 +127,36 @@ def test_load_that_comes_after_warming_up_shortens_blocks(max_s: float) -> None:
         machine=time.quiet,
         observe=lambda: loads.extend([time.engine(9 * max_s)] if not loads else []),
     )
-    assert found.candidate_p50_ms == pytest.approx(10 * max_s)
-    assert found.rounds >= PLAN.min_rounds
-    assert found.reasons == ()
+    assert result.candidate_p50_ms == pytest.approx(10 * max_s)
+    assert result.rounds >= PLAN.min_rounds
+    assert result.reasons == ()
     assert time.now_ns / 1e9 <= max_s
 
 
 def test_a_limit_on_p99_gets_the_rounds_it_needs() -> None:
     """Of 473 rounds one may be a freak; the ratio is judged on its 40 all the same."""
     plan = LatencyPlan(min_speedup=1.1, max_latency_ms=((99.0, 1.2),))
-    found = timed(1.0, 1.0, plan)
-    assert len(found.candidate.runs_ns) == runs_needed(99.0, beyond=1) == 473
-    assert {bound.percentile: bound.high_ms for bound in found.percentile_bounds}[99.0] == pytest.approx(1.0)
-    assert (found.rounds, found.looks) == (40, 5)
+    result = timed(1.0, 1.0, plan)
+    assert len(result.candidate.runs_ns) == runs_needed(99.0, beyond=1) == 473
+    assert {bound.percentile: bound.high_ms for bound in result.percentile_bounds}[99.0] == pytest.approx(1.0)
+    assert (result.rounds, result.looks) == (40, 5)
 
 
 def test_a_limit_on_p99_that_its_time_cannot_tell() -> None:
     """Runs of 20 ms: 299 rounds of three engines take 36 s, so that blocks stay long and nothing is said of p99."""
     plan = LatencyPlan(max_latency_ms=((99.0, 30.0),))
-    found = timed(20.0, 20.0, plan)
-    assert {bound.percentile: bound.high_ms for bound in found.percentile_bounds}[99.0] is None
-    (verdict,) = latency_verdicts(Limits(max_latency_ms=((99.0, 30.0),)), found)
+    result = timed(20.0, 20.0, plan)
+    assert {bound.percentile: bound.high_ms for bound in result.percentile_bounds}[99.0] is None
+    (verdict,) = latency_verdicts(Limits(max_latency_ms=((99.0, 30.0),)), result)
     assert verdict.status is Status.INCONCLUSIVE
     assert "p99 takes 299 rounds to bound" in verdict.reason
-    assert len(found.candidate.runs_ns[0]) >= plan.min_runs
+    assert len(result.candidate.runs_ns[0]) >= plan.min_runs
 
 
 def test_a_tail_far_beyond_its_limit_is_told_early() -> None:
     """Every run takes twice as long as one in a hundred may."""
-    found = timed(1.0, 1.0, LatencyPlan(max_latency_ms=((99.0, 0.5),)))
-    assert found.rounds == PLAN.min_rounds
+    result = timed(1.0, 1.0, LatencyPlan(max_latency_ms=((99.0, 0.5),)))
+    assert result.rounds == PLAN.min_rounds
 
 
 def test_what_the_machine_did_is_noted() -> None:
@@ -164,9 +164,9 @@ def test_what_the_machine_did_is_noted() -> None:
     time = SimulatedTime()
     readings = iter([MachineState(0, 0, 0, 0, 0, 2), MachineState(10, 5, 15, 0, 0, 2)])
     engines = time.engine(5.0), time.engine(5.0), time.engine(1.0)
-    found = measure(*engines, PLAN, clock=time.clock, machine=lambda: next(readings))
-    assert [note.partition(":")[0] for note in found.notes] == ["busy machine"]
-    assert found.reasons == ()
+    result = measure(*engines, PLAN, clock=time.clock, machine=lambda: next(readings))
+    assert [note.partition(":")[0] for note in result.notes] == ["busy machine"]
+    assert result.reasons == ()
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
@@ -199,9 +199,9 @@ def test_what_is_observed_is_seen_between_rounds_only(noise: float) -> None:
     def observe() -> None:
         seen.append(tuple(runs))
 
-    found = measure(engine(0), engine(1), engine(2), PLAN, clock=time.clock, machine=time.quiet, observe=observe)
-    assert len(seen) == found.rounds + 1
-    blocks = (found.reference, found.null, found.candidate)
+    result = measure(engine(0), engine(1), engine(2), PLAN, clock=time.clock, machine=time.quiet, observe=observe)
+    assert len(seen) == result.rounds + 1
+    blocks = (result.reference, result.null, result.candidate)
     for place, block in enumerate(blocks):
         in_round = {after[place] - before[place] for before, after in pairwise(seen)}
         assert in_round == {len(block.runs_ns[0]) + 1}

@@ -39,8 +39,8 @@ def test_a_percentile_is_stated_from_enough_runs(runs: int, *, p90: bool, p99: b
     """It is numpy's, in milliseconds; fewer runs do not bound it from above, and then there is none."""
     assert ((runs >= runs_needed(90)), (runs >= runs_needed(99))) == (p90, p99)
     times_ns = np.random.default_rng(0).integers(1_000_000, 9_000_000, runs)
-    found = of_runs(times_ns)
-    for percentile, stated, value in ((90, p90, found.candidate_p90_ms), (99, p99, found.candidate_p99_ms)):
+    result = of_runs(times_ns)
+    for percentile, stated, value in ((90, p90, result.candidate_p90_ms), (99, p99, result.candidate_p99_ms)):
         expected = float(np.percentile(times_ns / 1e6, percentile))
         assert value == (pytest.approx(expected) if stated else None)
 
@@ -60,7 +60,7 @@ def blocks(scale: float, seed: int, rounds: int = 12) -> list[Block]:
 def test_every_figure_of_a_latency() -> None:
     """Medians of rounds, their ratio with its interval, percentiles of all runs, in milliseconds."""
     sides = blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3)
-    found = latency_figures(*sides, PLAN)
+    result = latency_figures(*sides, PLAN)
     medians_ns = [[statistics.median(one.runs_ns) for one in side] for side in sides]
     reference, null, candidate = (np.log(side) for side in medians_ns)
     looks = Looks(8, 8, 40, 0.9)
@@ -72,24 +72,24 @@ def test_every_figure_of_a_latency() -> None:
     )
     runs_ms = [run / 1e6 for one in sides[2] for run in one.runs_ns]
     tails = {each: percentile_bounds(runs_ms, each, confidence=0.9, clusters=12) for each in (90.0, 95.0, 99.0)}
-    assert (found.batch_size, found.rounds, found.rounds_by_set, found.sets) == (3, 12, (12,), 1)
-    assert (found.confidence, found.looks, found.reasons, found.widened) == (0.9, 2, (), widening(ratio, 12, PLAN))
-    for kept, side, cold_ns in zip((found.reference, found.null, found.candidate), sides, (4, 4, 2), strict=True):
+    assert (result.batch_size, result.rounds, result.rounds_by_set, result.sets) == (3, 12, (12,), 1)
+    assert (result.confidence, result.looks, result.reasons, result.widened) == (0.9, 2, (), widening(ratio, 12, PLAN))
+    for kept, side, cold_ns in zip((result.reference, result.null, result.candidate), sides, (4, 4, 2), strict=True):
         assert kept == Blocks(tuple(one.runs_ns for one in side), (1_000_000 * cold_ns,) * 12)
     p90_ms, p99_ms = np.percentile(runs_ms, [90, 99])
     for figure, expected in (
-        (found.reference_p50_ms, statistics.median(medians_ns[0]) / 1e6),
-        (found.candidate_p50_ms, statistics.median(medians_ns[2]) / 1e6),
-        ((found.candidate_p90_ms, found.candidate_p99_ms), (p90_ms, p99_ms)),
-        ((found.speedup, *found.speedup_ci), (speedup, low, high)),
-        (tuple(found.null_ratio_ci), (null_low, null_high)),
-        (found.half_width_pct, 100.0 * (high - low) / 2.0 / speedup),
-        ((found.session_sd, found.effective_rounds), (ratio.session_sd.item(), ratio.effective_rounds.item())),
+        (result.reference_p50_ms, statistics.median(medians_ns[0]) / 1e6),
+        (result.candidate_p50_ms, statistics.median(medians_ns[2]) / 1e6),
+        ((result.candidate_p90_ms, result.candidate_p99_ms), (p90_ms, p99_ms)),
+        ((result.speedup, *result.speedup_ci), (speedup, low, high)),
+        (tuple(result.null_ratio_ci), (null_low, null_high)),
+        (result.half_width_pct, 100.0 * (high - low) / 2.0 / speedup),
+        ((result.session_sd, result.effective_rounds), (ratio.session_sd.item(), ratio.effective_rounds.item())),
     ):
         assert figure == pytest.approx(expected)
     expected_bounds = {50.0: (p50_low / 1e6, p50_high / 1e6), **tails}
-    assert [bound.percentile for bound in found.percentile_bounds] == list(expected_bounds)
-    for bound in found.percentile_bounds:
+    assert [bound.percentile for bound in result.percentile_bounds] == list(expected_bounds)
+    for bound in result.percentile_bounds:
         assert (bound.low_ms, bound.high_ms) == pytest.approx(expected_bounds[bound.percentile])
 
 

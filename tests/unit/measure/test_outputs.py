@@ -160,8 +160,8 @@ def test_recorded_outputs_are_read_back(tmp_path: Path) -> None:
     assert (first.status, again.status) == ("built", "hit")
     assert reference.own.runs == [4, 4, 2]
     assert first.reason == "first build of played-int8-static of net"
-    for found in (first, again):
-        (chunk,) = read_outputs(found)
+    for result in (first, again):
+        (chunk,) = read_outputs(result)
         assert (chunk.start, chunk.n, chunk.labels) == (0, 10, None)
         assert chunk.outputs["y"].dtype == np.float32
         np.testing.assert_array_equal(chunk.outputs["y"], 2 * numbers(10))

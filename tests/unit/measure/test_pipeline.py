@@ -79,12 +79,12 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]:
     """Plans and subjects that were timed; each gives the latency of the examples."""
-    found: list[tuple[LatencyPlan, Any, Any]] = []
+    result: list[tuple[LatencyPlan, Any, Any]] = []
 
     def time_check(
         check: Check, plan: LatencyPlan, reference: Any, candidate: Any, _tools: Tools, breaks: Any
     ) -> LatencyResult:
-        found.append((plan, reference, candidate))
+        result.append((plan, reference, candidate))
         breaks(check, LATENCY)
         return replace(LATENCY, notes=("busy",))
 
@@ -93,7 +93,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
     monkeypatch.setattr(
         pipeline, "measure_energy", lambda call, _, limit_mj: (float(len(call()["y"])), Interval(0.0, limit_mj or 0.5))
     )
-    return found
+    return result
 
 
 def test_everything_that_is_found(bench: Bench) -> None:
@@ -103,27 +103,27 @@ def test_everything_that_is_found(bench: Bench) -> None:
     lost = int((SAMPLES[:, 0] > 1.2).sum())
     assert 0 < lost < 20
     bench.backend.facts = {"threads": 3, "size_bytes": 2_500_000}
-    found = bench.measure()
-    assert (found.accuracy.n, found.accuracy.metric, found.accuracy.reference) == (40, "top1", 100.0)
-    assert found.accuracy.drop == pytest.approx(100.0 * lost / 40)
-    assert found.accuracy.confidence == 0.95
-    assert (found.latency, found.check.latency_off) == (None, "--quant-no-latency")
-    assert found.coverage.provider == "{'x': (1, 2)}"
-    assert (found.resources.size_mb, found.resources.energy_mj) == (2.5, None)
-    assert (found.calibration_samples, found.threads) == (10, 3)
-    assert found.cache == {"engine": "built", "reference": "built"}
-    assert len(set(found.digests.values())) == 4
-    assert sorted(found.digests) == ["calibration_data", "data", "engine", "reference_engine"]
-    assert found.accuracy_again is None
-    assert found.notes == (
+    result = bench.measure()
+    assert (result.accuracy.n, result.accuracy.metric, result.accuracy.reference) == (40, "top1", 100.0)
+    assert result.accuracy.drop == pytest.approx(100.0 * lost / 40)
+    assert result.accuracy.confidence == 0.95
+    assert (result.latency, result.check.latency_off) == (None, "--quant-no-latency")
+    assert result.coverage.provider == "{'x': (1, 2)}"
+    assert (result.resources.size_mb, result.resources.energy_mj) == (2.5, None)
+    assert (result.calibration_samples, result.threads) == (10, 3)
+    assert result.cache == {"engine": "built", "reference": "built"}
+    assert len(set(result.digests.values())) == 4
+    assert sorted(result.digests) == ["calibration_data", "data", "engine", "reference_engine"]
+    assert result.accuracy_again is None
+    assert result.notes == (
         "a note",
         "engine built: first build of played-int8-static of net",
         "reference outputs built: first build of played-fp32 of net",
     )
     opened: list[Any] = bench.backend.engines
-    assert [found.reference, found.engine] == opened
+    assert [result.reference, result.engine] == opened
     assert [engine.closed for engine in bench.backend.engines] == [0, 0]
-    found.close()
+    result.close()
     assert [one.closed for one in bench.backend.engines] == [1, 1]
 
 
@@ -163,17 +163,17 @@ def test_an_engine_that_differs_from_itself_is_evaluated_again(bench: Bench, ste
     """And said to; threads that add up in any order differ by some 1e-7, for which the set is not run again."""
     calls = iter(range(10**6))
     bench.candidate = lambda feeds: {"y": feeds["x"] * np.float32(1.0 + step * (next(calls) % 2))}
-    found = bench.measure()
-    (unsteady,) = found.unsteady
+    result = bench.measure()
+    (unsteady,) = result.unsteady
     assert (unsteady.engine, unsteady.n, unsteady.top1_pct) == ("played-int8-static", 8, 0.0)
     if step < 1e-3:
-        assert found.accuracy_again is None
+        assert result.accuracy_again is None
         assert 0.0 < unsteady.relative < 1e-6
         assert sum(bench.backend.engines[1].runs) < 2 * 40 + 32 + 2 * 8
         return
-    assert found.accuracy_again is not None
-    assert found.accuracy_again.n == 40
-    assert found.notes[-1] == (
+    assert result.accuracy_again is not None
+    assert result.accuracy_again.n == 40
+    assert result.notes[-1] == (
         "played-int8-static is nondeterministic: two runs of the same batch differ by 2 %, "
         "and in the top-1 class of 0 % of 8 samples"
     )
@@ -185,28 +185,28 @@ def test_outputs_of_an_unsteady_reference_are_not_taken_for_exact(bench: Bench) 
     calls = iter(range(10**6))
     bench.reference = lambda feeds: {"y": feeds["x"] * np.float32(1.0 + 0.02 * (next(calls) % 2))}
     for status in ("built", "hit"):
-        found = bench.measure()
-        assert found.cache["reference"] == status
-        assert found.accuracy_again is not None
-        assert [one.engine for one in found.unsteady] == ["played-fp32"]
-        assert (note in found.notes) is (status == "hit")
+        result = bench.measure()
+        assert result.cache["reference"] == status
+        assert result.accuracy_again is not None
+        assert [one.engine for one in result.unsteady] == ["played-fp32"]
+        assert (note in result.notes) is (status == "hit")
 
 
 def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: list[Any]) -> None:
     """Both engines take the same samples; energy is of the candidate."""
-    found = bench.measure(latency=LatencyPlan(batch_size=4, max_s=3.0), latency_off="")
+    result = bench.measure(latency=LatencyPlan(batch_size=4, max_s=3.0), latency_off="")
     ((plan, reference, candidate),) = timed
     assert (plan.batch_size, plan.max_s) == (4, 3.0)
     for subject, spec in ((reference, FLOAT), (candidate, OFF)):
         assert subject.built.spec == spec
         np.testing.assert_array_equal(subject.feeds["x"], SAMPLES[:4])
     assert bench.looked == [LATENCY]
-    assert found.latency is not None
-    assert found.latency.notes == ("busy",)
-    assert found.resources.energy_mj == 4.0
+    assert result.latency is not None
+    assert result.latency.notes == ("busy",)
+    assert result.resources.energy_mj == 4.0
     assert bench.steps.texts[-1] == "measuring the energy of played-int8-static"
-    assert found.coverage.provider == "{'x': (4, 2)}"
-    assert found.check.latency_off == ""
+    assert result.coverage.provider == "{'x': (4, 2)}"
+    assert result.check.latency_off == ""
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_only_a_limit_on_energy_is_worth_its_time(
     assert bench.steps.texts[-1] == step
     monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(None))
     bench.steps.texts.clear()
-    found = bench.measure(**asked)
-    assert (len(timed), found.resources.energy_mj, found.resources.energy_mj_ci) == (2, None, None)
+    result = bench.measure(**asked)
+    assert (len(timed), result.resources.energy_mj, result.resources.energy_mj_ci) == (2, None, None)
     assert not any("energy" in text for text in bench.steps.texts)
 
 
@@ -239,10 +239,10 @@ def test_a_check_on_the_processor_opens_no_driver_of_gpus(bench: Bench, monkeypa
     """From its first lock to its energy, timed for real and with every option: it pays nothing for GPUs."""
     pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
     monkeypatch.setattr(pynvml, "nvmlInit", pytest.fail)
-    found = bench.measure(latency=LatencyPlan(max_s=0.2), latency_off="")
-    assert found.latency is not None
-    assert found.latency.rounds > 0
-    assert (found.resources.device, found.resources.device_memory_nvml_mb) == ("cpu", None)
+    result = bench.measure(latency=LatencyPlan(max_s=0.2), latency_off="")
+    assert result.latency is not None
+    assert result.latency.rounds > 0
+    assert (result.resources.device, result.resources.device_memory_nvml_mb) == ("cpu", None)
 
 
 def test_a_batch_that_the_model_fixes_is_the_one_that_is_timed(bench: Bench, timed: list[Any]) -> None:
@@ -250,19 +250,21 @@ def test_a_batch_that_the_model_fixes_is_the_one_that_is_timed(bench: Bench, tim
     bench.backend._signature = inputs(x=(8, 2))
     note = "latency is for batches of 8: the model's batch size is fixed"
     for asked, told in ((1, True), (8, False)):
-        found = bench.measure(latency=LatencyPlan(batch_size=asked), latency_off="")
+        result = bench.measure(latency=LatencyPlan(batch_size=asked), latency_off="")
         assert timed[-1][0].batch_size == 8
-        assert (note in found.notes) is told
+        assert (note in result.notes) is told
     assert note not in bench.measure().notes
 
 
 def test_a_simulation_is_not_timed(bench: Bench, timed: list[Any]) -> None:
     """It says why; no energy either."""
     bench.backend.facts = {"simulated": True}
-    found = bench.measure(latency=LatencyPlan(), latency_off="")
-    assert (timed, found.latency, found.resources.energy_mj) == ([], None, None)
-    assert found.check.latency_off == ("played-fp32 is a float simulation, and its speed says nothing about the device")
-    assert found.accuracy.simulated
+    result = bench.measure(latency=LatencyPlan(), latency_off="")
+    assert (timed, result.latency, result.resources.energy_mj) == ([], None, None)
+    assert result.check.latency_off == (
+        "played-fp32 is a float simulation, and its speed says nothing about the device"
+    )
+    assert result.accuracy.simulated
 
 
 def test_a_reference_that_is_not_float_is_refused(bench: Bench) -> None:
@@ -323,11 +325,11 @@ def test_what_an_engine_raises_when_it_is_opened(bench: Bench, monkeypatch: pyte
 
 def test_another_engine_is_compared_over_a_part_of_the_data(bench: Bench) -> None:
     """As trials are: the reference runs over that part, and the whole set is read from the cache."""
-    found = bench.measure()
-    assert found.bench is not None
-    assert found.bench.reference.built.backend.device == "cpu"
-    side, data = found.bench.candidate, found.bench.data
-    assert found.bench.compare(side, data) == found.accuracy
+    result = bench.measure()
+    assert result.bench is not None
+    assert result.bench.reference.built.backend.device == "cpu"
+    side, data = result.bench.candidate, result.bench.data
+    assert result.bench.compare(side, data) == result.accuracy
     other = bench.backend.open(OFF, side.built.folder)
-    assert found.bench.compare(replace(side, engine=other), data) == found.accuracy
+    assert result.bench.compare(replace(side, engine=other), data) == result.accuracy
     assert bench.backend.engines[-1].runs

@@ -92,8 +92,8 @@ class Paced(PlayedBackend):
         engine.prepare = lambda _: self._time.engine(RUN_MS[precision])
         low, high = self.pct.get(precision, 100.0), self.high_pct.get(precision)
         engine.coverage = lambda _: Coverage(low, "MACs", (), "played", float_nodes=("/a",), high_pct=high)
-        found: Engine = engine
-        return found
+        result: Engine = engine
+        return result
 
 
 @pytest.fixture(autouse=True)
@@ -123,13 +123,13 @@ def measured(bench: Bench, precision: str) -> Measurement:
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16"])
 def test_the_named_engine_is_timed(bench: Bench, paced: Paced, precision: str) -> None:
     """The speedup is the ratio of the two that were named, and so is the noise that the null finds."""
-    found = measured(bench, precision).latency
-    assert found is not None
-    assert found.speedup == pytest.approx(RUN_MS[precision] / RUN_MS["int8"], rel=1e-3)
-    assert found.reference_p50_ms == pytest.approx(RUN_MS[precision], rel=1e-3)
-    assert (found.null_ratio_ci.low, found.null_ratio_ci.high) == pytest.approx((1.0, 1.0), rel=1e-3)
-    assert found.reference_precision == precision
-    assert found.tf32 is {"fp32": False, "tf32": True, "fp16": None}[precision]
+    result = measured(bench, precision).latency
+    assert result is not None
+    assert result.speedup == pytest.approx(RUN_MS[precision] / RUN_MS["int8"], rel=1e-3)
+    assert result.reference_p50_ms == pytest.approx(RUN_MS[precision], rel=1e-3)
+    assert (result.null_ratio_ci.low, result.null_ratio_ci.high) == pytest.approx((1.0, 1.0), rel=1e-3)
+    assert result.reference_precision == precision
+    assert result.tf32 is {"fp32": False, "tf32": True, "fp16": None}[precision]
     assert all(engine.closed for engine in paced.engines[2:])
 
 
@@ -140,10 +140,10 @@ def test_accuracy_is_compared_with_exact_fp32(bench: Bench, paced: Paced) -> Non
         return {"y": np.zeros_like(feeds["x"])} if precision == "fp16" else {"y": feeds["x"]}
 
     paced._play = zeros_in_half
-    found = measured(bench, "fp16")
-    assert (found.accuracy.reference, found.accuracy.drop) == (100.0, 0.0)
-    assert found.accuracy.identical
-    assert found.reference.spec == FLOAT
+    result = measured(bench, "fp16")
+    assert (result.accuracy.reference, result.accuracy.drop) == (100.0, 0.0)
+    assert result.accuracy.identical
+    assert result.reference.spec == FLOAT
 
 
 def test_the_named_engine_comes_from_the_cache(bench: Bench, paced: Paced) -> None:

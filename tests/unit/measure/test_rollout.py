@@ -46,12 +46,12 @@ SEQUENCES = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
 def test_what_a_step_gives_goes_into_the_next() -> None:
     """Sums of all steps so far; steps stand behind the samples, and in front where there are none."""
     own, engine = rolled()
-    found = engine.run({"x": SEQUENCES, "rate": RATE})
+    result = engine.run({"x": SEQUENCES, "rate": RATE})
     sums = np.moveaxis(SEQUENCES.cumsum(axis=0), 0, 1)
-    np.testing.assert_array_equal(found["y"], 3 * sums)
-    np.testing.assert_array_equal(found["h_out"], sums)
-    assert found["h_out"].dtype == np.float64
-    assert found["t"].tolist() == [3.0] * 4
+    np.testing.assert_array_equal(result["y"], 3 * sums)
+    np.testing.assert_array_equal(result["h_out"], sums)
+    assert result["h_out"].dtype == np.float64
+    assert result["t"].tolist() == [3.0] * 4
     assert own.runs == [3] * 4
 
 
@@ -59,8 +59,8 @@ def test_a_start_that_is_given_takes_the_place_of_zeros() -> None:
     """For each sample its own."""
     start = np.array([[10.0, 0.0], [20.0, 0.0], [30.0, 0.0]])
     _, engine = rolled()
-    found = engine.run({"x": SEQUENCES, "rate": RATE, "h": start})
-    np.testing.assert_array_equal(found["h_out"], np.moveaxis(SEQUENCES.cumsum(axis=0), 0, 1) + start[:, None])
+    result = engine.run({"x": SEQUENCES, "rate": RATE, "h": start})
+    np.testing.assert_array_equal(result["h_out"], np.moveaxis(SEQUENCES.cumsum(axis=0), 0, 1) + start[:, None])
 
 
 def test_every_step_of_every_batch_is_calibrated_on() -> None:
@@ -80,8 +80,8 @@ def test_what_is_timed_and_read_back_is_the_first_step() -> None:
     """One run of one step, from zeros; the reader is told."""
     own, engine = rolled()
     feeds = {"x": SEQUENCES, "rate": RATE}
-    found: Any = engine.prepare(feeds)()
-    np.testing.assert_array_equal(found["h_out"], SEQUENCES[0])
+    result: Any = engine.prepare(feeds)()
+    np.testing.assert_array_equal(result["h_out"], SEQUENCES[0])
     assert own.runs == [3]
     assert engine.coverage(feeds).provider == "{'x': (3, 2), 'rate': (), 'h': (3, 2)}"
     assert engine.device_times(feeds) is None
@@ -129,8 +129,8 @@ def test_sequences_that_have_no_one_length(feeds: Any, value: str) -> None:
 def test_an_input_that_varies_with_the_steps_beside_one_that_does_not() -> None:
     """A rate for each step."""
     _, engine = rolled()
-    found = engine.run({"x": SEQUENCES, "rate": np.array([1, 2, 3, 4], np.float32)})
-    assert found["t"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    result = engine.run({"x": SEQUENCES, "rate": np.array([1, 2, 3, 4], np.float32)})
+    assert result["t"].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def info(name: str, shape: tuple[int | None, ...] | None) -> TensorInfo:
 )
 def test_a_start_has_the_sizes_of_what_it_goes_with(x: TensorInfo, h: TensorInfo, shape: tuple[int, ...]) -> None:
     """Fixed ones, and for a single free one the number of samples."""
-    found = started(x, h, np.ones((5, 7)))
-    assert (found.shape, found.dtype.name, float(np.sum(found))) == (shape, "float16", 0.0)
+    result = started(x, h, np.ones((5, 7)))
+    assert (result.shape, result.dtype.name, float(np.sum(result))) == (shape, "float16", 0.0)
 
 
 @pytest.mark.parametrize(

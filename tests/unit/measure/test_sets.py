@@ -45,39 +45,39 @@ def timed(
 
     first = calls()
     time.now_ns = 0
-    found = measure(
+    result = measure(
         *first,
         replace(plan, seed=seed),
         clock=time.clock,
         machine=time.quiet,
         reopening=Reopening(calls, OPENING_S, weights),
     )
-    return found, opened
+    return result, opened
 
 
 def statuses(slower: float, session_sd: float, weights: int, launches: int = 60) -> Counter[Status]:
     """Judge so many launches against a limit of 3 %, without the second measurement of a FAIL."""
-    found = Counter[Status]()
+    result = Counter[Status]()
     for seed in range(launches):
         latency, _ = timed(slower, session_sd, seed, weights=weights)
         (verdict,) = latency_verdicts(Limits(min_speedup=LIMIT), latency)
-        found[verdict.status] += 1
-    return found
+        result[verdict.status] += 1
+    return result
 
 
 def test_engines_whose_sessions_are_alike_are_timed_in_one_set() -> None:
     """A convolution pays nothing for the noise of others."""
-    found, opened = timed(1.0, 0.002, 1)
-    assert (opened, found.rounds_by_set) == (1, (found.rounds,))
+    result, opened = timed(1.0, 0.002, 1)
+    assert (opened, result.rounds_by_set) == (1, (result.rounds,))
 
 
 def test_engines_that_wait_for_their_weights_are_timed_in_three_sets_at_least() -> None:
     """25 MB in a millisecond: a null that is near 1 by luck tells nothing about the next pair of sessions."""
-    found, opened = timed(1.0, 0.001, 1, weights=25 * MB)
-    assert opened == len(found.rounds_by_set) >= 3
-    assert found.rounds == sum(found.rounds_by_set) == len(found.candidate.runs_ns)
-    assert found.speedup_ci.low < found.speedup < found.speedup_ci.high
-    assert f"{opened} sets of sessions" in found.widened
+    result, opened = timed(1.0, 0.001, 1, weights=25 * MB)
+    assert opened == len(result.rounds_by_set) >= 3
+    assert result.rounds == sum(result.rounds_by_set) == len(result.candidate.runs_ns)
+    assert result.speedup_ci.low < result.speedup < result.speedup_ci.high
+    assert f"{opened} sets of sessions" in result.widened
 
 
 @pytest.mark.parametrize("plan", [replace(PLAN, min_speedup=None), replace(PLAN, max_latency_ms=((99.0, 1.5),))])
@@ -97,9 +97,9 @@ def test_a_null_that_is_off_in_every_set_speaks_against_the_numbers() -> None:
 
     reopening = Reopening(calls, OPENING_S, 25 * MB)
     plan = replace(PLAN, sessions=Spread(0.03, UNMEASURED.freedom))
-    found = measure(*calls(), plan, clock=time.clock, machine=time.quiet, reopening=reopening)
-    assert len(found.rounds_by_set) >= 3
-    assert [reason.partition(":")[0] for reason in found.reasons] == ["the null is off"]
+    result = measure(*calls(), plan, clock=time.clock, machine=time.quiet, reopening=reopening)
+    assert len(result.rounds_by_set) >= 3
+    assert [reason.partition(":")[0] for reason in result.reasons] == ["the null is off"]
 
 
 def last_before_rounds(seed: int) -> int:
@@ -129,9 +129,9 @@ def test_any_of_the_three_is_warmed_up_last() -> None:
 
 def test_sets_are_drawn_while_the_budget_lasts() -> None:
     """An engine in doubt whose sessions differ much: no set is begun that would not end in time."""
-    found, opened = timed(1.03, 0.05, 2, replace(PLAN, max_s=1.5), 25 * MB)
+    result, opened = timed(1.03, 0.05, 2, replace(PLAN, max_s=1.5), 25 * MB)
     assert 1 < opened < 10
-    assert found.spent_s <= 1.6
+    assert result.spent_s <= 1.6
 
 
 def test_an_engine_that_opens_for_longer_than_the_budget_is_told_as_it_is() -> None:
@@ -139,7 +139,7 @@ def test_an_engine_that_opens_for_longer_than_the_budget_is_told_as_it_is() -> N
     time = SimulatedTime(1, noise=0.02)
     reference, null, candidate = (time.engine(1.0) for _ in range(3))
     never: Callable[[], Calls] = pytest.fail
-    found = measure(
+    result = measure(
         reference,
         null,
         candidate,
@@ -148,9 +148,9 @@ def test_an_engine_that_opens_for_longer_than_the_budget_is_told_as_it_is() -> N
         machine=time.quiet,
         reopening=Reopening(never, 60.0, 25 * MB),
     )
-    assert found.rounds_by_set == (found.rounds,)
-    assert found.rounds > PLAN.min_rounds  # the time that no other set fits into is spent on rounds
-    assert found.speedup_ci.high / found.speedup_ci.low > 1.08
+    assert result.rounds_by_set == (result.rounds,)
+    assert result.rounds > PLAN.min_rounds  # the time that no other set fits into is spent on rounds
+    assert result.speedup_ci.high / result.speedup_ci.low > 1.08
 
 
 @pytest.mark.parametrize(("session_sd", "weights"), [(0.025, 25 * MB), (0.025, 100 * MB), (0.004, 0)])
@@ -201,7 +201,7 @@ def test_engines_that_wait_for_their_weights_are_timed_as_far_into_their_blocks(
     calls = engine("reference"), engine("null"), engine("candidate")
     reopening = Reopening(lambda: calls, OPENING_S, 25 * MB)
     observe = partial(looks.append, 1)
-    found = measure(*calls, plan, clock=time.clock, machine=time.quiet, observe=observe, reopening=reopening)
-    assert found.speedup_ci.low <= 1.0 <= found.speedup_ci.high
-    for blocks in zip(found.reference.runs_ns, found.null.runs_ns, found.candidate.runs_ns, strict=True):
+    result = measure(*calls, plan, clock=time.clock, machine=time.quiet, observe=observe, reopening=reopening)
+    assert result.speedup_ci.low <= 1.0 <= result.speedup_ci.high
+    for blocks in zip(result.reference.runs_ns, result.null.runs_ns, result.candidate.runs_ns, strict=True):
         assert len(set(map(len, blocks))) == 1

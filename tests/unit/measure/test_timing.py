@@ -119,9 +119,9 @@ def test_a_broken_limit_is_measured_again_in_fresh_sessions(
 ) -> None:
     """The second measurement is kept beside the first; reference and null are two sessions."""
     reference, candidate = Simulated(time, 2.0), Simulated(time, 1.0)
-    found = timed(limits, reference, candidate, tmp_path)
-    assert (found.repeat is not None) is again
-    assert found.repeat is None or found.repeat.speedup == pytest.approx(2.0, rel=1e-3)
+    result = timed(limits, reference, candidate, tmp_path)
+    assert (result.repeat is not None) is again
+    assert result.repeat is None or result.repeat.speedup == pytest.approx(2.0, rel=1e-3)
     assert (reference.opened, candidate.opened) == ((4, 2) if again else (2, 1))
 
 
@@ -135,17 +135,17 @@ def test_the_second_measurement_of_a_close_failure_has_its_own_process(tmp_path:
     plan = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
     here = "measured again in the same process: played-quiet of net can be timed in this process only"
     for backend, told in ((PlayedBackend(), "measured in a process of its own"), (OnlyHere(), here)):
-        found = _time_apart(plan, played("quiet", backend), played("quiet", backend), tools)
-        assert told in found.notes
-        assert found.rounds >= plan.min_rounds
+        result = _time_apart(plan, played("quiet", backend), played("quiet", backend), tools)
+        assert told in result.notes
+        assert result.rounds >= plan.min_rounds
 
 
 def clock_notes_of(card: StubCard, stub: NvmlStub, time: SimulatedTime, folder: Path) -> list[str]:
     """Time engines on a card, and return the notes on its clocks."""
     stub.play(card)
-    found = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), folder)
-    assert found.rounds == 8
-    return [note for note in found.notes if note.startswith("GPU")]
+    result = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), folder)
+    assert result.rounds == 8
+    return [note for note in result.notes if note.startswith("GPU")]
 
 
 def test_throttling_in_the_middle_of_a_run_is_told(time: SimulatedTime, tmp_path: Path, nvml_stub: NvmlStub) -> None:
@@ -169,9 +169,9 @@ def test_neighbours_on_the_card_are_looked_for_before_and_after(
         return there[len(asked_ns) - 1]
 
     monkeypatch.setattr(sessions, "gpu_neighbours", gpu_neighbours)
-    found = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), tmp_path)
+    result = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), tmp_path)
     note = "shared GPU: other processes have it open: 7 (train), 9 (serve)"
-    assert [one for one in found.notes if one.startswith("shared")] == [note]
+    assert [one for one in result.notes if one.startswith("shared")] == [note]
     assert asked_ns[0] < asked_ns[1]
 
 
@@ -193,8 +193,8 @@ def test_the_parts_of_a_run_are_timed_while_nobody_else_may_use_the_device(
             return DeviceTimes(9, 0.25, 0.125, 0.0625, 1.5, pinned=self._run_ms < 2.0)
 
     monkeypatch.setattr(DeviceLocks, "exclusive", exclusive)
-    found = timed(Limits(), OnDevice(time, 2.0), OnDevice(time, 1.0), tmp_path)
-    assert found.notes == tuple(
+    result = timed(Limits(), OnDevice(time, 2.0), OnDevice(time, 1.0), tmp_path)
+    assert result.notes == tuple(
         f"ort-int8-static: GPU 0.25 ms, copies in 0.125 ms and out 0.0625 ms ({memory} memory), "
         "host without copies 1.5 ms (medians of 9 runs)"
         for memory in ("pageable", "pinned")
@@ -204,15 +204,15 @@ def test_the_parts_of_a_run_are_timed_while_nobody_else_may_use_the_device(
 def test_the_clocks_of_the_devices_are_judged_and_the_hosts_is_told_beside(time: SimulatedTime, tmp_path: Path) -> None:
     """Compute is three times as fast; half a millisecond around each run, the same for both, makes that twice."""
     reference = Simulated(time, 2.0, device_ms=1.5)
-    found = timed(Limits(), reference, Simulated(time, 1.0, device_ms=0.5), tmp_path)
-    assert found.clock == "device"
-    assert found.speedup_ci.low < 3.0 < found.speedup_ci.high
-    assert found.null_ratio_ci.low < 1.0 < found.null_ratio_ci.high
-    assert found.candidate_p50_ms == pytest.approx(0.5, rel=0.05)
-    assert found.reference_p50_ms == pytest.approx(1.5, rel=0.05)
-    (note,) = (note for note in found.notes if note.startswith("timed by the device's clock; by the host's p50 "))
+    result = timed(Limits(), reference, Simulated(time, 1.0, device_ms=0.5), tmp_path)
+    assert result.clock == "device"
+    assert result.speedup_ci.low < 3.0 < result.speedup_ci.high
+    assert result.null_ratio_ci.low < 1.0 < result.null_ratio_ci.high
+    assert result.candidate_p50_ms == pytest.approx(0.5, rel=0.05)
+    assert result.reference_p50_ms == pytest.approx(1.5, rel=0.05)
+    (note,) = (note for note in result.notes if note.startswith("timed by the device's clock; by the host's p50 "))
     assert [float(median) for median in note.split()[9:12:2]] == pytest.approx([2.0, 1.0], rel=1e-3)
-    assert found.reasons == ()
+    assert result.reasons == ()
 
 
 @pytest.mark.parametrize(("of_reference", "of_candidate"), [(1.5, None), (None, 0.5), (None, None)])
@@ -221,10 +221,10 @@ def test_one_clock_times_both_engines(
 ) -> None:
     """Where one device has none of its own, it is the host's."""
     pair = Simulated(time, 2.0, device_ms=of_reference), Simulated(time, 1.0, device_ms=of_candidate)
-    found = timed(Limits(), *pair, tmp_path)
-    assert found.clock == "host"
-    assert not any("clock" in note for note in found.notes)
-    assert found.speedup == pytest.approx(2.0, rel=1e-3)
+    result = timed(Limits(), *pair, tmp_path)
+    assert result.clock == "host"
+    assert not any("clock" in note for note in result.notes)
+    assert result.speedup == pytest.approx(2.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -290,17 +290,17 @@ class Check:
 def test_both_measurements_fit_into_the_budget(run_ms: float, max_s: float, limit: float | None) -> None:
     """A broken limit is measured twice, and both together take no longer, but for one run of each engine."""
     check = Check(run_ms, run_ms, limit)
-    found = check.run(max_s)
-    assert check.time.now_ns / 1e9 <= max(max_s, 3 * run_ms / 1e3) + 1e-6 + (3 * run_ms / 1e3 if found.repeat else 0.0)
+    result = check.run(max_s)
+    assert check.time.now_ns / 1e9 <= max(max_s, 3 * run_ms / 1e3) + 1e-6 + (3 * run_ms / 1e3 if result.repeat else 0.0)
 
 
 def test_a_slow_engine_that_breaks_its_limit_fails_within_the_default_budget() -> None:
     """Runs of 80 ms against a limit of x2 that an equal engine does not reach: ten seconds tell it twice."""
     check = Check(80.0, 80.0, 2.0)
-    found = check.run()
-    assert check.statuses(found) == [Status.FAIL]
-    assert found.repeat is not None
-    assert found.spent_s <= 6.0
+    result = check.run()
+    assert check.statuses(result) == [Status.FAIL]
+    assert result.repeat is not None
+    assert result.spent_s <= 6.0
     assert check.time.now_ns <= 10e9
     assert check.plans[0].seed != check.plans[1].seed
 
@@ -308,18 +308,18 @@ def test_a_slow_engine_that_breaks_its_limit_fails_within_the_default_budget() -
 def test_a_budget_too_short_to_confirm_is_inconclusive() -> None:
     """The first measurement fails, and the second has too few rounds: that is told, and nothing fails."""
     check = Check(125.0, 125.0, 2.0)
-    found = check.run()
-    assert check.statuses(replace(found, repeat=None)) == [Status.FAIL]
-    assert check.statuses(found) == [Status.INCONCLUSIVE]
-    assert found.repeat is not None
-    assert found.repeat.reasons[0].startswith("too few rounds within 4 s")
+    result = check.run()
+    assert check.statuses(replace(result, repeat=None)) == [Status.FAIL]
+    assert check.statuses(result) == [Status.INCONCLUSIVE]
+    assert result.repeat is not None
+    assert result.repeat.reasons[0].startswith("too few rounds within 4 s")
 
 
 def test_a_limit_leaves_the_second_measurement_its_share() -> None:
     """Six of ten seconds for the first, and all that it did not take for the second."""
     check = Check(1.0, 1.0, 1.5)
-    found = check.run(10.0)
-    assert [plan.max_s for plan in check.plans] == pytest.approx([6.0, 10.0 - found.spent_s])
+    result = check.run(10.0)
+    assert [plan.max_s for plan in check.plans] == pytest.approx([6.0, 10.0 - result.spent_s])
 
 
 @pytest.mark.parametrize(("limit", "apart"), [(0.99, 1), (3.0, 0)])

@@ -52,11 +52,11 @@ def test_one_process_answers_all_that_is_asked(tmp_path: Path, candidate: str) -
 def test_the_description_comes_back_whole(tmp_path: Path) -> None:
     """With the very arrays; its first line can be read without the classes of any backend."""
     file = saved(tmp_path, "noisy")
-    found = TimingJob.load(file)
-    assert (found.reference.built.spec.precision, found.candidate.built.spec.precision) == ("quiet", "noisy")
-    assert found.plan == PLAN
-    assert (found.candidate.feeds["x"] == FEEDS["x"]).all()
-    assert read_header(file) == ("played-noisy of net", found.devices) == ("played-noisy of net", ("cpu",))
+    result = TimingJob.load(file)
+    assert (result.reference.built.spec.precision, result.candidate.built.spec.precision) == ("quiet", "noisy")
+    assert result.plan == PLAN
+    assert (result.candidate.feeds["x"] == FEEDS["x"]).all()
+    assert read_header(file) == ("played-noisy of net", result.devices) == ("played-noisy of net", ("cpu",))
     assert file.stat().st_mode & 0o077 == 0
 
 

@@ -101,9 +101,9 @@ def point(name: str, value: str = "OURS") -> EntryPoint:
 def test_a_third_partys_metric_stands_beside_the_built_in_ones(installed: list[EntryPoint]) -> None:
     """It is found by the name of its entry point and keeps its direction and unit."""
     installed.append(point("largest"))
-    found = resolve_metric("largest", "int", (1, 3))
-    assert found is not None
-    assert (found.name, found.better, found.unit) == ("largest", "higher", "logit")
+    result = resolve_metric("largest", "int", (1, 3))
+    assert result is not None
+    assert (result.name, result.better, result.unit) == ("largest", "higher", "logit")
     assert {"largest", "top1", "top5", "mae", "rmse", "f1", "cosine"} == set(metrics_by_name())
 
 

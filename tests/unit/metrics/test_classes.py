@@ -22,9 +22,9 @@ def compared(
     reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray | None = None, sound: np.ndarray | None = None
 ) -> ClassError:
     """Compare one chunk of sound outputs."""
-    found = ClassError(reference.shape[1])
-    found.add(reference, candidate, labels, np.ones(len(reference), dtype=bool) if sound is None else sound)
-    return found
+    result = ClassError(reference.shape[1])
+    result.add(reference, candidate, labels, np.ones(len(reference), dtype=bool) if sound is None else sound)
+    return result
 
 
 @given(seed=st.integers(0, 1000))
@@ -62,12 +62,12 @@ def test_samples_that_are_not_sound_agree_with_nothing() -> None:
     sound = np.array([False, True, True, True])
     rest = compared(r[sound], c[sound])
     c[0, 0] = np.nan
-    found = compared(r, c, np.array([0, 1, 2, 0]), sound)
-    assert (found.agreement_pct, rest.agreement_pct) == (75.0, 100.0)
-    assert found.worst_class == WorstClass(label=0, n=2, reference=100.0, candidate=50.0)
+    result = compared(r, c, np.array([0, 1, 2, 0]), sound)
+    assert (result.agreement_pct, rest.agreement_pct) == (75.0, 100.0)
+    assert result.worst_class == WorstClass(label=0, n=2, reference=100.0, candidate=50.0)
     assert rest.kl is not None
     assert rest.kl > 0.1
-    assert found.kl == pytest.approx(rest.kl)
+    assert result.kl == pytest.approx(rest.kl)
 
 
 def test_of_classes_that_lost_as_much_the_first_is_worst() -> None:
@@ -89,9 +89,9 @@ def test_no_class_is_worst_when_none_fell() -> None:
 def test_labels_beyond_the_classes_leave_no_worst_class(labels: list[int]) -> None:
     """A user's own metric may read integers that are no class indices."""
     outputs = np.eye(3)
-    found = compared(outputs, outputs[::-1], np.array(labels))
-    assert (found.worst_class, found.by_class) == (None, ())
-    assert found.agreement_pct == pytest.approx(100 / 3)
+    result = compared(outputs, outputs[::-1], np.array(labels))
+    assert (result.worst_class, result.by_class) == (None, ())
+    assert result.agreement_pct == pytest.approx(100 / 3)
 
 
 def test_a_class_without_samples_is_not_listed() -> None:
@@ -107,9 +107,9 @@ def test_of_very_many_classes_none_is_listed() -> None:
     """A part of them would be taken for all; the worst one is told however many there are."""
     for classes, listed in ((MOST_CLASSES, MOST_CLASSES), (MOST_CLASSES + 1, 0)):
         outputs = np.eye(classes, dtype=np.float32)
-        found = compared(outputs, outputs[::-1], np.arange(classes))
-        assert len(found.by_class) == listed
-        assert found.worst_class is not None
+        result = compared(outputs, outputs[::-1], np.arange(classes))
+        assert len(result.by_class) == listed
+        assert result.worst_class is not None
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_chance_is_what_no_look_at_the_samples_scores(
 ) -> None:
     """One class is right always; the commonest label and one sample; luck in another order; luck of two guesses."""
     answers = np.eye(4)[answered]
-    found = compared(answers, answers, np.array(labels))
-    assert found.chance(guesses) == pytest.approx(chance)
-    assert found.commonest_pct == 100.0 * max(np.bincount(answered)) / len(answered)
+    result = compared(answers, answers, np.array(labels))
+    assert result.chance(guesses) == pytest.approx(chance)
+    assert result.commonest_pct == 100.0 * max(np.bincount(answered)) / len(answered)
     assert compared(answers, answers).chance(guesses) is None
 
 
@@ -150,8 +150,8 @@ def test_groups_side_by_side_are_the_output(cuts: list[int], axis: int, seed: in
 
 def test_groups_stand_beside_the_outputs_by_their_names() -> None:
     """The whole output stays, for a metric that reads all of it."""
-    found = with_groups({"head": HEAD, "other": HEAD}, [BOXES, SCORES])
-    assert {name: array.shape for name, array in found.items()} == {
+    result = with_groups({"head": HEAD, "other": HEAD}, [BOXES, SCORES])
+    assert {name: array.shape for name, array in result.items()} == {
         "head": (2, 6, 5),
         "other": (2, 6, 5),
         "head.boxes": (2, 4, 5),

@@ -13,10 +13,10 @@ from pytest_quant.result import OutputFault
 
 def watch(reference: np.ndarray, candidate: np.ndarray, step: int = 1000) -> ConstantOutput:
     """Compare both in chunks of `step` samples."""
-    found = ConstantOutput()
+    result = ConstantOutput()
     for start in range(0, len(reference), step):
-        found.add(reference[start : start + step], candidate[start : start + step])
-    return found
+        result.add(reference[start : start + step], candidate[start : start + step])
+    return result
 
 
 def constant_fault(reference: np.ndarray, candidate: np.ndarray, step: int = 1000) -> OutputFault | None:
@@ -38,20 +38,20 @@ def test_one_value_everywhere_is_named(shape: tuple[int, int, int], value: float
     """However the samples are cut, and of one sample too; the message has the value and the reference's range."""
     r = noise(*shape)
     assume(r.size > 1 and r.max() - r.min() > 0.1 * np.abs(r).max())
-    found = constant_fault(r, np.full_like(r, value), step)
-    assert found is not None
-    assert (found.output, found.kind) == ("y", "constant")
-    assert found.detail == f"{value:.4g} everywhere, where the reference goes from {r.min():.4g} to {r.max():.4g}"
+    result = constant_fault(r, np.full_like(r, value), step)
+    assert result is not None
+    assert (result.output, result.kind) == ("y", "constant")
+    assert result.detail == f"{value:.4g} everywhere, where the reference goes from {r.min():.4g} to {r.max():.4g}"
 
 
 @given(n=st.integers(2, 30), step=st.integers(1, 30))
 def test_the_same_output_for_every_sample_is_named(n: int, step: int) -> None:
     """Its values may differ from each other; none of them says anything about the sample."""
     r = noise(n, 6)
-    found = constant_fault(r, np.repeat(noise(1, 6, seed=1), n, axis=0), step)
-    assert found is not None
-    assert found.kind == "constant"
-    assert "same for every sample" in found.detail
+    result = constant_fault(r, np.repeat(noise(1, 6, seed=1), n, axis=0), step)
+    assert result is not None
+    assert result.kind == "constant"
+    assert "same for every sample" in result.detail
 
 
 def test_the_same_output_of_one_sample_is_no_fault() -> None:
@@ -95,9 +95,9 @@ def test_two_steps_of_int8_are_the_edge_of_rounding(everywhere: bool, share: flo
     else:
         r = sign * np.array([[1.0, 0.4], [1.0 - spread, 0.4], [1.0, 0.4]])
         c = np.full((3, 2), [sign * 0.99, 0.3])
-    found = constant_fault(r, c, 2)
+    result = constant_fault(r, c, 2)
     if not told:
-        assert found is None
+        assert result is None
         return
     low, high = sorted((sign, sign * (1.0 - spread)))
     detail = (
@@ -105,7 +105,7 @@ def test_two_steps_of_int8_are_the_edge_of_rounding(everywhere: bool, share: flo
         if everywhere
         else "the same for every sample, where the reference's are not"
     )
-    assert found == OutputFault("y", "constant", 0, detail)
+    assert result == OutputFault("y", "constant", 0, detail)
 
 
 @pytest.mark.parametrize(("others", "told"), [(9, False), (10, True)])
@@ -113,8 +113,8 @@ def test_decisions_that_tell_samples_apart_are_counted_value_by_value(others: in
     """A value that is the same for all samples tells none apart, however often the candidate has another."""
     r, c = np.zeros((500, 3), dtype=np.int64), np.zeros((500, 3), dtype=np.int64)
     r[:others, 1], r[:, 2], c[:, 2] = 1, 5, 7
-    found = constant_fault(r, c, 64)
-    assert found == (
+    result = constant_fault(r, c, 64)
+    assert result == (
         OutputFault("y", "constant", 0, "the same for every sample, where the reference's are not") if told else None
     )
 
@@ -129,10 +129,10 @@ DECISIONS = [np.int64, np.int8, np.bool_, np.float32, np.str_, np.object_]
 def test_ten_lost_decisions_are_no_chance(dtype: type, n: int, others: int, told: bool) -> None:
     """Class ids, flags and texts that are always the same: fewer may be flips, whatever kind of value says so."""
     r: np.ndarray = (np.arange(n) < others).astype(bool).astype(dtype)
-    found = constant_fault(r, np.repeat(r[-1:], len(r)), 64)
-    assert (found is not None) is told
-    if found is not None:
-        assert f"{others} values of the reference are others" in found.detail
+    result = constant_fault(r, np.repeat(r[-1:], len(r)), 64)
+    assert (result is not None) is told
+    if result is not None:
+        assert f"{others} values of the reference are others" in result.detail
 
 
 def test_some_constants_are_a_fault_and_one_other_sample_is_none() -> None:
@@ -174,7 +174,7 @@ def test_a_constant_reference_is_told(reference: np.ndarray, constant: bool) -> 
 
 def test_outputs_of_changing_shapes_are_compared() -> None:
     """As many boxes as each sample has: nothing that is the same for every one."""
-    found = ConstantOutput()
+    result = ConstantOutput()
     for boxes in (1, 4, 2):
-        found.add(noise(1, boxes, seed=boxes), noise(1, boxes, seed=boxes + 1))
-    assert found.fault("y") is None
+        result.add(noise(1, boxes, seed=boxes), noise(1, boxes, seed=boxes + 1))
+    assert result.fault("y") is None

@@ -138,5 +138,5 @@ def test_torchmetrics_objects_give_their_own_value() -> None:
         assert score(Metric(accuracy), outputs, labels) == pytest.approx(expected, rel=1e-6)
     error = torchmetrics.regression.MeanSquaredError()
     targets = np.arange(60, dtype=np.float64)
-    found = score(Metric(error, better="lower", unit="", scale=1), outputs[:, :1], targets)
-    assert found == pytest.approx(float(np.mean((outputs[:, 0] - targets) ** 2)), rel=1e-6)
+    result = score(Metric(error, better="lower", unit="", scale=1), outputs[:, :1], targets)
+    assert result == pytest.approx(float(np.mean((outputs[:, 0] - targets) ** 2)), rel=1e-6)

@@ -23,12 +23,12 @@ def test_a_drop_is_how_much_worse_the_candidate_is(better: Literal["higher", "lo
     reference, candidate = np.array([[2.0], [4.0]] * 5), np.array([[5.0], [6.0]] * 5)
     scores = Scores(metric)
     scores.add(reference, candidate, np.zeros(10), np.ones(10, dtype=bool), 0)
-    found = scores.added_to(AccuracyResult(n=10), None, 0.9)
-    assert (found.metric, found.unit, found.better, found.confidence) == ("own", "m", better, 0.9)
-    assert (found.reference, found.candidate, found.drop) == (3.0, 5.5, drop)
-    assert found.drop_ci is not None
-    assert found.drop_ci.low <= drop <= found.drop_ci.high
-    assert (found.chance, found.n_to_resolve, found.p_value) == (None, None, None)
+    result = scores.added_to(AccuracyResult(n=10), None, 0.9)
+    assert (result.metric, result.unit, result.better, result.confidence) == ("own", "m", better, 0.9)
+    assert (result.reference, result.candidate, result.drop) == (3.0, 5.5, drop)
+    assert result.drop_ci is not None
+    assert result.drop_ci.low <= drop <= result.drop_ci.high
+    assert (result.chance, result.n_to_resolve, result.p_value) == (None, None, None)
 
 
 def of(metric: object, reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> AccuracyResult:
@@ -67,9 +67,9 @@ def test_a_score_that_nothing_changed_has_the_interval_of_no_event(n: int) -> No
     """SciPy's exact upper end for 0 of n, times the range of a score: the bootstrap alone would be certain."""
     outputs, labels = scores(0)[0][:n], np.arange(n) % 6
     share = binomtest(0, n).proportion_ci(0.95, method="exact").high
-    found = of(Metric(sklearn.metrics.accuracy_score), outputs, outputs, labels).drop_ci
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((-100 * share, 100 * share))
+    result = of(Metric(sklearn.metrics.accuracy_score), outputs, outputs, labels).drop_ci
+    assert result is not None
+    assert (result.low, result.high) == pytest.approx((-100 * share, 100 * share))
     error = of(Metric(_error, better="lower", unit="mm", scale=1), outputs, outputs, labels).drop_ci
     unbounded = Metric(sklearn.metrics.mean_squared_error, better="lower", unit="", scale=1)
     squared = of(unbounded, outputs[:, 0], outputs[:, 0], labels).drop_ci

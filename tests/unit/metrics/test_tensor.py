@@ -20,9 +20,9 @@ from tests.unit.metrics.scoring import said
 
 def compared(reference: np.ndarray, candidate: np.ndarray, start: int = 0) -> TensorError:
     """Compare one chunk."""
-    found = TensorError()
-    found.add(reference, candidate, start)
-    return found
+    result = TensorError()
+    result.add(reference, candidate, start)
+    return result
 
 
 @given(seed=st.integers(0, 1000), log_scale=st.integers(-6, 6))
@@ -31,10 +31,10 @@ def test_figures_equal_their_formulas_at_any_scale(seed: int, log_scale: int) ->
     random = np.random.default_rng(seed)
     r = (random.normal(size=(12, 3, 2)) * 10.0**log_scale).astype(np.float32)
     c = (r * (1 + 0.01 * random.normal(size=r.shape))).astype(np.float32)
-    found, r64, c64 = compared(r, c), r.astype(np.float64), c.astype(np.float64)
-    assert found.sqnr_db == pytest.approx(20 * np.log10(np.linalg.norm(r64) / np.linalg.norm(r64 - c64)))
-    assert found.cosine == pytest.approx(np.vdot(r64, c64) / np.linalg.norm(r64) / np.linalg.norm(c64))
-    assert found.max_abs_error == np.abs(r64 - c64).max()
+    result, r64, c64 = compared(r, c), r.astype(np.float64), c.astype(np.float64)
+    assert result.sqnr_db == pytest.approx(20 * np.log10(np.linalg.norm(r64) / np.linalg.norm(r64 - c64)))
+    assert result.cosine == pytest.approx(np.vdot(r64, c64) / np.linalg.norm(r64) / np.linalg.norm(c64))
+    assert result.max_abs_error == np.abs(r64 - c64).max()
 
 
 @given(seed=st.integers(0, 1000), cut=st.integers(0, 12))
@@ -64,8 +64,8 @@ def test_figures_of_two_values(
     reference: list[float], candidate: list[float], figures: tuple[float | None, float | None, float]
 ) -> None:
     """By hand: signal over noise in dB, the cosine, the largest difference."""
-    found = compared(np.array([reference]), np.array([candidate]))
-    assert (found.sqnr_db, found.cosine, found.max_abs_error) == pytest.approx(figures)
+    result = compared(np.array([reference]), np.array([candidate]))
+    assert (result.sqnr_db, result.cosine, result.max_abs_error) == pytest.approx(figures)
 
 
 @pytest.mark.parametrize(("dtype", "other"), [("int8", -128), ("uint8", 255), ("int64", -7), ("bool", 1)])
@@ -79,8 +79,8 @@ def test_integers_are_compared_in_float64(dtype: str, other: int) -> None:
 def test_equal_outputs_have_a_cosine_of_exactly_one() -> None:
     """Rounding in the norms would make a limit of 1 fail for outputs without any error."""
     r = np.random.default_rng(0).normal(size=(200, 10)).astype(np.float32)
-    found = compared(r, r.copy())
-    assert (found.equal, found.cosine, found.sqnr_db, found.max_abs_error) == (True, 1.0, None, 0.0)
+    result = compared(r, r.copy())
+    assert (result.equal, result.cosine, result.sqnr_db, result.max_abs_error) == (True, 1.0, None, 0.0)
     for factor in (3.0, -3.0):
         assert -1.0 <= (compared(r, np.float32(factor) * r).cosine or 0.0) <= 1.0
 
@@ -89,24 +89,24 @@ def test_infinities_do_not_hide_what_is_beside_them() -> None:
     """Masked scores, the same infinity on both sides, leave the finite values of their rows compared."""
     r = np.array([[-np.inf, 1.0, 2.0], [-np.inf, 3.0, 4.0]])
     c = np.array([[-np.inf, 1.0, 2.0], [-np.inf, 3.0, 4.5]])
-    found = compared(r, c)
-    assert (found.max_abs_error, found.sample, found.equal) == (0.5, 1, False)
-    assert found.sqnr_db == pytest.approx(10 * np.log10(30 / 0.25))
+    result = compared(r, c)
+    assert (result.max_abs_error, result.sample, result.equal) == (0.5, 1, False)
+    assert result.sqnr_db == pytest.approx(10 * np.log10(30 / 0.25))
 
 
 def test_nothing_compared_is_not_identical() -> None:
     """Where no value is finite on both sides there is no figure, and no claim."""
     nothing = TensorError()
     lost = compared(np.full((2, 2), np.inf), np.zeros((2, 2)))
-    for found in (nothing, lost):
-        assert (found.equal is True, found.max_abs_error, found.sqnr_db, found.cosine) == (False, None, None, None)
+    for result in (nothing, lost):
+        assert (result.equal is True, result.max_abs_error, result.sqnr_db, result.cosine) == (False, None, None, None)
 
 
 @pytest.mark.parametrize(("candidate", "identical"), [("b", False), ("a", True)])
 def test_outputs_of_text_are_equal_or_not(candidate: str, identical: bool) -> None:
     """They have no error that could be put in a number."""
-    found = compared(np.array(["a"], dtype=object), np.array([candidate], dtype=object))
-    assert (found.equal, found.max_abs_error) == (identical, None)
+    result = compared(np.array(["a"], dtype=object), np.array([candidate], dtype=object))
+    assert (result.equal, result.max_abs_error) == (identical, None)
 
 
 @given(seed=st.integers(0, 1000), cuts=st.lists(st.integers(0, 40), max_size=4), log_offset=st.integers(0, 6))
@@ -115,24 +115,24 @@ def test_figures_without_the_mean_over_samples(seed: int, cuts: list[int], log_o
     random = np.random.default_rng(seed)
     r = random.normal(size=(40, 3, 2)) + 10.0**log_offset * random.choice([-1, 1], size=(3, 2))
     c = r + 0.1 * random.normal(size=r.shape) + random.normal(size=(3, 2))
-    found = TensorError()
+    result = TensorError()
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), 40], strict=True):
-        found.add(r[start:end], c[start:end], start)
+        result.add(r[start:end], c[start:end], start)
     r0, c0 = r - r.mean(axis=0), c - c.mean(axis=0)
     if np.sum(r0**2) / 39 >= np.sum(r**2) / 400:
-        assert (found.centred_sqnr_db, found.centred_cosine) == (None, None)
+        assert (result.centred_sqnr_db, result.centred_cosine) == (None, None)
         return
-    assert found.centred_sqnr_db == pytest.approx(10 * np.log10(np.sum(r0**2) / np.sum((r0 - c0) ** 2)), abs=1e-5)
-    assert found.centred_cosine == pytest.approx(np.vdot(r0, c0) / np.linalg.norm(r0) / np.linalg.norm(c0), abs=1e-6)
+    assert result.centred_sqnr_db == pytest.approx(10 * np.log10(np.sum(r0**2) / np.sum((r0 - c0) ** 2)), abs=1e-5)
+    assert result.centred_cosine == pytest.approx(np.vdot(r0, c0) / np.linalg.norm(r0) / np.linalg.norm(c0), abs=1e-6)
 
 
 @pytest.mark.parametrize("samples", [[(3, 2), (3, 4)], [(1, 2)], [(0, 2)]])
 def test_samples_without_a_mean(samples: list[tuple[int, int]]) -> None:
     """Of two sizes, only one, and none; a candidate that does not vary has no cosine with what varies."""
-    found = TensorError()
+    result = TensorError()
     for shape in samples:
-        found.add(np.full(shape, 100.0), np.full(shape, 99.0), 0)
-    assert (found.centred_sqnr_db, found.centred_cosine) == (None, None)
+        result.add(np.full(shape, 100.0), np.full(shape, 99.0), 0)
+    assert (result.centred_sqnr_db, result.centred_cosine) == (None, None)
     steady = compared(np.array([[100.0], [102.0]]), np.array([[101.0], [101.0]]))
     assert steady.centred_sqnr_db == pytest.approx(0.0)
     assert steady.centred_cosine == 0.0

@@ -56,9 +56,9 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("backend", ["trt", "ort-trt", "trt-rtx"])
 def test_the_target_is_named_to_tensorrt_without_a_gpu(backend: str) -> None:
     """Both sides get the option, in its place among the others."""
-    found = simulate_check(check_of(backend, (("workspace_mb", 64),)), "SM89")
+    result = simulate_check(check_of(backend, (("workspace_mb", 64),)), "SM89")
     wanted = (("compute_capability", "SM89"), ("workspace_mb", 64))
-    assert (found.candidate.options, found.reference.options) == (wanted, wanted)
+    assert (result.candidate.options, result.reference.options) == (wanted, wanted)
 
 
 @pytest.mark.parametrize(

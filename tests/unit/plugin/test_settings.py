@@ -85,17 +85,17 @@ def test_every_option_is_read(pytester: pytest.Pytester, in_file: bool) -> None:
     args += [f"--{name}".replace("_", "-") for name in FLAGS]
     before = vars(read_settings(pytester.parseconfig()))
     pytester.makeini("\n".join(["[pytest]", *(ini if in_file else [])]))
-    found = vars(read_settings(pytester.parseconfig(*([] if in_file else args))))
+    result = vars(read_settings(pytester.parseconfig(*([] if in_file else args))))
     values = {field: pytester.path / value if isinstance(value, Path) else value for _, _, field, value in WRITTEN}
     on = {"strict": True, "against_equal": True, "compare": True, "latency_off": "--quant-no-latency is set"}
-    assert found == before | values | on
+    assert result == before | values | on
 
 
 def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> None:
     """What is written for one run counts."""
     pytester.makeini("[pytest]\nquant_backend = trt\nquant_cache = c\n")
-    found = read_settings(pytester.parseconfig("--quant-backend=ort", f"--quant-cache={Path('/x')}"))
-    assert (found.backend, found.cache) == ("ort", Path("/x"))
+    result = read_settings(pytester.parseconfig("--quant-backend=ort", f"--quant-cache={Path('/x')}"))
+    assert (result.backend, result.cache) == ("ort", Path("/x"))
 
 
 def test_the_environment_names_a_history(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +104,8 @@ def test_the_environment_names_a_history(pytester: pytest.Pytester, monkeypatch:
     asked = [pytester.parseconfig(), pytester.parseconfig("--quant-history=told.db")]
     for told, expected in (("env.db", str(pytester.path / "env.db")), ("postgresql+psycopg://u@/h",) * 2):
         monkeypatch.setenv("PYTEST_QUANT_HISTORY", told)
-        found = [read_settings(config).history for config in asked]
-        assert found == [expected, str(pytester.path / "told.db")]
+        result = [read_settings(config).history for config in asked]
+        assert result == [expected, str(pytester.path / "told.db")]
     monkeypatch.delenv("PYTEST_QUANT_HISTORY")
     assert read_settings(asked[0]).history == str(pytester.path / "ini.db")
 

@@ -129,8 +129,8 @@ def test_any_json_is_refused_without_another_error(data: object) -> None:
 def test_a_limit_comes_back_as_its_mark_has_it(allowed: float) -> None:
     """A message after reading writes what it wrote before."""
     verdict = Verdict("max_drop", allowed, 4.23, Status.FAIL, "too much")
-    (found,) = from_json(json.loads(json.dumps(to_json(a_record(verdicts=(verdict,)))))).verdicts or ()
-    assert repr(found.allowed) == repr(allowed)
+    (result,) = from_json(json.loads(json.dumps(to_json(a_record(verdicts=(verdict,)))))).verdicts or ()
+    assert repr(result.allowed) == repr(allowed)
 
 
 def _types(value: Json) -> set[type]:
@@ -152,9 +152,9 @@ def test_a_numpy_scalar_becomes_the_number_it_holds(array: np.ndarray[Any, Any])
     if isinstance(expected, float) and not math.isfinite(expected):
         expected = None
     for value in (array, array[()]):
-        found = plain(value, "x")
-        assert found == expected
-        assert type(found) is type(expected)
+        result = plain(value, "x")
+        assert result == expected
+        assert type(result) is type(expected)
 
 
 def test_a_torch_scalar_becomes_the_number_it_holds() -> None:
@@ -183,9 +183,9 @@ _TREES = st.recursive(
 @given(_TREES)
 def test_what_is_plain_survives_json(value: object) -> None:
     """JSON without NaN gives back the same, and only the seven exact types occur."""
-    found = plain(value, "x")
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert _types(found) <= {type(None), bool, int, float, str, list, dict}
+    result = plain(value, "x")
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert _types(result) <= {type(None), bool, int, float, str, list, dict}
 
 
 @pytest.mark.parametrize("interval", [Interval(math.nan, 1.0), Interval(0.0, math.inf)])

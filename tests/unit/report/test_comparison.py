@@ -78,17 +78,17 @@ def test_json_is_what_its_schema_says() -> None:
     Draft202012Validator.check_schema(_SCHEMA)
     empty: list[StoredCheck] = []
     sides = (two_sides(), two_sides(_HOSTILE), (empty, empty), (empty, two_sides()[1]))
-    for found in (compare(*both) for both in sides):
-        document = json.loads(json.dumps(comparison_json(found), allow_nan=False))
+    for result in (compare(*both) for both in sides):
+        document = json.loads(json.dumps(comparison_json(result), allow_nan=False))
         Draft202012Validator(_SCHEMA).validate(document)
-        assert len(document["rows"]) == len(found.rows)
+        assert len(document["rows"]) == len(result.rows)
 
 
 @settings(max_examples=25)
 @given(st.text(max_size=60), st.integers(30, 160))
 def test_any_name_can_be_rendered(name: str, width: int) -> None:
     """Each form is made, within its bounds, whatever a test is called."""
-    found = regression(name.encode("utf-8", "replace").decode())
-    assert all(char.isprintable() or char == "\n" for char in comparison_text(found, width))
-    assert len(comparison_comment(found)) <= MAX_CHARACTERS
-    json.dumps(comparison_json(found), allow_nan=False)
+    result = regression(name.encode("utf-8", "replace").decode())
+    assert all(char.isprintable() or char == "\n" for char in comparison_text(result, width))
+    assert len(comparison_comment(result)) <= MAX_CHARACTERS
+    json.dumps(comparison_json(result), allow_nan=False)

@@ -91,9 +91,9 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     """In a line, an entry of a list, a cell, or the heading of a block a renderer shows its characters and no tag."""
     expected = clean(text).strip()
     for frame in ("{}", "- {}", "before\n{}\nafter", "1. x\n{}") if expected else ():
-        found, other = shown(frame.format(plain(text, 1000))), shown(frame.format("word"))
-        assert found.tags == other.tags
-        assert expected in found.text.replace(_ZERO_WIDTH_SPACE, "")
+        result, other = shown(frame.format(plain(text, 1000))), shown(frame.format("word"))
+        assert result.tags == other.tags
+        assert expected in result.text.replace(_ZERO_WIDTH_SPACE, "")
     cells = shown("\n".join([row(("a", "b")), "|---|---|", row((inline(text, 1000), "end"))]))
     assert cells.tags.count("td") == 2
     assert not [tag for tag in cells.tags if tag not in ("table", "thead", "tbody", "tr", "th", "td")]
@@ -124,9 +124,9 @@ REFERENCES = (
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_what_a_forge_looks_for_in_the_rendered_text_is_broken(reference: str) -> None:
     """By a character without a width behind the one that begins it, which nobody sees."""
-    found = shown(inline(f"x {reference} y")).text
-    assert reference not in found
-    assert reference in found.replace(_ZERO_WIDTH_SPACE, "")
+    result = shown(inline(f"x {reference} y")).text
+    assert reference not in result
+    assert reference in result.replace(_ZERO_WIDTH_SPACE, "")
 
 
 @pytest.mark.parametrize("command", ["/merge", "/close", "/approve now"])
@@ -159,9 +159,9 @@ def test_what_usually_stands_there_is_left_as_it_is(text: str) -> None:
 @pytest.mark.parametrize("text", ["plain", "``` and ```` within", "```\n# heading\n@team"])
 def test_a_block_of_code_holds_all_of_a_text(text: str) -> None:
     """Whatever fences are in it."""
-    found = shown(code_block(text))
-    assert [tag for tag in found.tags if tag not in ("pre", "code[('class', 'language-text')]")] == []
-    assert found.text.rstrip("\n") == text
+    result = shown(code_block(text))
+    assert [tag for tag in result.tags if tag not in ("pre", "code[('class', 'language-text')]")] == []
+    assert result.text.rstrip("\n") == text
 
 
 def _table(rows: int, size: int = 50) -> Table:

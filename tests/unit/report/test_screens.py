@@ -39,7 +39,7 @@ def test_the_page_in_the_guide_has_this_form() -> None:
 @pytest.mark.parametrize("kinds", [1, 3])
 def test_the_line_names_the_best_and_the_worst(kinds: int) -> None:
     """With one kind alone, that one."""
-    found = a_selftest(*a_selftest().kinds[-kinds:])
+    result = a_selftest(*a_selftest().kinds[-kinds:])
     best = "" if kinds == 1 else "2.1 % (compute-bound models) to "
     limits = f"{best}4.4 % (memory-bound models)"
-    assert held_line(found) == f"self-test of 2026-01-01: smallest limit in one launch {limits}"
+    assert held_line(result) == f"self-test of 2026-01-01: smallest limit in one launch {limits}"

@@ -79,13 +79,13 @@ def p50(ratio: float, sd: float = 0.001, **allowed: float) -> Row:
 
 def test_a_slow_down_beyond_the_limit_is_a_regression_with_its_interval() -> None:
     """In percent of the base; the default limit is named as such."""
-    found = p50(1.08)
-    assert found.outcome is Outcome.REGRESSION
-    assert found.change == pytest.approx(8.0)
-    assert found.interval is not None
-    assert 7.0 < found.interval.low < 8.0 < found.interval.high < 9.0
-    assert (found.base, found.head, found.unit) == (2.0, 2.16, "ms")
-    assert any("limit 5 % (no limit in the mark; --quant-against-limit); 5 pairs" in note for note in found.notes)
+    result = p50(1.08)
+    assert result.outcome is Outcome.REGRESSION
+    assert result.change == pytest.approx(8.0)
+    assert result.interval is not None
+    assert 7.0 < result.interval.low < 8.0 < result.interval.high < 9.0
+    assert (result.base, result.head, result.unit) == (2.0, 2.16, "ms")
+    assert any("limit 5 % (no limit in the mark; --quant-against-limit); 5 pairs" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_what_stays_within_the_limit_does_not_fail(ratio: float, outcome: Outcom
 
 def test_what_cannot_be_told_is_inconclusive_with_the_reason() -> None:
     """Ten pairs that differ too much."""
-    found = p50(1.05, sd=0.05)
-    assert found.outcome is Outcome.INCONCLUSIVE
-    assert "10 pairs of processes cannot tell" in found.notes[0]
+    result = p50(1.05, sd=0.05)
+    assert result.outcome is Outcome.INCONCLUSIVE
+    assert "10 pairs of processes cannot tell" in result.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ def test_equal_engines_are_not_timed_unless_that_is_asked_for() -> None:
 
 def test_an_engine_that_cannot_be_opened_apart_is_inconclusive() -> None:
     """With the reason; the accuracy of the test is compared."""
-    found = compared(timed("old"), timed("new"), Played(error=LaunchError("it cannot", value="be opened")))
-    assert row(found, "p50").notes == ("it cannot: be opened",)
-    assert row(found, "p50").outcome is Outcome.INCONCLUSIVE
-    assert row(found, "accuracy").outcome is Outcome.UNCHANGED
+    result = compared(timed("old"), timed("new"), Played(error=LaunchError("it cannot", value="be opened")))
+    assert row(result, "p50").notes == ("it cannot: be opened",)
+    assert row(result, "p50").outcome is Outcome.INCONCLUSIVE
+    assert row(result, "accuracy").outcome is Outcome.UNCHANGED
 
 
 def test_a_run_without_latency_has_no_row_for_it() -> None:
     """Nothing is timed then."""
     times = Played()
-    found = compared(timed("old"), replace(timed("new"), latency=None), times)
-    assert ([one.quantity for one in found.rows], times.asked) == (["accuracy"], [])
+    result = compared(timed("old"), replace(timed("new"), latency=None), times)
+    assert ([one.quantity for one in result.rows], times.asked) == (["accuracy"], [])
 
 
 @pytest.mark.parametrize(
@@ -162,15 +162,15 @@ def test_accuracy_is_judged_by_the_marks_limit_else_by_proof(
 ) -> None:
     """20 of 400 samples lost are 5 points and p = 2 / 2^20; 2 are half a point and p = 0.5."""
     head = answered(timed("abc123", **allowed), answers(range(lost)))
-    found = row(compared(timed(), head), "accuracy")
-    assert (found.outcome, found.lost, found.n) == (outcome, lost, N)
+    result = row(compared(timed(), head), "accuracy")
+    assert (result.outcome, result.lost, result.n) == (outcome, lost, N)
 
 
 def test_a_test_that_the_base_does_not_have_is_new() -> None:
     """And one that the head does not have is removed, unless not every test ran."""
     other = replace(timed(), nodeid=f"{FILE}::test_other", series=key(f"{FILE}::test_other"), backend="openvino")
-    found = compared(left([timed()], "base"), left([timed(), other], "head"))
-    assert [one.nodeid for one in found.added] == [other.nodeid]
+    result = compared(left([timed()], "base"), left([timed(), other], "head"))
+    assert [one.nodeid for one in result.added] == [other.nodeid]
     gone = left([timed(), other], "base")
     assert [one.nodeid for one in compared(gone, timed()).removed] == [other.nodeid]
     assert compared(gone, timed(), terms=Terms(whole=False)).removed == ()
@@ -189,9 +189,9 @@ def test_a_test_that_the_base_does_not_have_is_new() -> None:
 )
 def test_a_test_that_the_base_could_not_measure_says_why_and_is_not_new(base: Left, why: str) -> None:
     """It cannot be judged, and fails nothing."""
-    found = compared(base, timed())
-    assert [(one.outcome, one.notes) for one in found.rows] == [(Outcome.NO_BASELINE, (why,))]
-    assert found.added == ()
+    result = compared(base, timed())
+    assert [(one.outcome, one.notes) for one in result.rows] == [(Outcome.NO_BASELINE, (why,))]
+    assert result.added == ()
 
 
 def test_an_error_of_one_side_is_told_in_its_first_lines() -> None:

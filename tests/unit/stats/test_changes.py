@@ -32,22 +32,22 @@ def _shifted(seed: int, *levels: tuple[int, float]) -> list[float]:
 def test_one_shift_is_found_where_it_is() -> None:
     """The index is that of the first value of the new level, and the medians are those of both sides."""
     values = _shifted(1, (12, 5.0), (9, 6.0))
-    (found,) = change_points(values)
-    assert found.index == 12
-    assert found.before == statistics.median(values[:12])
-    assert found.after == statistics.median(values[12:])
-    assert found.p_value <= 0.05
+    (result,) = change_points(values)
+    assert result.index == 12
+    assert result.before == statistics.median(values[:12])
+    assert result.after == statistics.median(values[12:])
+    assert result.p_value <= 0.05
 
 
 def test_an_alarm_needs_the_budget_of_one_look() -> None:
     """Of 400 looks with 10 tests each one has the 4000th part of 5 %; p is told for all of them."""
     step = [0.0, 1.0] * 10 + [4.0, 5.0, 4.0, 5.0, 4.0]
-    (found,) = change_points(step)
+    (result,) = change_points(step)
     tests = HORIZON * len(LENGTHS)
     at_level_5 = tests * step_p(np.array(step[:20]), np.array(step[20:]))
     at_level_3 = tests * step_p(np.array(step[:20]), np.array(step[20:23]))
     assert 0.0 < at_level_5 < at_level_3 <= 0.05
-    assert found.p_value == pytest.approx(at_level_3)
+    assert result.p_value == pytest.approx(at_level_3)
     assert change_points(step, significance=0.9 * at_level_5) == ()
 
 
@@ -95,7 +95,7 @@ def test_what_was_told_is_told_again_and_nothing_older_is_added(seed: int, known
 
 def _gone_through(values: np.ndarray, significance: float) -> list[tuple[int, float]]:
     """Return index and p of the changes, with every test of every look computed."""
-    start, found = 0, []
+    start, result = 0, []
     for n in range(2 * MIN_SEGMENT, values.size + 1):
         level = values[start:n]
         lengths = [length for length in LENGTHS if length <= level.size - MIN_SEGMENT]
@@ -110,8 +110,8 @@ def _gone_through(values: np.ndarray, significance: float) -> list[tuple[int, fl
         first = min(misfits, key=misfits.__getitem__)
         if level.size - first >= MIN_SEGMENT:
             start += first
-            found.append((start, min(p_value, 1.0)))
-    return found
+            result.append((start, min(p_value, 1.0)))
+    return result
 
 
 def _same(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> None:

@@ -31,18 +31,18 @@ NOTHING = Spread(0.0, 0.0)
 def test_many_launches_have_the_interval_of_student() -> None:
     """Where nothing is known beforehand."""
     values = list(np.random.default_rng(3).normal(0.1, 0.02, 12))
-    found = mean_of_launches(values, [0.0] * 12, NOTHING)
+    result = mean_of_launches(values, [0.0] * 12, NOTHING)
     expected = stats.t.interval(0.95, 11, np.mean(values), stats.sem(values))
-    assert (found.value, found.low, found.high) == pytest.approx((np.mean(values), *expected))
+    assert (result.value, result.low, result.high) == pytest.approx((np.mean(values), *expected))
 
 
 def test_what_is_known_counts_by_its_degrees_of_freedom() -> None:
     """The variance is that of Smyth (2004), equation 3.4, with the launches' own errors in what is known."""
     values, errors = [0.0, 0.02, 0.01, -0.01, 0.03, 0.01, 0.0], [0.003] * 7
-    found = mean_of_launches(values, errors, Spread(0.004, 4.0), confidence=0.9)
+    result = mean_of_launches(values, errors, Spread(0.004, 4.0), confidence=0.9)
     variance = (4.0 * (0.004**2 + 0.003**2) + 6.0 * np.var(values, ddof=1)) / 10.0
     expected = stats.t.interval(0.9, 10.0, np.mean(values), math.sqrt(variance / 7.0))
-    assert (found.low, found.high) == pytest.approx(expected)
+    assert (result.low, result.high) == pytest.approx(expected)
 
 
 def test_few_launches_claim_no_more_than_one_of_them() -> None:
@@ -69,18 +69,18 @@ def test_a_launch_weighs_by_its_own_variance() -> None:
     values, errors, known = [0.05, 0.048, 0.052, 0.049, 0.051, 0.05, -0.02], [0.002] * 6 + [0.02], Spread(0.004, 4.0)
     variances = [known.sd**2 + error**2 for error in errors]
     fitted = sm.WLS(values, np.ones(7), weights=[np.mean(variances) / variance for variance in variances]).fit()
-    found = mean_of_launches(values, errors, known)
+    result = mean_of_launches(values, errors, known)
     scale = (4.0 * np.mean(variances) + 6.0 * fitted.scale) / 10.0
     half = stats.t.ppf(0.975, 10.0) * fitted.bse[0] * math.sqrt(scale / fitted.scale)
-    assert found.value == pytest.approx(fitted.params[0])
-    assert found.high - found.value == pytest.approx(half)
-    assert found.value > 0.045 > np.mean(values)
+    assert result.value == pytest.approx(fitted.params[0])
+    assert result.high - result.value == pytest.approx(half)
+    assert result.value > 0.045 > np.mean(values)
 
 
 def test_one_launch_is_no_less_wide_than_what_is_known() -> None:
     """It has no spread of its own."""
-    found = mean_of_launches([0.5], [0.0], Spread(0.01, 4.0))
-    assert found.high - found.low == pytest.approx(2 * stats.t.ppf(0.975, 4) * 0.01)
+    result = mean_of_launches([0.5], [0.0], Spread(0.01, 4.0))
+    assert result.high - result.low == pytest.approx(2 * stats.t.ppf(0.975, 4) * 0.01)
 
 
 def test_three_looks_err_in_five_percent() -> None:
@@ -105,9 +105,9 @@ def auto(world: str, slower: float, checks: int, seed: int) -> tuple[float, floa
             1.2533 * 1.4826 * float(np.median(np.abs(one - np.median(one)))) / math.sqrt(len(one)) for one in rounds
         ]
         for look in LOOKS:
-            found = mean_of_launches(values[:look], errors[:look], Spread(0.005, 4.0), confidence=LOOK_CONFIDENCE)
-            if found.high < least or found.low >= least:
-                failed[check], passed[check] = found.high < least, found.low >= least
+            result = mean_of_launches(values[:look], errors[:look], Spread(0.005, 4.0), confidence=LOOK_CONFIDENCE)
+            if result.high < least or result.low >= least:
+                failed[check], passed[check] = result.high < least, result.low >= least
                 break
     return float(failed.mean()), float(passed.mean())
 
@@ -129,23 +129,23 @@ PRIOR = Spread(0.005, 4.0)
 
 def test_without_draws_the_prior_stays() -> None:
     """Nothing is known but it."""
-    found = session_spread(PRIOR, [])
-    assert (found.sd, found.freedom) == pytest.approx((0.005, 4.0))
+    result = session_spread(PRIOR, [])
+    assert (result.sd, result.freedom) == pytest.approx((0.005, 4.0))
 
 
 def test_draws_without_error_are_averaged_by_degrees_of_freedom() -> None:
     """Smyth's (2004) equation: (d0 s0^2 + sum of squares) / (d0 + n)."""
-    found = session_spread(PRIOR, [Draw(0.02, 0.0), Draw(-0.01, 0.0)])
-    assert found.sd**2 == pytest.approx((4 * 0.005**2 + 0.02**2 + 0.01**2) / 6)
-    assert found.freedom == 6.0
+    result = session_spread(PRIOR, [Draw(0.02, 0.0), Draw(-0.01, 0.0)])
+    assert result.sd**2 == pytest.approx((4 * 0.005**2 + 0.02**2 + 0.01**2) / 6)
+    assert result.freedom == 6.0
 
 
 def test_what_the_rounds_explain_is_taken_off() -> None:
     """200 draws of a session sd of 0.8 % whose rounds add 0.6 % give 0.8, not the 1.0 % that they scatter by."""
     rng = np.random.default_rng(1)
     logs = rng.normal(0.0, math.hypot(0.008, 0.006), 2000)
-    found = session_spread(PRIOR, [Draw(log, 0.006) for log in logs])
-    assert found.sd == pytest.approx(0.008, rel=0.05)
+    result = session_spread(PRIOR, [Draw(log, 0.006) for log in logs])
+    assert result.sd == pytest.approx(0.008, rel=0.05)
 
 
 def test_an_uncertain_draw_counts_less() -> None:
@@ -156,8 +156,8 @@ def test_an_uncertain_draw_counts_less() -> None:
 
 def test_a_quiet_machine_never_reaches_zero() -> None:
     """Draws that scatter less than their rounds would take a variance below it."""
-    found = session_spread(PRIOR, [Draw(0.0, 0.004)] * 50)
-    assert 0.0 < found.sd < 0.005
+    result = session_spread(PRIOR, [Draw(0.0, 0.004)] * 50)
+    assert 0.0 < result.sd < 0.005
 
 
 def test_the_error_of_a_median_is_that_of_normal_rounds() -> None:
@@ -218,9 +218,9 @@ def test_the_same_code_on_both_sides_is_not_above_the_limit() -> None:
 def test_the_interval_is_that_of_student_at_the_first_look() -> None:
     """Its level is 1.25 % on each side, as SciPy computes it."""
     values = [0.01, 0.03, 0.02, 0.05, 0.04]
-    found = mean_of_pairs(values)
+    result = mean_of_pairs(values)
     low, high = stats.t.interval(0.975, 4, loc=np.mean(values), scale=stats.sem(values))
-    assert (found.value, found.low, found.high) == pytest.approx((0.03, low, high), rel=1e-4)
+    assert (result.value, result.low, result.high) == pytest.approx((0.03, low, high), rel=1e-4)
 
 
 def test_pairs_that_agree_have_no_interval_and_between_two_looks_the_bounds_stay_wide() -> None:
@@ -228,5 +228,5 @@ def test_pairs_that_agree_have_no_interval_and_between_two_looks_the_bounds_stay
     assert mean_of_pairs([0.1] * FIRST_LOOK).low == mean_of_pairs([0.1] * FIRST_LOOK).high == pytest.approx(0.1)
     seven, ten = (([0.0, 0.1] * n)[:n] for n in (7, LAST_LOOK))
     for values, critical in ((seven, 3.4954), (ten, 2.562)):
-        found = mean_of_pairs(values)
-        assert (found.high - found.value) / float(stats.sem(values)) == pytest.approx(critical)
+        result = mean_of_pairs(values)
+        assert (result.high - result.value) / float(stats.sem(values)) == pytest.approx(critical)

@@ -32,9 +32,9 @@ def launched(values: Iterable[float], days: Iterable[int]) -> list[Launch]:
 
 def test_noise_is_found_within_and_between_days() -> None:
     """Two days of two launches, and a level of one day, whose own difference is no noise."""
-    found = noise_of([launched([0.0, 2.0, 4.0, 8.0], [1, 1, 2, 2]), launched([100.0, 101.0], [3, 3])])
-    assert (found.within.variance, found.within.freedom) == pytest.approx(((2.0 + 8.0 + 0.5) / 3.0, 3.0))
-    assert (found.between.variance, found.between.freedom, found.per_day) == pytest.approx((12.5, 1.0, 2.0))
+    result = noise_of([launched([0.0, 2.0, 4.0, 8.0], [1, 1, 2, 2]), launched([100.0, 101.0], [3, 3])])
+    assert (result.within.variance, result.within.freedom) == pytest.approx(((2.0 + 8.0 + 0.5) / 3.0, 3.0))
+    assert (result.between.variance, result.between.freedom, result.per_day) == pytest.approx((12.5, 1.0, 2.0))
     assert noise_of([launched([1.0], [1])]) == LaunchNoise()
 
 
@@ -104,22 +104,22 @@ def test_launches_of_one_day_are_students_test() -> None:
     groups = launched(base, [1] * 4), launched(head, [1] * 3)
     within = noise_of(groups)
     # Both sides are one day of one level each; that both are on day 1 is known to the difference alone.
-    found = difference(*groups, within)
-    assert found.p_value == pytest.approx(expected.pvalue)
-    assert (found.low, found.high) == pytest.approx((span.low, span.high))
-    assert (found.freedom, found.assumed) == (5.0, False)
+    result = difference(*groups, within)
+    assert result.p_value == pytest.approx(expected.pvalue)
+    assert (result.low, result.high) == pytest.approx((span.low, span.high))
+    assert (result.freedom, result.assumed) == (5.0, False)
 
 
 def test_one_launch_a_day_is_students_test_on_days() -> None:
     """A new day against n earlier ones: the standard error is s sqrt(1 + 1/n), with n - 1 degrees of freedom."""
     values = [0.1, 0.4, 0.2, 0.6, 0.3, 0.5, 0.2]
     base = launched(values, range(7))
-    found = difference(base, launched([0.9], [7]), noise_of([base]))
+    result = difference(base, launched([0.9], [7]), noise_of([base]))
     error = np.std(values, ddof=1) * math.sqrt(1.0 + 1.0 / 7.0)
-    assert found.value == pytest.approx(0.9 - np.mean(values))
-    assert found.error == pytest.approx(error)
-    assert found.freedom == pytest.approx(6.0)
-    assert found.high - found.value == pytest.approx(error * scipy_stats.t.ppf(0.975, 6))
+    assert result.value == pytest.approx(0.9 - np.mean(values))
+    assert result.error == pytest.approx(error)
+    assert result.freedom == pytest.approx(6.0)
+    assert result.high - result.value == pytest.approx(error * scipy_stats.t.ppf(0.975, 6))
 
 
 def test_five_launches_of_one_day_are_no_five_days() -> None:
@@ -132,10 +132,10 @@ def test_five_launches_of_one_day_are_no_five_days() -> None:
 def test_two_days_of_which_nothing_is_known_prove_nothing() -> None:
     """Five launches on one day against five on another, with a spread a hundred times smaller than the difference."""
     base, head = launched([0.0, 0.001, 0.002, 0.001, 0.0], [1] * 5), launched([0.1] * 5, [2] * 5)
-    found = difference(base, head, noise_of([base, head]))
-    assert found.assumed
-    assert not found.telling
-    assert found.low < 0.0 < found.high
+    result = difference(base, head, noise_of([base, head]))
+    assert result.assumed
+    assert not result.telling
+    assert result.low < 0.0 < result.high
     same_day = difference(base, launched([0.1] * 5, [1] * 5), noise_of([base, head]))
     assert same_day.telling
     assert same_day.low > 0.09
@@ -145,9 +145,9 @@ def test_a_shared_day_alone_counts_where_nothing_is_known_of_days() -> None:
     """Of a head on two days only the launches beside the base's tell anything."""
     base = launched([0.0, 0.01, 0.02, 0.01], [1] * 4)
     head = launched([0.03, 0.05, 9.0], [1, 1, 2])
-    found = difference(base, head, noise_of([base, head[:2]]))
-    assert found.value == pytest.approx(0.04 - 0.01, abs=1e-5)
-    assert not found.assumed
+    result = difference(base, head, noise_of([base, head[:2]]))
+    assert result.value == pytest.approx(0.04 - 0.01, abs=1e-5)
+    assert not result.assumed
 
 
 def test_fewer_than_five_degrees_of_freedom_are_never_telling() -> None:
@@ -209,10 +209,10 @@ def test_an_interval_misses_the_truth_on_each_side_in_three_percent_at_most(
 ) -> None:
     """600 worlds; above 27 misses on a side the rate is above 3 %, up to a chance of 1 in 500."""
     random = np.random.default_rng(7)
-    found = []
+    result = []
     for _ in range(600):
         base, head = world(random, days, 0.01, day_sd)
-        found.append(difference(base, head, noise_of([base, head])))
+        result.append(difference(base, head, noise_of([base, head])))
     most = int(scipy_stats.binom.ppf(0.998, 600, 0.03))
-    assert sum(one.low > 0.0 for one in found) <= most
-    assert sum(one.high < 0.0 for one in found) <= most
+    assert sum(one.low > 0.0 for one in result) <= most
+    assert sum(one.high < 0.0 for one in result) <= most

@@ -51,10 +51,10 @@ def _score_by_likelihood(lost: int, won: int, n: int, delta: float) -> float:
         return -sum(count * math.log(max(share, 1e-300)) for count, share in terms if count)
 
     low, high = max(0.0, -delta), (1.0 - delta) / 2.0
-    found = optimize.minimize_scalar(
+    result = optimize.minimize_scalar(
         negative_log_likelihood, bounds=(low, high), method="bounded", options={"xatol": 1e-12}
     )
-    q = found.x
+    q = result.x
     return float((lost - won - n * delta) / math.sqrt(n * (2.0 * q + delta - delta**2)))
 
 
@@ -89,8 +89,8 @@ def test_the_interval_of_a_share_is_scipys_wilson_interval(n: int, share: float,
     """Also for none and all of the samples."""
     right = round(share * n)
     expected = scipy_stats.binomtest(right, n).proportion_ci(confidence, method="wilson")
-    found = wilson_interval(right, n, confidence=confidence)
-    assert found == pytest.approx((expected.low, expected.high), abs=1e-9)
+    result = wilson_interval(right, n, confidence=confidence)
+    assert result == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 @given(n=st.integers(1, 5000), confidence=st.sampled_from([0.8, 0.95, 0.99]))
@@ -164,9 +164,9 @@ def ends(
     reference: np.ndarray, candidate: np.ndarray, effort: Resampling = USUAL, span: float | None = 0.0
 ) -> tuple[float, float]:
     """Return both ends of the interval of the mean difference, by default without what no sample has shown."""
-    found = paired_bootstrap(reference, candidate, mean, effort=effort, span=span)
-    assert found is not None
-    return found.low, found.high
+    result = paired_bootstrap(reference, candidate, mean, effort=effort, span=span)
+    assert result is not None
+    return result.low, result.high
 
 
 def sides(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -186,9 +186,9 @@ def test_the_interval_of_a_skewed_mean_agrees_with_scipy() -> None:
         scipy_stats.bootstrap(*given, method=method, n_resamples=4000, rng=np.random.default_rng(1)).confidence_interval
         for method in ("BCa", "percentile")
     )
-    found = ends(reference, candidate)
-    assert found == pytest.approx((bca.low, bca.high), abs=0.06)
-    assert found[1] - percentile.high > 0.1
+    result = ends(reference, candidate)
+    assert result == pytest.approx((bca.low, bca.high), abs=0.06)
+    assert result[1] - percentile.high > 0.1
 
 
 def test_drawing_fewer_samples_gives_the_interval_of_all() -> None:
@@ -197,17 +197,17 @@ def test_drawing_fewer_samples_gives_the_interval_of_all() -> None:
     expected = scipy_stats.bootstrap(
         (reference - candidate,), np.mean, method="BCa", n_resamples=1000, rng=np.random.default_rng(1)
     ).confidence_interval
-    found = ends(reference, candidate, Resampling(2000, 400, 100))
-    assert found == pytest.approx((expected.low, expected.high), abs=0.001)
+    result = ends(reference, candidate, Resampling(2000, 400, 100))
+    assert result == pytest.approx((expected.low, expected.high), abs=0.001)
 
 
 @pytest.mark.parametrize("most_samples", [100_000, 500])
 def test_the_variance_is_that_of_one_difference(most_samples: int) -> None:
     """For a mean it is the variance of the paired differences, however few samples are drawn."""
     reference, candidate = sides(3000)
-    found = paired_bootstrap(reference, candidate, mean, effort=Resampling(2000, most_samples, 50))
-    assert found is not None
-    assert found.variance == pytest.approx(np.var(reference - candidate), rel=0.1)
+    result = paired_bootstrap(reference, candidate, mean, effort=Resampling(2000, most_samples, 50))
+    assert result is not None
+    assert result.variance == pytest.approx(np.var(reference - candidate), rel=0.1)
 
 
 @given(seed=st.integers(0, 1000))
@@ -232,8 +232,8 @@ def test_a_score_that_is_often_undefined_has_no_interval(rare: float, has_interv
             raise ValueError("no positive sample")
         return float("nan")
 
-    found = paired_bootstrap(positive, positive, needs_a_positive, effort=Resampling(100, 200, 20))
-    assert (found is not None) is has_interval
+    result = paired_bootstrap(positive, positive, needs_a_positive, effort=Resampling(100, 200, 20))
+    assert (result is not None) is has_interval
 
 
 def test_a_score_that_is_undefined_without_a_sample_has_its_interval() -> None:
@@ -246,7 +246,7 @@ def test_a_score_that_is_undefined_without_a_sample_has_its_interval() -> None:
     both = [
         paired_bootstrap(values, values, scored, effort=Resampling(200, 30, 2)) for scored in (of_many_sevens, mean)
     ]
-    assert all(found is not None for found in both)
+    assert all(result is not None for result in both)
 
 
 @pytest.mark.parametrize("n", [2, 50])
@@ -294,10 +294,10 @@ def test_an_error_of_50_samples_covers_a_change_that_few_sets_show(noise: float)
 def test_what_no_sample_has_shown_is_added_in_squares_only_where_it_has_bounds(bounded: bool) -> None:
     """An unseen event may exceed the largest one seen, where nothing bounds it."""
     reference, candidate = sides(50)
-    bare, found = (paired_bootstrap(reference, candidate, mean, span=span, bounded=bounded) for span in (0.0, 2.0))
+    bare, result = (paired_bootstrap(reference, candidate, mean, span=span, bounded=bounded) for span in (0.0, 2.0))
     assert bare is not None
-    assert found is not None
+    assert result is not None
     estimate, unseen = mean(reference) - mean(candidate), 2.0 * zero_event_share(50)
     seen = bare.high - estimate
     expected = np.hypot(seen, unseen) if bounded else seen + unseen
-    assert found.high - estimate == pytest.approx(expected)
+    assert result.high - estimate == pytest.approx(expected)

@@ -34,9 +34,9 @@ def test_the_interval_is_that_of_the_exact_bootstrap(n: int) -> None:
     """For odd n the bootstrap's median is at most the k-th value with P(binomial(n, k / n) > n / 2), by SciPy."""
     values = np.sort(np.random.default_rng(n).normal(10, 1, n))
     cdf = [scipy_stats.binom.sf(n // 2, n, k / n) for k in range(n + 1)]
-    found = paired_ratio(list(values), [1.0] * n)
+    result = paired_ratio(list(values), [1.0] * n)
     # 2000 resamples put the ends within 2 % of their places in that distribution.
-    for end, tail in ((found.low, 0.025), (found.high, 0.975)):
+    for end, tail in ((result.low, 0.025), (result.high, 0.975)):
         below = int(np.searchsorted(values, end - 1e-9))
         assert cdf[below] <= tail + 0.02
         assert cdf[below + 1] >= tail - 0.02
@@ -46,10 +46,10 @@ def test_the_interval_is_that_of_the_exact_bootstrap(n: int) -> None:
 def test_turned_round_the_ratio_is_its_inverse(times: list[tuple[float, float]], seed: int) -> None:
     """Estimate and interval; the estimate lies within."""
     one, two = [pair[0] for pair in times], [pair[1] for pair in times]
-    found, turned = paired_ratio(one, two, seed=seed), paired_ratio(two, one, seed=seed)
-    assert (turned.value, turned.low, turned.high) == pytest.approx((1 / found.value, 1 / found.high, 1 / found.low))
-    assert found.low <= found.value * (1 + 1e-12)
-    assert found.high >= found.value * (1 - 1e-12)
+    result, turned = paired_ratio(one, two, seed=seed), paired_ratio(two, one, seed=seed)
+    assert (turned.value, turned.low, turned.high) == pytest.approx((1 / result.value, 1 / result.high, 1 / result.low))
+    assert result.low <= result.value * (1 + 1e-12)
+    assert result.high >= result.value * (1 - 1e-12)
 
 
 @given(percentile=st.floats(1, 99.9), confidence=st.floats(0.5, 0.999))
@@ -121,8 +121,8 @@ def test_the_quantile_is_that_of_student(confidence: float, freedom: float) -> N
 def test_a_common_factor_of_a_round_cancels(ratio: float, seed: int) -> None:
     """When the machine slows both engines in a round alike, the ratio is exact and its interval has no width."""
     rounds = np.random.default_rng(seed).lognormal(0, 1, 20)
-    found = paired_ratio(list(ratio * rounds), list(rounds))
-    assert (found.value, found.low, found.high) == pytest.approx((ratio, ratio, ratio))
+    result = paired_ratio(list(ratio * rounds), list(rounds))
+    assert (result.value, result.low, result.high) == pytest.approx((ratio, ratio, ratio))
 
 
 @given(n=st.integers(1, 600), percentile=st.sampled_from([50.0, 90.0, 95.0, 99.0]))

@@ -133,16 +133,16 @@ def in_words(verdict: Verdict) -> str:
 def the_limit(limits: Limits) -> tuple[str, float]:
     """Return the name and the number of the one limit that is set."""
     names = ("max_drop", "min_ratio", "min_accuracy", "min_agreement", "min_sqnr_db", "min_cosine", "max_abs_error")
-    ((name, allowed),) = [(name, found) for name in names if (found := getattr(limits, name)) is not None]
+    ((name, allowed),) = [(name, result) for name in names if (result := getattr(limits, name)) is not None]
     return name, allowed
 
 
 @pytest.mark.parametrize(("limits", "accuracy", "confidence", "said"), OF_ACCURACY)
 def test_limits_on_accuracy(limits: Limits, accuracy: AccuracyResult, confidence: float | None, said: str) -> None:
     """A drop of a rate is in points, written apart from the number; a score has the unit of its metric."""
-    (found,) = accuracy_verdicts(limits, accuracy, confidence)
-    assert (found.limit, found.allowed, found.implicit) == (*the_limit(limits), False)
-    assert in_words(found) == said
+    (result,) = accuracy_verdicts(limits, accuracy, confidence)
+    assert (result.limit, result.allowed, result.implicit) == (*the_limit(limits), False)
+    assert in_words(result) == said
 
 
 @given(drop=st.floats(-100, 100), allowed=st.floats(0, 100))
@@ -169,8 +169,8 @@ CONSTANT = OutputFault("y", "constant", 0, "the candidate gives every sample the
 )
 def test_broken_outputs(faults: tuple[OutputFault, ...], reason: str) -> None:
     """The first is told with its sample, unless it is all of them; nobody set the limit of none."""
-    (found,) = accuracy_verdicts(Limits(), replace(TOP1, faults=faults), None)
-    assert found == Verdict("outputs", 0.0, len(faults), FAIL, reason, implicit=True)
+    (result,) = accuracy_verdicts(Limits(), replace(TOP1, faults=faults), None)
+    assert result == Verdict("outputs", 0.0, len(faults), FAIL, reason, implicit=True)
 
 
 def test_one_of_two_outputs_is_named() -> None:
@@ -181,8 +181,8 @@ def test_one_of_two_outputs_is_named() -> None:
         (Limits(min_sqnr_db=20), "scores", "in output 'scores'"),
         (Limits(min_sqnr_db=(("scores", 20),)), None, "in output 'scores'"),
     ):
-        (found,) = accuracy_verdicts(limits, both, None, output)
-        assert (found.status, found.reason) == (FAIL, f"17.7 dB is below 20 dB {where}")
+        (result,) = accuracy_verdicts(limits, both, None, output)
+        assert (result.status, result.reason) == (FAIL, f"17.7 dB is below 20 dB {where}")
 
 
 BOXES = OutputError("boxes", sqnr_db=56.0, cosine=0.9999, max_abs_error=1.5, sample=3)
@@ -224,8 +224,8 @@ def test_not_measured_is_never_pass(limit: str, outputs: tuple[OutputError, ...]
 def test_a_dict_judges_each_output_that_it_names() -> None:
     """By its own limit, whatever ``output`` says; an output that is not named has none."""
     asked: OutputLimit = (("scores", 17.0), ("boxes", 60.0))
-    found = judged(Limits(min_sqnr_db=asked), BOXES, SCORES, TEXT, output="scores")
-    assert [(verdict.limit, verdict.allowed, verdict.observed, verdict.status) for verdict in found] == [
+    result = judged(Limits(min_sqnr_db=asked), BOXES, SCORES, TEXT, output="scores")
+    assert [(verdict.limit, verdict.allowed, verdict.observed, verdict.status) for verdict in result] == [
         ("min_sqnr_db[scores]", 17.0, 17.7, Status.PASS),
         ("min_sqnr_db[boxes]", 60.0, 56.0, Status.FAIL),
     ]
@@ -246,5 +246,5 @@ def test_groups_of_channels_are_judged_as_outputs(
 ) -> None:
     """The output that they are of stands for all of them: its worst group decides."""
     groups = (replace(BOXES, name="y.boxes", group_of="y"), replace(SCORES, name="y.scores", group_of="y"))
-    found = judged(Limits(min_sqnr_db=asked), *groups, replace(BOXES, name="z", sqnr_db=60.0), output=output)
-    assert [(verdict.limit, verdict.observed) for verdict in found] == expected
+    result = judged(Limits(min_sqnr_db=asked), *groups, replace(BOXES, name="z", sqnr_db=60.0), output=output)
+    assert [(verdict.limit, verdict.observed) for verdict in result] == expected

@@ -36,7 +36,7 @@ def judged(
 ) -> tuple[list[Verdict], AccuracyResult]:
     """Evaluate one output ``y`` in chunks, and judge it as a check does."""
     chosen = None if labels is None else resolve_metric(metric, "int", reference.shape)
-    found = evaluate(
+    result = evaluate(
         (
             OutputPair(
                 {"y": reference[start : start + CHUNK]},
@@ -51,7 +51,7 @@ def judged(
         output=None,
         margin=limits.max_drop,
     )
-    return list(doubt_worthless_reference(accuracy_verdicts(limits, found, None), found, None)), found
+    return list(doubt_worthless_reference(accuracy_verdicts(limits, result, None), result, None)), result
 
 
 def statuses(*args: object, **more: object) -> list[Status]:
@@ -100,11 +100,11 @@ def test_one_class_passes_nothing() -> None:
     """All samples have label 0: a reference that is nearly always right is no better than one answer to everything."""
     labels = np.zeros(320, dtype=np.int64)
     reference = answers(np.arange(320) >= 2, labels, 10)
-    verdicts, found = judged(
+    verdicts, result = judged(
         Limits(max_drop=2.0, min_ratio=0.9, min_accuracy=90), reference, np.eye(10, dtype=np.float32)[labels], labels
     )
     assert [verdict.status for verdict in verdicts] == [INCONCLUSIVE] * 3
-    assert found.chance == 100.0
+    assert result.chance == 100.0
     assert "99.38 %" in verdicts[0].reason
     assert "up to 100 % without a look at the samples" in verdicts[0].reason
 
@@ -115,8 +115,8 @@ def test_agreement_on_one_answer_passes_nothing(with_labels: bool) -> None:
     samples = np.random.default_rng(0).normal(size=(400, 16))
     reference, candidate = (-np.sort(-scores(network(seed), samples))[:, :3] for seed in (1, 2))
     labels = np.arange(400) % 3 if with_labels else None
-    (verdict,), found = judged(Limits(min_agreement=99), reference, candidate, labels)
-    assert found.agreement_pct == 100.0
+    (verdict,), result = judged(Limits(min_agreement=99), reference, candidate, labels)
+    assert result.agreement_pct == 100.0
     assert verdict.status is INCONCLUSIVE
     assert "100 % of the samples" in verdict.reason
 
@@ -140,13 +140,13 @@ def test_an_offset_is_no_signal(offset: float, values: int) -> None:
     candidate = (
         np.floor((reference - offset) / step + 0.5 * random.normal(size=reference.shape)) * step + offset
     ).astype(np.float32)
-    verdicts, found = judged(CLOSE, reference, candidate)
-    assert found.sqnr_db is not None
-    assert found.sqnr_db > 40.0
+    verdicts, result = judged(CLOSE, reference, candidate)
+    assert result.sqnr_db is not None
+    assert result.sqnr_db > 40.0
     assert [verdict.status for verdict in verdicts] == [INCONCLUSIVE] * 2
-    (output,) = found.by_output
+    (output,) = result.by_output
     assert output.centred_sqnr_db is not None
-    for text in (f"{found.sqnr_db:.6g} dB reaches 40.0 dB", f"samples has {output.centred_sqnr_db:.4g} dB"):
+    for text in (f"{result.sqnr_db:.6g} dB reaches 40.0 dB", f"samples has {output.centred_sqnr_db:.4g} dB"):
         assert text in verdicts[0].reason
 
 
@@ -176,8 +176,8 @@ def test_a_constant_output_beside_others_is_left() -> None:
     reference = numbers = np.random.default_rng(0).normal(size=(40, 4))
     priors = np.tile(numbers[:1], (40, 1))
     pair = OutputPair({"y": reference, "priors": priors}, {"y": reference + 1e-4, "priors": priors}, None, 0, 40)
-    found = evaluate([pair], None, output=None)
-    assert [verdict.status for verdict in accuracy_verdicts(Limits(min_sqnr_db=40.0), found, None)] == [PASS]
-    assert [one.status for one in accuracy_verdicts(Limits(min_sqnr_db=(("priors", 40.0),)), found, None)] == [
+    result = evaluate([pair], None, output=None)
+    assert [verdict.status for verdict in accuracy_verdicts(Limits(min_sqnr_db=40.0), result, None)] == [PASS]
+    assert [one.status for one in accuracy_verdicts(Limits(min_sqnr_db=(("priors", 40.0),)), result, None)] == [
         INCONCLUSIVE
     ]

@@ -141,15 +141,15 @@ def test_an_interval_decides_where_it_lies_on_one_side(
 @pytest.mark.parametrize(("coverage", "scheme", "said"), OF_COVERAGE)
 def test_coverage(coverage: Coverage, scheme: str, said: str) -> None:
     """The unit and the provider are told; the default limit is marked as one that nobody set."""
-    (found,) = coverage_verdicts(Limits(default_min_coverage=50), coverage, scheme)
-    assert (found.limit, found.allowed, found.implicit) == ("min_coverage", 5 if "5 % of all" in said else 50, True)
-    assert in_words(found) == said
+    (result,) = coverage_verdicts(Limits(default_min_coverage=50), coverage, scheme)
+    assert (result.limit, result.allowed, result.implicit) == ("min_coverage", 5 if "5 % of all" in said else 50, True)
+    assert in_words(result) == said
 
 
 def test_coverage_that_the_mark_asks_for() -> None:
     """It takes the place of the default, and is the user's own."""
-    found = list(coverage_verdicts(Limits(min_coverage=25, default_min_coverage=50), HALF, "static"))
-    assert found == [Verdict("min_coverage", 25, 50.0, PASS, "50% of MACs reaches 25% of MACs")]
+    result = list(coverage_verdicts(Limits(min_coverage=25, default_min_coverage=50), HALF, "static"))
+    assert result == [Verdict("min_coverage", 25, 50.0, PASS, "50% of MACs reaches 25% of MACs")]
     assert list(coverage_verdicts(Limits(default_min_coverage=None), HALF, "static")) == []
 
 
@@ -159,8 +159,8 @@ def test_a_verdict_on_bounds_is_one_that_both_ends_share(low: float, more: float
     high = min(100.0, low + more)
 
     def status(coverage: Coverage) -> Status:
-        (found,) = coverage_verdicts(Limits(min_coverage=allowed), coverage, "static")
-        return found.status
+        (result,) = coverage_verdicts(Limits(min_coverage=allowed), coverage, "static")
+        return result.status
 
     ends = {status(replace(HALF, pct=low)), status(replace(HALF, pct=high))}
     expected = ends.pop() if len(ends) == 1 else INCONCLUSIVE
@@ -170,10 +170,10 @@ def test_a_verdict_on_bounds_is_one_that_both_ends_share(low: float, more: float
 def test_resources() -> None:
     """Each with its own unit, in the order of the mark's table; memory is what preparing and running add."""
     limits = Limits(max_size_mb=2.5, max_memory_mb=20, max_build_s=3.0, max_energy_mj=4.0)
-    found = Resources(size_mb=2.5, run_memory_mb=30.0, build_s=3.5, energy_mj=1.0, energy_mj_ci=Interval(0.98, 1.02))
-    assert list(resource_verdicts(limits, found)) == [
+    result = Resources(size_mb=2.5, run_memory_mb=30.0, build_s=3.5, energy_mj=1.0, energy_mj_ci=Interval(0.98, 1.02))
+    assert list(resource_verdicts(limits, result)) == [
         Verdict("max_size_mb", 2.5, 2.5, PASS, "2.5 MB is within 2.5 MB"),
-        Verdict("max_memory_mb", 20, found.peak_memory_mb, FAIL, "30 MB is above 20 MB"),
+        Verdict("max_memory_mb", 20, result.peak_memory_mb, FAIL, "30 MB is above 20 MB"),
         Verdict("max_build_s", 3.0, 3.5, FAIL, "3.5 s is above 3.0 s"),
         Verdict("max_energy_mj", 4.0, 1.0, PASS, "1 [0.98, 1.02] mJ lies within 4.0 mJ"),
     ]
@@ -186,7 +186,7 @@ def test_resources() -> None:
     assert {one.reason for one in resource_verdicts(limits, Resources())} == {
         "not measured: this backend or machine does not tell"
     }
-    assert list(resource_verdicts(Limits(), found)) == []
+    assert list(resource_verdicts(Limits(), result)) == []
 
 
 def test_energy_of_what_was_not_timed_says_why() -> None:
@@ -210,8 +210,8 @@ def test_energy_of_what_was_not_timed_says_why() -> None:
 )
 def test_energy_is_judged_on_its_interval(span: Interval | None, status: Status, reason: str) -> None:
     """It is never a fact: what one more measurement could turn round is not decided."""
-    (found,) = resource_verdicts(Limits(max_energy_mj=12.0), Resources(energy_mj=11.5, energy_mj_ci=span))
-    assert found == Verdict("max_energy_mj", 12.0, 11.5, status, reason)
+    (result,) = resource_verdicts(Limits(max_energy_mj=12.0), Resources(energy_mj=11.5, energy_mj_ci=span))
+    assert result == Verdict("max_energy_mj", 12.0, 11.5, status, reason)
 
 
 @pytest.mark.parametrize(

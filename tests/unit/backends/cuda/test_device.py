@@ -53,28 +53,28 @@ def test_a_missing_library_is_named_beside_what_is_installed(plant: Path) -> Non
     plant.write_text(
         "raise ImportError('libnvinfer.so.11: cannot open shared object file: No such file or directory')\n"
     )
-    found = find.find_native()
-    assert (found.available, found.broken) == (False, True)
-    assert "libnvinfer.so.11: cannot open" in found.reason
-    assert "no distribution of TensorRT" in found.reason
+    result = find.find_native()
+    assert (result.available, result.broken) == (False, True)
+    assert "libnvinfer.so.11: cannot open" in result.reason
+    assert "no distribution of TensorRT" in result.reason
 
 
 def test_a_crash_while_loading_ends_another_process(plant: Path) -> None:
     """The one that asked lives to name the signal."""
     plant.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
-    found = find.find_native()
-    assert found.broken
-    assert "SIGSEGV" in found.reason
+    result = find.find_native()
+    assert result.broken
+    assert "SIGSEGV" in result.reason
 
 
 def test_it_loads_and_there_is_no_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """TensorRT fails then, which is no fault of the installation: it is missing a device, and not broken."""
     plant.write_text(LOADS.replace("pass\n", "raise TypeError('factory function returned nullptr')\n"))
     monkeypatch.setattr(find, "cuda_gpus", lambda: ((), "there is no NVIDIA GPU here"))
-    found = find.find_native()
-    assert (found.available, found.broken) == (False, False)
-    assert "no NVIDIA GPU here" in found.reason
-    assert "10.13.0" in found.reason
+    result = find.find_native()
+    assert (result.available, result.broken) == (False, False)
+    assert "no NVIDIA GPU here" in result.reason
+    assert "10.13.0" in result.reason
 
 
 def test_it_loads_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +82,9 @@ def test_it_loads_on_a_gpu(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None
     plant.write_text(LOADS)
     monkeypatch.setattr(find, "cuda_gpus", lambda: ((GPU,), ""))
     plant.with_name("pycuda.py").write_text("")
-    found = find.find_native()
-    assert (found.available, found.version) == (True, "10.13.0")
-    assert "SM89" in found.device
+    result = find.find_native()
+    assert (result.available, result.version) == (True, "10.13.0")
+    assert "SM89" in result.device
 
 
 NO_DRIVER = """
@@ -103,13 +103,13 @@ def test_fake_runtime_that_is_none_is_told_with_its_log(plant: Path, monkeypatch
     """The binding raises the same error whatever the cause is; the cause is in the log, and no wheel is at fault."""
     plant.write_text(NO_DRIVER)
     monkeypatch.setattr(find, "cuda_gpus", lambda: ((GPU,), ""))
-    found = find.find_native()
-    assert found.broken
-    assert "CUDA initialization failure with error: 35" in found.reason
-    assert "nullptr" not in found.reason
-    assert "force-reinstall" not in found.fix
-    assert "nvidia-smi" in found.fix
-    assert "pytest-quant[trt-cu12]" in found.fix
+    result = find.find_native()
+    assert result.broken
+    assert "CUDA initialization failure with error: 35" in result.reason
+    assert "nullptr" not in result.reason
+    assert "force-reinstall" not in result.fix
+    assert "nvidia-smi" in result.fix
+    assert "pytest-quant[trt-cu12]" in result.fix
 
 
 def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,10 +120,10 @@ def test_a_gpu_without_a_library_for_its_memory(plant: Path, monkeypatch: pytest
     (package / "__init__.py").write_text("")
     importlib.invalidate_caches()
     monkeypatch.setattr(find, "cuda_gpus", lambda: ((GPU,), ""))
-    found = find.find_native()
-    assert not found.available
-    assert found.reason == "neither cuda-bindings nor pycuda is installed"
-    assert found.fix == "pip install cuda-bindings"
+    result = find.find_native()
+    assert not result.available
+    assert result.reason == "neither cuda-bindings nor pycuda is installed"
+    assert result.fix == "pip install cuda-bindings"
     with pytest.raises(BackendUnavailable, match="library for device memory") as caught:
         find.open_device()
     assert "pip install cuda-bindings" in str(caught.value)
@@ -212,7 +212,7 @@ def test_without_nvml_no_gpu_is_found(plant: Path, monkeypatch: pytest.MonkeyPat
     plant.write_text(LOADS)
     monkeypatch.setattr(find, "cuda_gpus", lambda: ((), "nvidia-ml-py is not installed"))
     monkeypatch.setattr(find, "has_nvml", lambda: False)
-    found = find.find_native()
-    assert (found.available, found.broken) == (False, False)
-    assert found.reason.startswith("nvidia-ml-py is not installed")
-    assert found.fix.startswith('pip install "pytest-quant[trt]"')
+    result = find.find_native()
+    assert (result.available, result.broken) == (False, False)
+    assert result.reason.startswith("nvidia-ml-py is not installed")
+    assert result.fix.startswith('pip install "pytest-quant[trt]"')

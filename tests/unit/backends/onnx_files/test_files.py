@@ -128,8 +128,8 @@ def _saved(folder: Path, inputs: list[onnx.ValueInfoProto], output: onnx.ValueIn
 )
 def test_sizes(tmp_path: Path, shape: list[int | str | None] | None, expected: tuple[int | None, ...] | None) -> None:
     """Symbolic, unknown and negative sizes are free; a scalar has no axis; an unknown rank is ``None``."""
-    found = read_signature(_saved(tmp_path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]))
-    assert found.inputs == (TensorInfo("x", "float32", expected),)
+    result = read_signature(_saved(tmp_path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]))
+    assert result.inputs == (TensorInfo("x", "float32", expected),)
 
 
 def test_weights_among_the_inputs_are_left_out(tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def _node(op_type: str, name: str = "", output: str = "y") -> onnx.NodeProto:
 
 def test_each_of_them_is_named(tmp_path: Path) -> None:
     """By operator and name, in the order of the graph."""
-    found = quantizing_nodes(_write(tmp_path / "m.onnx", [_node(one, f"n_{one}") for one in QUANTIZED]))
-    assert found == tuple(f"{one} 'n_{one}'" for one in QUANTIZED)
+    result = quantizing_nodes(_write(tmp_path / "m.onnx", [_node(one, f"n_{one}") for one in QUANTIZED]))
+    assert result == tuple(f"{one} 'n_{one}'" for one in QUANTIZED)
 
 
 @pytest.mark.parametrize(("data", "found"), [("picture", ()), ("weights", ("DequantizeLinear 'decode'",))])
@@ -316,8 +316,8 @@ def test_they_are_found_in_bodies_and_functions(tmp_path: Path) -> None:
     function = helper.make_function("own", "twice", [], ["z"], [_node("MatMulInteger", "in_function", "z")], opsets)
     choice = helper.make_node("If", [], ["y"], name="choice", then_branch=body, else_branch=body)
     nodes = [choice, _node("twice", "call")]
-    found = quantizing_nodes(_write(tmp_path / "m.onnx", nodes, [function]))
-    assert found == ("QGemm 'inner'", "QGemm 'inner'", "MatMulInteger 'in_function'")
+    result = quantizing_nodes(_write(tmp_path / "m.onnx", nodes, [function]))
+    assert result == ("QGemm 'inner'", "QGemm 'inner'", "MatMulInteger 'in_function'")
 
 
 def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:

@@ -136,9 +136,9 @@ def test_copies_stand_for_no_node(op_type: str, role: str) -> None:
         """,
         constants=WEIGHT,
     )
-    found = trace(optimized, MODEL, MODEL)
-    assert found[2] == ((), role)
-    assert [nodes for nodes, role in found if role == "compute"] == [("product",), ("bias",), ("active",), ("last",)]
+    result = trace(optimized, MODEL, MODEL)
+    assert result[2] == ((), role)
+    assert [nodes for nodes, role in result if role == "compute"] == [("product",), ("bias",), ("active",), ("last",)]
 
 
 def test_the_users_own_cast_and_transpose_are_compute() -> None:

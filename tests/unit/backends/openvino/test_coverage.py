@@ -157,9 +157,9 @@ FILES = sorted(
 
 def facts(file: Path) -> tuple[str, str, int]:
     """Example, precision and batch size of a recording."""
-    found = re.fullmatch(r"openvino_(\w+)_(fp32|int8)_batch(\d+)", file.stem)
-    assert found is not None
-    return found[1], found[2], int(found[3])
+    result = re.fullmatch(r"openvino_(\w+)_(fp32|int8)_batch(\d+)", file.stem)
+    assert result is not None
+    return result[1], result[2], int(result[3])
 
 
 def source(example: str, batch: int) -> SourceGraph:
@@ -191,11 +191,11 @@ def test_what_was_asked_for_ran(file: Path) -> None:
         assert (alone.pct, alone.opaque_nodes, alone.float_nodes) == (None, 2, ())
     if hidden and not apart.exists():
         return
-    found = count_layers(layers, compute, precision, layers_in(apart) if hidden else ())
-    assert (found.pct, found.unit, found.opaque_nodes) == (100.0, "MACs", 0)
-    rows = [row for row in found.by_op if row.macs is not None]
+    result = count_layers(layers, compute, precision, layers_in(apart) if hidden else ())
+    assert (result.pct, result.unit, result.opaque_nodes) == (100.0, "MACs", 0)
+    rows = [row for row in result.by_op if row.macs is not None]
     assert sum(row.macs or 0 for row in rows) == batch * sum(MACS[example].values())
-    assert bool(found.notes) is bool(hidden)
+    assert bool(result.notes) is bool(hidden)
 
 
 @pytest.mark.parametrize("file", FILES, ids=identifier)
@@ -204,16 +204,16 @@ def test_the_other_precision_did_not_run(file: Path) -> None:
     example, precision, batch = facts(file)
     other = {"int8": "fp32", "fp32": "int8"}[precision]
     compute = source(example, batch)
-    found = count_layers(layers_in(file), compute, other)
-    assert found.pct == (None if hidden_products(layers_in(file), compute, other) else 0.0)
+    result = count_layers(layers_in(file), compute, other)
+    assert result.pct == (None if hidden_products(layers_in(file), compute, other) else 0.0)
 
 
 @pytest.mark.parametrize("example", MACS)
 def test_a_float_engine_that_was_left_alone_ran_in_bfloat16(example: str) -> None:
     """Recorded without the hint for float32, on a CPU that has bfloat16: nothing of it is fp32."""
     layers = layers_in(RECORDED / "avx512_vnni" / f"openvino_{example}_unpinned_batch16.xml")
-    found = count_layers(layers, source(example, 16), "fp32")
-    assert (found.pct, len(found.float_nodes), found.opaque_nodes) == (0.0, 2, 0)
+    result = count_layers(layers, source(example, 16), "fp32")
+    assert (result.pct, len(result.float_nodes), result.opaque_nodes) == (0.0, 2, 0)
 
 
 def test_the_fused_network_is_among_them() -> None:

@@ -21,6 +21,6 @@ from pytest_quant.backends.openvino.engine import layer_time
 )
 def test_what_a_layer_is(kind: str, kernel: str, nodes: tuple[str, ...], expected: tuple[str, str]) -> None:
     """What OpenVINO adds changes types and layouts; the user's own operator of that name is work."""
-    found = layer_time("layer", kind, kernel, 1.5, nodes)
-    assert (found.precision, found.role) == expected
-    assert (found.name, found.op, found.ms, found.nodes) == ("layer", kind, 1.5, nodes)
+    result = layer_time("layer", kind, kernel, 1.5, nodes)
+    assert (result.precision, result.role) == expected
+    assert (result.name, result.op, result.ms, result.nodes) == ("layer", kind, 1.5, nodes)

@@ -24,10 +24,10 @@ def product(op_type: str, k: int, name: str = "", dtype: str = "float", provider
 
 def test_share_of_macs() -> None:
     """900 of 1000 multiply-accumulates in int8 are 90 %, although it is one node of two."""
-    found = count_coverage([product("MatMulInteger", 900), product("MatMul", 100, "slow")], "int8")
-    assert found.pct == pytest.approx(90.0)
-    assert found.unit == "MACs"
-    assert found.float_nodes == ("slow",)
+    result = count_coverage([product("MatMulInteger", 900), product("MatMul", 100, "slow")], "int8")
+    assert result.pct == pytest.approx(90.0)
+    assert result.unit == "MACs"
+    assert result.float_nodes == ("slow",)
 
 
 @pytest.mark.parametrize(("precision", "pct"), [("fp32", 100.0 / 3), ("int8", 100.0 / 3), ("int4", 100.0 / 3)])
@@ -43,16 +43,16 @@ def test_each_precision_has_its_operators(precision: str, pct: float) -> None:
 @pytest.mark.parametrize("asked", ["fp32", "fp16", "bf16", "int8"])
 def test_a_product_of_floats_counts_for_its_own_type(dtype: str, precision: str, asked: str) -> None:
     """On a GPU half precision is computed as it is: it is no float32, and no int8."""
-    found = count_coverage([product("MatMul", 8, dtype=dtype, provider="CUDAExecutionProvider")], asked)
-    assert found.pct == (100.0 if asked == precision else 0.0)
+    result = count_coverage([product("MatMul", 8, dtype=dtype, provider="CUDAExecutionProvider")], asked)
+    assert result.pct == (100.0 if asked == precision else 0.0)
 
 
 def test_opaque_nodes_are_apart() -> None:
     """A node whose inside cannot be seen is no more quantized than float: one of three at least, and all at most."""
     nodes = [product("MatMulInteger", 5), product("BeamSearch", 5), product("OpenVINOExecutionProvider_graph_1", 5)]
-    found = count_coverage(nodes, "int8")
-    assert found.pct == pytest.approx(100 / 3)
-    assert (found.high_pct, found.unit, found.opaque_nodes) == (100.0, "nodes", 2)
+    result = count_coverage(nodes, "int8")
+    assert result.pct == pytest.approx(100 / 3)
+    assert (result.high_pct, result.unit, result.opaque_nodes) == (100.0, "nodes", 2)
 
 
 def test_integer_product_of_a_float_model_is_not_compute_to_quantize() -> None:
@@ -78,9 +78,9 @@ SHARES = {
 def test_shares_are_those_of_the_source(name: str) -> None:
     """Eight channels count as eight, whatever the width of a vector."""
     nodes = read_profile(RECORDED / "amx_int8" / f"ort_{name}.profile.json")
-    found = count_coverage(nodes, name.split("_")[1])
-    assert (found.unit, found.opaque_nodes) == ("MACs", 0)
-    assert found.pct == pytest.approx(SHARES[name])
+    result = count_coverage(nodes, name.split("_")[1])
+    assert (result.unit, result.opaque_nodes) == ("MACs", 0)
+    assert result.pct == pytest.approx(SHARES[name])
 
 
 @pytest.mark.parametrize("name", [name for name in SHARES if name.startswith("conv")])
@@ -114,10 +114,10 @@ def _profile(*runs: Sequence[dict[str, Any]]) -> str:
 def test_the_median_over_runs_in_milliseconds() -> None:
     """Of 2, 3 and 100 microseconds it is 3; the order is that of the run."""
     runs = [[_node("b", "Relu", 100 * n, 1), _node("a", "Conv", 100 * n + 2, us)] for n, us in enumerate((2, 100, 3))]
-    found = layers_of(read_runs(_profile(*runs)), {"a": (("conv", "relu"), "compute")})
-    assert [(layer.name, layer.op, layer.ms) for layer in found] == [("b", "Relu", 0.001), ("a", "Conv", 0.003)]
-    assert found[1].nodes == ("conv", "relu")
-    assert (found[0].nodes, found[0].role) == ((), "other")
+    result = layers_of(read_runs(_profile(*runs)), {"a": (("conv", "relu"), "compute")})
+    assert [(layer.name, layer.op, layer.ms) for layer in result] == [("b", "Relu", 0.001), ("a", "Conv", 0.003)]
+    assert result[1].nodes == ("conv", "relu")
+    assert (result[0].nodes, result[0].role) == ((), "other")
 
 
 def test_a_node_that_runs_twice_counts_twice() -> None:

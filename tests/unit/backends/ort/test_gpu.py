@@ -44,15 +44,15 @@ def test_the_cpu_wheel_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not installed is a skip with the line that installs it; both wheels overwrite each other, which is an error."""
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1"}.get)
-    found = find_provider(CUDA)
-    assert (found.available, found.broken) == (False, False)
-    assert "CPU wheel" in found.reason
-    assert "pip install" in found.fix
+    result = find_provider(CUDA)
+    assert (result.available, result.broken) == (False, False)
+    assert "CPU wheel" in result.reason
+    assert "pip install" in result.fix
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"}.get)
-    found = find_provider(CUDA)
-    assert found.broken
-    assert "onnxruntime 1.31.1 and onnxruntime-gpu 1.31.1" in found.reason
-    assert found.fix.startswith("pip uninstall -y onnxruntime onnxruntime-gpu")
+    result = find_provider(CUDA)
+    assert result.broken
+    assert "onnxruntime 1.31.1 and onnxruntime-gpu 1.31.1" in result.reason
+    assert result.fix.startswith("pip uninstall -y onnxruntime onnxruntime-gpu")
 
 
 NO_FILE = "cannot open shared object file: No such file or directory"
@@ -82,10 +82,10 @@ def test_what_is_missing_is_told(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr(libraries, "ask_driver", lambda *_: driver)
     monkeypatch.setattr(libraries, "has_nvml", lambda: missing != "nvml")
-    found = find_provider(CUDA)
-    assert (found.available, found.broken) == (False, broken)
-    assert words in found.reason
-    assert found.fix
+    result = find_provider(CUDA)
+    assert (result.available, result.broken) == (False, broken)
+    assert words in result.reason
+    assert result.fix
 
 
 def test_a_limit_on_the_speed_of_int8_on_cuda_is_refused() -> None:

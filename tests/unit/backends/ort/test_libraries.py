@@ -68,33 +68,33 @@ def test_tensorrt_from_its_wheel_is_loaded_first(runtime: Path, tmp_path: Path) 
     """The provider has no path to libnvinfer.so.10: it loads once the package that brings it is imported."""
     package = write_tensorrt(tmp_path / "site", "10.16.1")
     compile_library(package / "libnvinfer.so.10")
-    found = ask(runtime, package.parent)
-    assert (found["loads"], found["imported"], found["reason"]) == (True, True, None)
+    result = ask(runtime, package.parent)
+    assert (result["loads"], result["imported"], result["reason"]) == (True, True, None)
 
 
 def test_no_tensorrt(runtime: Path) -> None:
     """Not installed is no error; the library that the real loader misses is named, and the version to install."""
-    found = ask(runtime)
-    assert (found["loads"], found["broken"]) == (False, False)
-    assert found["reason"] == f"{TENSORRT} wants libnvinfer.so.10, and no TensorRT is installed"
-    assert found["fix"] == 'pip install "tensorrt<11"'
+    result = ask(runtime)
+    assert (result["loads"], result["broken"]) == (False, False)
+    assert result["reason"] == f"{TENSORRT} wants libnvinfer.so.10, and no TensorRT is installed"
+    assert result["fix"] == 'pip install "tensorrt<11"'
 
 
 def test_another_major_version_is_not_imported(runtime: Path, tmp_path: Path) -> None:
     """Version 11 is no use: both versions are named, and the fix pins the one that is wanted."""
     package = write_tensorrt(tmp_path / "site", "11.4.0")
-    found = ask(runtime, package.parent)
-    assert (found["loads"], found["imported"], found["broken"]) == (False, False, True)
-    assert found["reason"] == f"{TENSORRT} wants libnvinfer.so.10, and TensorRT 11.4.0 is installed"
-    assert found["fix"] == 'pip install "tensorrt<11"'
+    result = ask(runtime, package.parent)
+    assert (result["loads"], result["imported"], result["broken"]) == (False, False, True)
+    assert result["reason"] == f"{TENSORRT} wants libnvinfer.so.10, and TensorRT 11.4.0 is installed"
+    assert result["fix"] == 'pip install "tensorrt<11"'
 
 
 def test_a_wheel_that_crashes_ends_another_process(runtime: Path, tmp_path: Path) -> None:
     """It is broken, with the signal; this process lives to say so."""
     package = write_tensorrt(tmp_path / "site", "10.16.1", more="import os; os.abort()")
-    found = ask(runtime, package.parent)
-    assert (found["loads"], found["imported"], found["broken"]) == (False, False, True)
-    assert "wants libnvinfer.so.10, and tensorrt did not load: it crashed (SIGABRT)" in str(found["reason"])
+    result = ask(runtime, package.parent)
+    assert (result["loads"], result["imported"], result["broken"]) == (False, False, True)
+    assert "wants libnvinfer.so.10, and tensorrt did not load: it crashed (SIGABRT)" in str(result["reason"])
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ def test_too_old_by_a_simulated_version_number(
     for module in (installed, libraries):
         monkeypatch.setattr(module, "installed_version", lambda asked: old if asked == wheel else "")
     monkeypatch.setattr(trt, "find_spec", lambda _: object())
-    found = ask()
-    assert (found.available, found.broken) == (False, False)
-    assert found.reason == f"{wheel} {old} is too old: {wheel}>={wanted.version} runs"
+    result = ask()
+    assert (result.available, result.broken) == (False, False)
+    assert result.reason == f"{wheel} {old} is too old: {wheel}>={wanted.version} runs"
     extra = "gpu" if wheel == "onnxruntime-gpu" else "ort"
-    assert found.fix == f'pip install "pytest-quant[{extra}]"'
+    assert result.fix == f'pip install "pytest-quant[{extra}]"'
 
 
 def test_an_empty_folder_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """As uninstalling one of two onnxruntime wheels leaves it."""
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
-    found = find_runtime()
-    assert (found.available, found.broken) == (False, True)
-    assert "without InferenceSession" in found.reason
-    assert "--force-reinstall" in found.fix
+    result = find_runtime()
+    assert (result.available, result.broken) == (False, True)
+    assert "without InferenceSession" in result.reason
+    assert "--force-reinstall" in result.fix

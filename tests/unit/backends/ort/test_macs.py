@@ -143,8 +143,8 @@ def test_a_convolution_and_the_gemm_behind_it(tmp_path: Path) -> None:
     """8 channels of 6 x 6 take 9 products each; the Gemm reads all 288 of them for 10 outputs."""
     path = tmp_path / "conv.onnx"
     onnx.save_model(conv().proto, path)
-    found = find_products(path, conv().feeds(2, 0))
-    assert [(one.name, one.macs) for one in found] == [("conv", 2 * 8 * 36 * 9), ("dense", 2 * 288 * 10)]
+    result = find_products(path, conv().feeds(2, 0))
+    assert [(one.name, one.macs) for one in result] == [("conv", 2 * 8 * 36 * 9), ("dense", 2 * 288 * 10)]
 
 
 def test_a_shape_that_is_computed_from_sizes(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_a_shape_that_is_computed_from_sizes(tmp_path: Path) -> None:
             [last] y = MatMul(a, w)
         }""",
     )
-    found = find_products(tmp_path / "m.onnx", {"x": np.ones((2, 9, 6), np.float32)})
-    assert [one.macs for one in found] == [2 * 9 * 6 * 4]
+    result = find_products(tmp_path / "m.onnx", {"x": np.ones((2, 9, 6), np.float32)})
+    assert [one.macs for one in result] == [2 * 9 * 6 * 4]
 
 
 def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:
             [last] y = MatMul(w, f)
         }""",
     )
-    found = find_products(tmp_path / "m.onnx", {"x": np.ones((3, 4), np.float32)})
-    assert found == [Product("last", ("y",), None)]
+    result = find_products(tmp_path / "m.onnx", {"x": np.ones((3, 4), np.float32)})
+    assert result == [Product("last", ("y",), None)]
 
 
 def test_a_bias_names_the_kernel(tmp_path: Path) -> None:

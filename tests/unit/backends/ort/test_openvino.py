@@ -42,14 +42,14 @@ class Device:
 @pytest.fixture
 def devices(monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     """The devices that ONNX Runtime knows once the plugin is registered; the test fills the list."""
-    found: list[Device] = []
+    result: list[Device] = []
     package = SimpleNamespace(get_library_path=lambda: "plugin.so")
     monkeypatch.setattr(plugin, "find_spec", lambda _: object())
     monkeypatch.setattr(plugin, "import_module", lambda _: package)
     monkeypatch.setattr(plugin, "version", lambda _: "1.8.1")
     monkeypatch.setattr(onnxruntime, "register_execution_provider_library", lambda *_: None)
-    monkeypatch.setattr(onnxruntime, "get_ep_devices", lambda: found)
-    return found
+    monkeypatch.setattr(onnxruntime, "get_ep_devices", lambda: result)
+    return result
 
 
 def test_the_one_by_that_name(devices: list[Device]) -> None:
@@ -63,10 +63,10 @@ def test_the_one_by_that_name(devices: list[Device]) -> None:
 def test_a_cpu_of_another_maker(devices: list[Device]) -> None:
     """It is a skip that says whose CPUs it takes, and which backend runs there."""
     devices.append(Device("CPUExecutionProvider"))
-    found = find_plugin()
-    assert (found.available, found.broken) == (False, False)
-    assert "it takes those made by Intel only" in found.reason
-    assert 'backend="openvino"' in found.fix
+    result = find_plugin()
+    assert (result.available, result.broken) == (False, False)
+    assert "it takes those made by Intel only" in result.reason
+    assert 'backend="openvino"' in result.fix
 
 
 def test_registered_already(devices: list[Device], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,18 +87,18 @@ def test_a_plugin_that_does_not_load(devices: list[Device], monkeypatch: pytest.
         raise OSError("libopenvino.so: cannot open shared object file")
 
     monkeypatch.setattr(onnxruntime, "register_execution_provider_library", refuse)
-    found = find_plugin()
-    assert found.broken
-    assert "OSError: libopenvino.so: cannot open" in found.reason
-    assert "--force-reinstall onnxruntime-ep-openvino" in found.fix
+    result = find_plugin()
+    assert result.broken
+    assert "OSError: libopenvino.so: cannot open" in result.reason
+    assert "--force-reinstall onnxruntime-ep-openvino" in result.fix
 
 
 def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fix is the extra that brings it."""
     monkeypatch.setattr(plugin, "find_spec", lambda _: None)
-    found = find_plugin()
-    assert (found.available, found.broken) == (False, False)
-    assert found.fix == 'pip install "pytest-quant[ort-openvino]"'
+    result = find_plugin()
+    assert (result.available, result.broken) == (False, False)
+    assert result.fix == 'pip install "pytest-quant[ort-openvino]"'
 
 
 CONV = Product("conv", ("c",), 900)
@@ -177,22 +177,22 @@ def test_what_kernels_cover(
     floats: tuple[str, ...],
 ) -> None:
     """Of 900 MACs and 100, the 100 in a float kernel or in a fused one; what a fused kernel swallowed is never int8."""
-    found = count_kernels(kernels, [], products, "int8")
-    assert (found.pct, found.unit, found.opaque_nodes, found.float_nodes) == (pct, unit, opaque, floats)
-    assert found.high_pct == (None if not opaque else pytest.approx(pct + 100.0 / (2 if unit == "nodes" else 10)))
+    result = count_kernels(kernels, [], products, "int8")
+    assert (result.pct, result.unit, result.opaque_nodes, result.float_nodes) == (pct, unit, opaque, floats)
+    assert result.high_pct == (None if not opaque else pytest.approx(pct + 100.0 / (2 if unit == "nodes" else 10)))
 
 
 def test_no_counters_is_no_coverage() -> None:
     """With the fused node alone nothing is known: no share at all, and every product opaque."""
     fused = RanNode("fused", f"{OPENVINO}_1_0", OPENVINO, (), ())
-    found = count_kernels([], [fused], [CONV, DENSE], "int8")
-    assert found.pct is None
-    assert found.opaque_nodes == 2
+    result = count_kernels([], [fused], [CONV, DENSE], "int8")
+    assert result.pct is None
+    assert result.opaque_nodes == 2
 
 
 def test_nodes_outside_count_too() -> None:
     """What ran on the CPU provider is judged like any node of ``ort``."""
     outside = RanNode("dense", "Gemm", "CPUExecutionProvider", (("float", (1, 10)),), ())
-    found = count_kernels([("conv", "Convolution", "i8")], [outside], [CONV, DENSE], "int8")
-    assert (found.pct, found.unit) == (50.0, "nodes")
-    assert found.float_nodes == ("dense",)
+    result = count_kernels([("conv", "Convolution", "i8")], [outside], [CONV, DENSE], "int8")
+    assert (result.pct, result.unit) == (50.0, "nodes")
+    assert result.float_nodes == ("dense",)

@@ -41,9 +41,9 @@ def _asked(scheme: str = "static", **options: object) -> EngineSpec:
 def test_defaults_by_machine(monkeypatch: pytest.MonkeyPatch, tier: str, activation: str, seven_bits: bool) -> None:
     """x86 takes uint8 activations, ARM int8; weights have 7 bits where kernels saturate, and a note says so."""
     monkeypatch.setattr(module, "isa_tier", lambda: tier)
-    found = recipe_of(_asked())
-    assert (found.activation_type, found.weight_type, found.per_channel) == (activation, "int8", True)
-    assert found.reduce_range is seven_bits
+    result = recipe_of(_asked())
+    assert (result.activation_type, result.weight_type, result.per_channel) == (activation, "int8", True)
+    assert result.reduce_range is seven_bits
     assert any(tier in note and "7 bits" in note for note in notes_of(_asked())) is seven_bits
 
 
@@ -65,16 +65,16 @@ def test_int4_is_symmetric_by_default() -> None:
 
 def test_static_leaves_arithmetic_in_float() -> None:
     """Static takes operators with weights and those that hand values on, and no arithmetic between activations."""
-    found = set(recipe_of(_asked()).op_types or ())
-    assert {"Conv", "MatMul", "Gemm", "Relu", "MaxPool"} <= found
-    assert not found & {"Add", "Mul", "Softmax", "LayerNormalization", "Concat", "Gather"}
+    result = set(recipe_of(_asked()).op_types or ())
+    assert {"Conv", "MatMul", "Gemm", "Relu", "MaxPool"} <= result
+    assert not result & {"Add", "Mul", "Softmax", "LayerNormalization", "Concat", "Gather"}
 
 
 def test_extra_is_shared_out() -> None:
     """Keys of `extra` go to the calibrator or to the quantizer, in their own words."""
-    found = recipe_of(_asked(extra={"CalibTensorRangeSymmetric": True, "QuantizeBias": False}))
-    assert found.calibrator_extra == {"symmetric": True}
-    assert found.quantizer_extra == {"QuantizeBias": False}
+    result = recipe_of(_asked(extra={"CalibTensorRangeSymmetric": True, "QuantizeBias": False}))
+    assert result.calibrator_extra == {"symmetric": True}
+    assert result.quantizer_extra == {"QuantizeBias": False}
 
 
 def test_a_provider_that_multiplies_by_onednn_follows_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,10 +130,10 @@ def _pastes(spec: EngineSpec) -> list[str]:
 def test_the_ranges_that_the_mark_asks_for_are_not_offered(tmp_path: Path) -> None:
     """The others are, with what else the mark says about the calibration."""
     one_large_channel(tmp_path / "net.onnx")
-    found = _pastes(_spec(tmp_path / "net.onnx", calibration=Calibration("entropy", samples=50)))
-    assert "calibration={'method': 'percentile', 'samples': 50}" in found
-    assert "calibration={'samples': 50}" in found
-    assert not any("entropy" in paste for paste in found)
+    result = _pastes(_spec(tmp_path / "net.onnx", calibration=Calibration("entropy", samples=50)))
+    assert "calibration={'method': 'percentile', 'samples': 50}" in result
+    assert "calibration={'samples': 50}" in result
+    assert not any("entropy" in paste for paste in result)
 
 
 def test_another_scheme_is_offered_where_it_takes_something(tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_another_scheme_is_offered_where_it_takes_something(tmp_path: Path) -> N
 def test_a_backend_without_the_scheme_does_not_offer_it(tmp_path: Path) -> None:
     """ort-openvino has static and qat."""
     recurrent(tmp_path / "lstm.onnx")
-    found = [remedy.paste for remedy in OrtOpenVinoBackend().remedies(_spec(tmp_path / "lstm.onnx"))]
-    assert found
-    assert not any(paste.startswith("scheme=") for paste in found)
+    result = [remedy.paste for remedy in OrtOpenVinoBackend().remedies(_spec(tmp_path / "lstm.onnx"))]
+    assert result
+    assert not any(paste.startswith("scheme=") for paste in result)
 
 
 def test_openvino_offers_its_own_words(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_openvino_offers_its_own_words(tmp_path: Path) -> None:
     backend = get_backend("openvino")
     spec = EngineSpec("openvino", "int8", "static", Model.from_onnx(tmp_path / "net.onnx"))
     mixed = EngineSpec("openvino", "int8", "static", spec.model, options=(("preset", "mixed"),))
-    found, others = ([remedy.paste for remedy in backend.remedies(one_spec)] for one_spec in (spec, mixed))
-    assert found[0] == "options={'preset': 'mixed'}"
-    assert not any("entropy" in paste or "transformer" in paste for paste in found)
+    result, others = ([remedy.paste for remedy in backend.remedies(one_spec)] for one_spec in (spec, mixed))
+    assert result[0] == "options={'preset': 'mixed'}"
+    assert not any("entropy" in paste or "transformer" in paste for paste in result)
     assert "options={'preset': 'mixed'}" not in others
 
 

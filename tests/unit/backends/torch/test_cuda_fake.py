@@ -16,13 +16,13 @@ SPEC = EngineSpec("torch-cuda", "fp32", None, Model("net"))
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A GPU with torch, triton, gcc and Python's headers; the folder of the last two."""
-    found = SimpleNamespace(
+    result = SimpleNamespace(
         __version__="2.13.0",
         version=SimpleNamespace(cuda="13.0"),
         cuda=SimpleNamespace(is_available=lambda: True, get_device_name=lambda _: "A GPU"),
     )
     monkeypatch.setattr(cuda, "find_spec", lambda _: SimpleNamespace())
-    monkeypatch.setattr(cuda, "import_torch", lambda: found)
+    monkeypatch.setattr(cuda, "import_torch", lambda: result)
     monkeypatch.setattr(cuda, "has_nvml", lambda: True)
     monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -49,11 +49,11 @@ def test_fake_machine_that_has_everything(machine: Path, monkeypatch: pytest.Mon
 def test_fake_machine_without_what_triton_compiles_with(machine: Path, missing: str, named: str, fix: str) -> None:
     """A slim image has neither: triton compiles a module for the driver before its first kernel, and fails there."""
     (machine / missing).unlink()
-    found = cuda.find_device(SPEC)
-    assert (found.available, found.broken) == (False, False)
-    assert named in found.reason
-    assert fix in found.fix
-    assert "'compiled': False" in found.fix
+    result = cuda.find_device(SPEC)
+    assert (result.available, result.broken) == (False, False)
+    assert named in result.reason
+    assert fix in result.fix
+    assert "'compiled': False" in result.fix
     eager = EngineSpec("torch-cuda", "fp32", None, Model("net"), options=(("compiled", False),))
     assert cuda.find_device(eager).available
     assert cuda.find_device(None).available

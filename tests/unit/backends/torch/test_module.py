@@ -36,12 +36,12 @@ def model(module: nn.Module | None = None) -> Model:
 
 def test_names_and_sizes() -> None:
     """Inputs are named as the forward's parameters, outputs by number, and the leading axis is free."""
-    found = signature_of(model())
-    assert [(one.name, one.dtype, one.shape) for one in found.inputs] == [
+    result = signature_of(model())
+    assert [(one.name, one.dtype, one.shape) for one in result.inputs] == [
         ("values", "float32", (None, 4)),
         ("offset", "float32", (None, 3)),
     ]
-    assert [(output.name, output.shape) for output in found.outputs] == [
+    assert [(output.name, output.shape) for output in result.outputs] == [
         ("output_0", (None, 3)),
         ("output_1", (None, 3)),
     ]

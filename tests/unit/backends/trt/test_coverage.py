@@ -67,15 +67,15 @@ OPS = {"conv": "Conv", "dense": "Gemm", "relu": "Relu"}
 def test_coverage_of_a_plan(conv: str, dense: str, pct: float, opaque: int) -> None:
     """Products count by the type they read; one inside a pointwise kernel, or gone, is counted apart."""
     layers = layers_in_log(f"{conv}\n{dense}")
-    found = count_layers(layers, OPS, "int8", "TensorRT", {})
-    assert (found.pct, found.opaque_nodes, found.unit) == (pct, opaque, "nodes")
+    result = count_layers(layers, OPS, "int8", "TensorRT", {})
+    assert (result.pct, result.opaque_nodes, result.unit) == (pct, opaque, "nodes")
 
 
 def test_a_recurrence_is_compute_that_is_not_int8() -> None:
     """An LSTM is part of what an int8 plan leaves in float, whatever its layers look like."""
     layers = layers_in_log(f"{line('gemm', 'Int8', 'dense')}\n{line('kgen', 'Int8', 'rnn')}")
-    found = count_layers(layers, {"dense": "Gemm", "rnn": "LSTM"}, "int8", "TensorRT", {"dense": 100, "rnn": 300})
-    assert (found.pct, found.float_nodes) == (25.0, ("rnn",))
+    result = count_layers(layers, {"dense": "Gemm", "rnn": "LSTM"}, "int8", "TensorRT", {"dense": 100, "rnn": 300})
+    assert (result.pct, result.float_nodes) == (25.0, ("rnn",))
 
 
 MHA = Layer("_gemm_mha_v2_myl0_24", "kgen", ("Half",), ("scores", "softmax", "values"), "_gemm_mha_v2")
@@ -86,9 +86,9 @@ ATTENTION = {"dense": "Gemm", "scores": "MatMul", "softmax": "Softmax", "values"
 def test_a_fused_attention_is_two_products(reads: str, pct: float) -> None:
     """By what it reads: 1000 MACs in int8 beside 100 000 in a fused attention in half are no 100 %."""
     layers = [Layer("dense", "gemm", ("Int8",), ("dense",)), replace(MHA, input_types=(reads, "Half"))]
-    found = count_layers(layers, ATTENTION, "int8", "TensorRT", {"dense": 1000, "scores": 50_000, "values": 50_000})
-    assert found.pct == pytest.approx(pct)
-    assert (found.unit, found.opaque_nodes, found.high_pct) == ("MACs", 0, None)
+    result = count_layers(layers, ATTENTION, "int8", "TensorRT", {"dense": 1000, "scores": 50_000, "values": 50_000})
+    assert result.pct == pytest.approx(pct)
+    assert (result.unit, result.opaque_nodes, result.high_pct) == ("MACs", 0, None)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_a_type_that_is_not_told_is_no_float() -> None:
     hidden, seen = Layer("a", "gemm", ("",), ("dense",)), Layer("b", "gemm", ("Int8",), ("dense",))
     ops = {"dense": "Gemm", "conv": "Conv"}
     conv = Layer("c", "CaskConvolution", ("Int8",), ("conv",))
-    found = count_layers([hidden, seen, conv], ops, "int8", "TensorRT", {"dense": 300, "conv": 100})
-    assert (found.pct, found.high_pct, found.opaque_nodes) == (25.0, 100.0, 1)
-    assert found.notes == ("the engine does not tell the type that 1 of 2 products read",)
+    result = count_layers([hidden, seen, conv], ops, "int8", "TensorRT", {"dense": 300, "conv": 100})
+    assert (result.pct, result.high_pct, result.opaque_nodes) == (25.0, 100.0, 1)
+    assert result.notes == ("the engine does not tell the type that 1 of 2 products read",)
     floating = replace(seen, input_types=("Float",))
     assert count_layers([hidden, floating, conv], ops, "int8", "TensorRT", {}).high_pct is None
 
@@ -136,8 +136,8 @@ def test_a_type_that_is_not_told_is_no_float() -> None:
 def test_what_ran_in_place_of_the_asked_precision_is_told() -> None:
     """An FP8 engine has no INT8 in it, and the reader learns what it has."""
     layers = [Layer("a", "CaskConvolution", ("FP8",), ("conv",)), Layer("b", "gemm", ("Float",), ("dense",))]
-    found = count_layers(layers, {"conv": "Conv", "dense": "Gemm"}, "int8", "TensorRT", {})
-    assert (found.pct, found.notes) == (0.0, ("1 of 2 products ran in fp8",))
+    result = count_layers(layers, {"conv": "Conv", "dense": "Gemm"}, "int8", "TensorRT", {})
+    assert (result.pct, result.notes) == (0.0, ("1 of 2 products ran in fp8",))
 
 
 def test_a_name_with_brackets_is_whole() -> None:
@@ -185,8 +185,8 @@ def test_types_in_phrases(phrase: str, precision: str) -> None:
     """A layer of that type counts as that precision and as no other."""
     (layer,) = layers_in_inspection(inspection({"Name": "x", "Format/Datatype": phrase}))
     for asked in ("fp32", "fp16", "bf16", "fp8", "int8"):
-        found = count_layers([layer], {"conv": "Conv"}, asked, "TensorRT", {})
-        assert found.pct == (100.0 if asked == precision else 0.0)
+        result = count_layers([layer], {"conv": "Conv"}, asked, "TensorRT", {})
+        assert result.pct == (100.0 if asked == precision else 0.0)
 
 
 def test_names_alone_are_an_error() -> None:
@@ -218,8 +218,8 @@ def test_a_hidden_type_is_that_of_weights_or_kernel(more: dict[str, object], wor
     """Of free axes the inspector says "N/A"; what nothing else tells either is not known, and no float."""
     (layer,) = layers_in_inspection(inspection(HIDDEN, **more))
     assert layer.input_types == (word,)
-    found = count_layers([layer], {"conv": "Conv"}, "int8", "TensorRT", {})
-    assert (found.pct, found.opaque_nodes) == ((None, 1) if not word else (100.0 * (word == "Int8"), 0))
+    result = count_layers([layer], {"conv": "Conv"}, "int8", "TensorRT", {})
+    assert (result.pct, result.opaque_nodes) == ((None, 1) if not word else (100.0 * (word == "Int8"), 0))
 
 
 NODE_OPS = {"q": "QuantizeLinear", "dq": "DequantizeLinear", "conv": "Conv", "relu": "Relu", "turn": "Transpose"}
@@ -238,8 +238,8 @@ NODE_OPS = {"q": "QuantizeLinear", "dq": "DequantizeLinear", "conv": "Conv", "re
 )
 def test_nodes_and_role(layer: Layer, nodes: tuple[str, ...], role: str) -> None:
     """Q/DQ nodes are no counterpart of anything in a float engine; a layer of them alone changes types."""
-    (found,) = layer_times_of([layer], NODE_OPS)
-    assert (found.nodes, found.role) == (nodes, role)
+    (result,) = layer_times_of([layer], NODE_OPS)
+    assert (result.nodes, result.role) == (nodes, role)
 
 
 def test_the_precision_is_that_of_the_first_input() -> None:

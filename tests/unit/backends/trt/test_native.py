@@ -44,19 +44,19 @@ def test_a_gpu_without_onnxruntime_is_unavailable(
     native(HERE)
     assert TRT.availability(spec) == HERE
     monkeypatch.setattr("pytest_quant.backends.trt.find_spec", lambda _: None)
-    found = TRT.availability(spec)
-    assert found.reason == "onnxruntime is not installed, which quantizes for TensorRT"
-    assert found.fix.startswith('pip install "pytest-quant[ort]"')
-    assert (found.available, found.broken) == (False, False)
+    result = TRT.availability(spec)
+    assert result.reason == "onnxruntime is not installed, which quantizes for TensorRT"
+    assert result.fix.startswith('pip install "pytest-quant[ort]"')
+    assert (result.available, result.broken) == (False, False)
 
 
 def test_with_a_target_it_is_simulated_by_the_other_builder(spec: EngineSpec, native: Callable[..., None]) -> None:
     """Availability says that nothing runs; without one the native runtime has the reason and the fix."""
     native(NOT_HERE)
     assert TRT.availability(spec) == NOT_HERE
-    found = TRT.availability(with_options(spec, compute_capability="SM89"))
-    assert found.available
-    assert "runs nothing" in found.device
+    result = TRT.availability(with_options(spec, compute_capability="SM89"))
+    assert result.available
+    assert "runs nothing" in result.device
 
 
 def test_a_gpu_that_is_here_is_used_whatever_target_is_named(spec: EngineSpec, native: Callable[..., None]) -> None:
@@ -80,9 +80,9 @@ def test_what_only_the_device_can_build_is_not_simulated(
     """Ranges that TensorRT finds itself, and types that it chooses itself."""
     native(NOT_HERE)
     asked = replace(spec, precision=precision, scheme="static" if precision == "int8" else None)
-    found = TRT.availability(with_options(asked, compute_capability="SM89", **options))
-    assert not found.available
-    assert "need the device" in found.reason
+    result = TRT.availability(with_options(asked, compute_capability="SM89", **options))
+    assert not result.available
+    assert "need the device" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,6 @@ def test_other_ranges_keep_the_options_of_tensorrt(backend: TrtRtxBackend, tmp_p
     """The same engine but for the calibration: the target and the batch stay, and ONNX Runtime's options stay out."""
     options = (("compute_capability", "SM89"), ("max_batch", 8))
     spec = EngineSpec(backend.name, "int8", "static", dense().write(tmp_path), options=options)
-    found = [remedy.spec for remedy in backend.remedies(spec)]
-    assert {one.calibration.method for one in found} == {"entropy", "percentile"}
-    assert {replace(one, calibration=spec.calibration) for one in found} == {spec}
+    result = [remedy.spec for remedy in backend.remedies(spec)]
+    assert {one.calibration.method for one in result} == {"entropy", "percentile"}
+    assert {replace(one, calibration=spec.calibration) for one in result} == {spec}

@@ -28,8 +28,8 @@ def test_the_data_decides() -> None:
 
 def test_options_bound_the_batch_alone() -> None:
     """Height and width stay those of the data."""
-    found = profile_of(spec_of(SEEN, max_batch=64), IMAGE)["x"]
-    assert found == ((1, 3, 40, 64), (4, 3, 64, 64), (64, 3, 96, 320))
+    result = profile_of(spec_of(SEEN, max_batch=64), IMAGE)["x"]
+    assert result == ((1, 3, 40, 64), (4, 3, 64, 64), (64, 3, 96, 320))
 
 
 def test_without_data_the_batch_is_free() -> None:

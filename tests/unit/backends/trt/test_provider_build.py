@@ -52,9 +52,9 @@ def test_a_name_that_the_provider_would_cut(name: str) -> None:
 def test_what_cannot_be_simulated() -> None:
     """With a target named in place of a GPU it is a skip that says what the simulation has not."""
     spec = replace(SPEC, precision="fp16", scheme=None, options=(("compute_capability", "SM89"),))
-    found = OrtTrtBackend().availability(spec)
-    assert (found.available, found.broken) == (False, False)
-    assert "not fp16" in found.reason
+    result = OrtTrtBackend().availability(spec)
+    assert (result.available, result.broken) == (False, False)
+    assert "not fp16" in result.reason
 
 
 TENSORRT_10 = """\
@@ -87,29 +87,29 @@ def rows(text: str, *nodes: str) -> dict[str, tuple[str, list[str], list[str]]]:
 
 def test_layers_of_version_10() -> None:
     """Name, kind, types of all inputs in order and the nodes that the name holds, none of which begins another."""
-    found = rows(TENSORRT_10, "conv1", "conv10", "head", "attention_q", "attention_k", "softmax", "")
-    assert found["conv1.weight + QuantizeLinear_3 + conv1 + relu1"] == ("CaskConvolution", ["Int8"], ["conv1"])
-    assert found["conv10 + PWN(clip)"] == ("CaskConvolution", ["Float", "Int8"], ["conv10"])
-    assert found["head/MatMulAddFusion"] == ("CaskGemmMatrixMultiply", ["Half"], ["head"])
-    assert found["{ForeignNode[attention_q...softmax]}"][0] == "Myelin"
-    assert len(found) == 5
+    result = rows(TENSORRT_10, "conv1", "conv10", "head", "attention_q", "attention_k", "softmax", "")
+    assert result["conv1.weight + QuantizeLinear_3 + conv1 + relu1"] == ("CaskConvolution", ["Int8"], ["conv1"])
+    assert result["conv10 + PWN(clip)"] == ("CaskConvolution", ["Float", "Int8"], ["conv10"])
+    assert result["head/MatMulAddFusion"] == ("CaskGemmMatrixMultiply", ["Half"], ["head"])
+    assert result["{ForeignNode[attention_q...softmax]}"][0] == "Myelin"
+    assert len(result) == 5
 
 
 def test_layers_before_version_10() -> None:
     """Types lie in other brackets, sizes may be free, and tactics are decimal."""
-    found = rows(TENSORRT_8, "Conv_0")
-    assert found["Conv_0 + PWN(Clip_3)"] == ("CaskConvolution", ["Int8"], ["Conv_0"])
+    result = rows(TENSORRT_8, "Conv_0")
+    assert result["Conv_0 + PWN(Clip_3)"] == ("CaskConvolution", ["Int8"], ["Conv_0"])
 
 
 def test_what_is_counted() -> None:
     """Of four products one reads int8, two float types, and one is inside Myelin; its last node's name is no proof."""
     ops = {"conv1": "Conv", "conv10": "Conv", "head": "MatMul", "attention_q": "MatMul"}
     layers = layers_in_summary(TENSORRT_10, ops)
-    found = count_layers(layers, ops, "int8", "TensorRT", {})
-    assert (found.opaque_nodes, found.float_nodes) == (1, ("conv10", "head"))
+    result = count_layers(layers, ops, "int8", "TensorRT", {})
+    assert (result.opaque_nodes, result.float_nodes) == (1, ("conv10", "head"))
     for precision in ("int8", "fp32", "fp16"):
-        found = count_layers(layers, ops, precision, "TensorRT", {})
-        assert (found.pct, found.high_pct) == (25.0, 50.0)
+        result = count_layers(layers, ops, precision, "TensorRT", {})
+        assert (result.pct, result.high_pct) == (25.0, 50.0)
 
 
 def test_the_log_that_is_kept() -> None:

@@ -138,14 +138,14 @@ def test_a_product_elsewhere_counts_in_float32_only(op: str, precision: str, kin
     """CUDA computes a float product in float32; an integer product of it is none of TensorRT's."""
     left = left_products([Part(TENSORRT, (Node("a", "Conv"),)), Part(CUDA, (Node("head", op), Node("s", "Softmax")))])
     assert left == {"head": (op, CUDA)}
-    found = count_products([], {"head": "MatMul"}, left, precision, {"head": 64})
-    assert (found.pct, found.unit) == (kind, "MACs")
+    result = count_products([], {"head": "MatMul"}, left, precision, {"head": 64})
+    assert (result.pct, result.unit) == (kind, "MACs")
 
 
 def test_a_fused_product_elsewhere_is_the_one_of_the_graph() -> None:
     """ONNX Runtime appends the fusion to the name, and the product is counted once."""
     layers = [Layer("a + relu", "CaskConvolution", ("Int8",), ("a",))]
     left = {"head/MatMulAddFusion": ("Gemm", CUDA)}
-    found = count_products(layers, {"a": "Conv", "head": "MatMul"}, left, "int8", {"a": 300, "head": 100})
-    assert found.pct == pytest.approx(75.0)
-    assert sum(row.nodes for row in found.by_op) == 2
+    result = count_products(layers, {"a": "Conv", "head": "MatMul"}, left, "int8", {"a": 300, "head": 100})
+    assert result.pct == pytest.approx(75.0)
+    assert sum(row.nodes for row in result.by_op) == 2

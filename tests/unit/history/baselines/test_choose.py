@@ -80,20 +80,20 @@ def test_an_entry_that_does_not_hold_says_why(tmp_path: Path) -> None:
 def test_latency_of_another_machine_is_not_compared(tmp_path: Path) -> None:
     """Accuracy is."""
     write_baselines(tmp_path / NAME, [ENTRY])
-    found = Baselines(tmp_path, None, _HERE | {"isa": "avx512"}).find(_SERIES, "def456")
-    assert found == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
+    result = Baselines(tmp_path, None, _HERE | {"isa": "avx512"}).find(_SERIES, "def456")
+    assert result == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
 
 
 def test_a_speedup_against_another_reference_is_not_compared(tmp_path: Path) -> None:
     """Accuracy is; and one that was timed in the same way is."""
     write_baselines(tmp_path / NAME, [ENTRY])
-    found = _accepted(tmp_path).find(_SERIES, "def456", way=("against fp16",))
-    assert found == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
+    result = _accepted(tmp_path).find(_SERIES, "def456", way=("against fp16",))
+    assert result == Baseline(ENTRY.commit, drop=4.23, speedup=None, candidate_p50_ms=None, same_identity=False)
     half = AcceptedLatency(_HERE, 1.25, 0.2345, way=("against fp16",))
     write_baselines(tmp_path / NAME, [replace_entry(ENTRY, latency=(*ENTRY.latency, half))])
-    found = _accepted(tmp_path).find(_SERIES, "def456", way=("against fp16",))
-    assert isinstance(found, Baseline)
-    assert (found.speedup, found.same_identity) == (1.25, True)
+    result = _accepted(tmp_path).find(_SERIES, "def456", way=("against fp16",))
+    assert isinstance(result, Baseline)
+    assert (result.speedup, result.same_identity) == (1.25, True)
 
 
 def test_without_an_entry_the_merge_base_counts(scratch: ScratchRepository) -> None:
@@ -104,15 +104,15 @@ def test_without_an_entry_the_merge_base_counts(scratch: ScratchRepository) -> N
     assert half.record.latency is not None
     half = replace(half, record=replace(half.record, latency=replace(half.record.latency, reference_precision="fp16")))
     launches = [_check(_run(scratch, name), speedup) for name, speedup in (("a", 4.0), ("b", 2.0), ("c", 2.5))]
-    found = _of_merge_base(scratch, *launches, half, _check(elsewhere, 9.0), _check(dirty, 9.0))
-    assert isinstance(found, Baseline)
-    assert [launch.speedup for launch in found.launches] == [4.0, 2.0, 2.5]
+    result = _of_merge_base(scratch, *launches, half, _check(elsewhere, 9.0), _check(dirty, 9.0))
+    assert isinstance(result, Baseline)
+    assert [launch.speedup for launch in result.launches] == [4.0, 2.0, 2.5]
     logs = [math.log(speedup) for speedup in (4.0, 2.0, 2.5)]
-    assert found.speedup_noise.within.variance == pytest.approx(statistics.variance(logs))
-    assert (found.speedup_noise.within.freedom, found.speedup_noise.between.freedom) == (2.0, 0.0)
+    assert result.speedup_noise.within.variance == pytest.approx(statistics.variance(logs))
+    assert (result.speedup_noise.within.freedom, result.speedup_noise.between.freedom) == (2.0, 0.0)
     expected = Baseline(scratch.git("rev-parse", "main"), 0.5, 2.5, 0.4, same_identity=True)
     unlike = {"launches": (), "p50_launches": (), "speedup_noise": NOTHING_KNOWN, "p50_noise": NOTHING_KNOWN}
-    assert replace(found, **unlike) == expected  # type: ignore[arg-type]
+    assert replace(result, **unlike) == expected  # type: ignore[arg-type]
 
 
 def test_a_removed_test_that_is_back_has_no_entry(scratch: ScratchRepository) -> None:
@@ -128,9 +128,9 @@ def test_a_regressed_record_of_the_merge_base_is_no_baseline(scratch: ScratchRep
     assert "within its limits" in _why(_of_merge_base(scratch, StoredCheck(run, a_record())))
     errored = StoredCheck(run, replace(_check(run).record, status=Status.ERROR))
     assert "within its limits" in _why(_of_merge_base(scratch, errored))
-    found = _of_merge_base(scratch, _check(run, 3.0), errored)
-    assert isinstance(found, Baseline)
-    assert found.speedup == 3.0
+    result = _of_merge_base(scratch, _check(run, 3.0), errored)
+    assert isinstance(result, Baseline)
+    assert result.speedup == 3.0
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.ERROR, Status.UNAVAILABLE, None])
@@ -146,16 +146,16 @@ def test_a_red_merge_base_gives_way_to_the_nearest_usable_commit(
     at_base = StoredCheck(red, other if status is None else replace(_check(red).record, status=status))
     scratch.git("checkout", "-b", "later")
     scratch.commit("later")
-    found = _of_merge_base(scratch, _check(first, drop=0.1), _check(second, drop=0.4), at_base)
-    assert isinstance(found, Baseline)
-    assert (found.commit, found.drop) == (second.commit, 0.4)
+    result = _of_merge_base(scratch, _check(first, drop=0.1), _check(second, drop=0.4), at_base)
+    assert isinstance(result, Baseline)
+    assert (result.commit, result.drop) == (second.commit, 0.4)
     told = f"{(red.commit or '')[:12]} (merge base with main)"
     why = f"{told} has no record of the test" if status is None else f"the test is {status.value} at {told}"
-    assert found.note == f"{why}, so that {(second.commit or '')[:12]} below it is the base"
+    assert result.note == f"{why}, so that {(second.commit or '')[:12]} below it is the base"
     accuracy = replace(ACCURACY, drop=2.0)
-    (verdict,) = baseline_verdicts(Limits(max_drop_increase=1.0), accuracy, None, found)
+    (verdict,) = baseline_verdicts(Limits(max_drop_increase=1.0), accuracy, None, result)
     assert verdict.status is Status.FAIL
-    assert verdict.reason.endswith(found.note)
+    assert verdict.reason.endswith(result.note)
 
 
 def test_nothing_to_compare_with_says_why(scratch: ScratchRepository, tmp_path: Path) -> None:
@@ -194,30 +194,30 @@ def _line(scratch: ScratchRepository, speedups: Sequence[float], started: str = 
         checks.append(_check(run, speedup))
     scratch.git("checkout", "-b", "next")
     scratch.commit("n")
-    found = _of_merge_base(scratch, *checks)
-    assert isinstance(found, Baseline)
-    return found
+    result = _of_merge_base(scratch, *checks)
+    assert isinstance(result, Baseline)
+    return result
 
 
 def test_the_launches_since_the_last_change_are_the_base(scratch: ScratchRepository) -> None:
     """Eight commits around 2, then eight around 3: one commit is not the base, nor are those of another level."""
     noise = [1.0, 0.99, 1.01, 1.0, 1.01, 0.99, 1.0, 1.0]
-    found = _line(scratch, [*(2.0 * one for one in noise), *(3.0 * one for one in noise)])
-    assert [launch.speedup for launch in found.launches] == [3.0 * one for one in noise]
-    assert found.speedup == 3.0
-    assert [launch.candidate_p50_ms for launch in found.p50_launches] == [1.0 / (3.0 * one) for one in noise]
+    result = _line(scratch, [*(2.0 * one for one in noise), *(3.0 * one for one in noise)])
+    assert [launch.speedup for launch in result.launches] == [3.0 * one for one in noise]
+    assert result.speedup == 3.0
+    assert [launch.candidate_p50_ms for launch in result.p50_launches] == [1.0 / (3.0 * one) for one in noise]
     spread = statistics.variance([math.log(one) for one in noise])
-    assert found.speedup_noise.between.variance == pytest.approx(spread)
-    assert found.speedup_noise.between.freedom == 14.0
+    assert result.speedup_noise.between.variance == pytest.approx(spread)
+    assert result.speedup_noise.between.freedom == 14.0
 
 
 def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchRepository) -> None:
     """A limit on the drop alone is judged without them, and an accepted drop without the history."""
     recorded = InMemory((_check(_run(scratch, "a")),))
     baselines = Baselines(scratch.path, lambda: recorded, RUN.environment.identity)
-    found = baselines.find(_SERIES, "def456", on_latency=False)
-    assert isinstance(found, Baseline)
-    assert (found.drop, found.launches, found.speedup) == (0.5, (), None)
+    result = baselines.find(_SERIES, "def456", on_latency=False)
+    assert isinstance(result, Baseline)
+    assert (result.drop, result.launches, result.speedup) == (0.5, (), None)
     write_baselines(scratch.path / NAME, [ENTRY])
 
     def unread() -> Store:

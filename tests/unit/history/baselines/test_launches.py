@@ -63,10 +63,10 @@ def test_a_time_that_changed_with_its_reference_begins_a_level_of_its_own() -> N
         for one in later
         if one.record.latency is not None
     ]
-    found = with_launches(NOTHING, [*checks, *slower], NO_NOISE_KNOWN)
-    assert len(found.launches) == 16
-    assert [launch.candidate_p50_ms for launch in found.p50_launches] == [1.0] * 8
-    assert (found.speedup, found.candidate_p50_ms, found.same_identity) == (2.0, 1.0, True)
+    result = with_launches(NOTHING, [*checks, *slower], NO_NOISE_KNOWN)
+    assert len(result.launches) == 16
+    assert [launch.candidate_p50_ms for launch in result.p50_launches] == [1.0] * 8
+    assert (result.speedup, result.candidate_p50_ms, result.same_identity) == (2.0, 1.0, True)
     assert with_launches(NOTHING, [], NO_NOISE_KNOWN) == NOTHING
 
 
@@ -94,8 +94,8 @@ def test_the_commits_before_one_are_its_first_parents_with_records(
         for day, one in ((day, check(day + 1, 2.0)) for day in (0, 2, 3))
     )
     git = Repository(scratch.path)
-    found = points_before(InMemory(checks), git, commits[3])
-    assert {point.commit for point in found} == {commits[0], commits[2]}
+    result = points_before(InMemory(checks), git, commits[3])
+    assert {point.commit for point in result} == {commits[0], commits[2]}
     assert points_before(InMemory(checks), git, None) == points_before(InMemory(checks), git, "f" * 40) == []
 
 
@@ -109,8 +109,8 @@ def test_series_on_one_machine_have_their_noise_in_common() -> None:
         for series in range(20)
         for step in [2.0 if series == 3 and day > 15 else 1.0]
     ]
-    found = noise_by_machine(points)
-    here, there = (shared_noise(found[machine].values()) for machine in ("here", "there"))
+    result = noise_by_machine(points)
+    here, there = (shared_noise(result[machine].values()) for machine in ("here", "there"))
     assert here[SPEEDUP].between.sd == pytest.approx(0.01, rel=0.12)
     assert there[SPEEDUP].between.sd == pytest.approx(0.1, rel=0.12)
     assert here[CANDIDATE] == NOTHING_KNOWN

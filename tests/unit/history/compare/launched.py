@@ -41,8 +41,8 @@ def answered(record: Record, right: Sequence[bool], better: Better = "higher") -
     share = sum(right) / len(right)
     score = 100.0 * (share if better == "higher" else 1.0 - share)
     bits = packed(right)
-    found = replace(ACCURACY, n=len(right), candidate=score, better=better, candidate_correct=bits, drop=97.78 - score)
-    return replace(record, accuracy=found)
+    result = replace(ACCURACY, n=len(right), candidate=score, better=better, candidate_correct=bits, drop=97.78 - score)
+    return replace(record, accuracy=result)
 
 
 def timed(record: Record, candidate_ms: float, reference_ms: float = 1.0, width: float = 0.01) -> Record:
@@ -78,8 +78,8 @@ def launch(*records: Record, run: str = "1", commit: str = "base", cpu: str = "S
 
 def launches(records: Iterable[Record], commit: str = "base", cpu: str = "Some CPU") -> list[StoredCheck]:
     """One run of pytest for each record."""
-    found = enumerate(records)
-    return [one for index, record in found for one in launch(record, run=str(index), commit=commit, cpu=cpu)]
+    result = enumerate(records)
+    return [one for index, record in result for one in launch(record, run=str(index), commit=commit, cpu=cpu)]
 
 
 def between(base: Record, head: Record) -> Comparison:
@@ -89,8 +89,8 @@ def between(base: Record, head: Record) -> Comparison:
 
 def row(comparison: Comparison, quantity: str) -> Row:
     """The only row of a quantity."""
-    (found,) = (one for one in comparison.rows if one.quantity == quantity)
-    return found
+    (result,) = (one for one in comparison.rows if one.quantity == quantity)
+    return result
 
 
 def changed(comparison: Comparison) -> set[tuple[str, str]]:

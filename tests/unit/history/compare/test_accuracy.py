@@ -26,14 +26,14 @@ def _answering(wrong: range, better: Better = "higher") -> Record:
 def test_lost_and_won_are_counted_sample_by_sample(before: set[int], after: set[int]) -> None:
     """The counts are those of the sets, the change is that of the scores, and p is SciPy's binomial test."""
     base, head = answered(record_of(), answers(before)), answered(record_of(), answers(after))
-    found = row(between(base, head), "accuracy")
+    result = row(between(base, head), "accuracy")
     lost, won = len(after - before), len(before - after)
-    assert (found.lost, found.won, found.n) == (lost, won, N)
-    assert found.change == pytest.approx(100.0 * (won - lost) / N)
+    assert (result.lost, result.won, result.n) == (lost, won, N)
+    assert result.change == pytest.approx(100.0 * (won - lost) / N)
     expected = scipy_stats.binomtest(lost, lost + won).pvalue if lost + won else None
-    assert found.p == pytest.approx(expected)
-    assert found.interval is not None
-    assert found.interval.low <= (found.change or 0.0) <= found.interval.high
+    assert result.p == pytest.approx(expected)
+    assert result.interval is not None
+    assert result.interval.low <= (result.change or 0.0) <= result.interval.high
 
 
 @pytest.mark.parametrize(
@@ -58,24 +58,24 @@ def test_what_chance_could_give_is_shown_and_does_not_gate(
 def test_launches_that_vary_show_the_least_change(wrong: range, order: int) -> None:
     """One of two launches of the head has the answers of the base: what varies within a commit is no change of it."""
     steady, other = _answering(range(5)), _answering(wrong)
-    found = row(compare(launches([steady] * 2), launches([steady, other][::order], commit="head")), "accuracy")
-    assert found.outcome is Outcome.UNCHANGED
-    assert any("vary between launches of the head" in note for note in found.notes)
+    result = row(compare(launches([steady] * 2), launches([steady, other][::order], commit="head")), "accuracy")
+    assert result.outcome is Outcome.UNCHANGED
+    assert any("vary between launches of the head" in note for note in result.notes)
 
 
 def test_answers_on_another_machine_gate_too() -> None:
     """Unlike the size of an engine, which a runtime may build otherwise there."""
     base, head = _answering(range(0)), _answering(range(20))
-    found = row(compare(launch(base, cpu="one"), launch(head, commit="head", cpu="two")), "accuracy")
-    assert (found.outcome, found.notes) == (Outcome.REGRESSION, ())
+    result = row(compare(launch(base, cpu="one"), launch(head, commit="head", cpu="two")), "accuracy")
+    assert (result.outcome, result.notes) == (Outcome.REGRESSION, ())
 
 
 def test_a_common_machine_is_preferred() -> None:
     """What another machine answers is left out where both sides have one in common."""
     here, there = _answering(range(0)), _answering(range(20))
     head = [*launch(here, run="0", commit="head", cpu="one"), *launch(there, run="1", commit="head", cpu="two")]
-    found = row(compare(launch(here, cpu="one"), head), "accuracy")
-    assert (found.outcome, found.head_launches, found.notes) == (Outcome.UNCHANGED, 1, ())
+    result = row(compare(launch(here, cpu="one"), head), "accuracy")
+    assert (result.outcome, result.head_launches, result.notes) == (Outcome.UNCHANGED, 1, ())
 
 
 @pytest.mark.parametrize("spoiled", ["%%%", "AAAA", "eJwDAAAAAAE="])

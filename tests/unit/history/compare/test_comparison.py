@@ -64,8 +64,8 @@ _FLAKY = launches([record_of(_A), replace(record_of(_A), status=Status.FAIL), re
 )
 def test_the_exit_code(base: list[StoredCheck], head: list[StoredCheck], code: int, strict: int) -> None:
     """1 before 3 before 4; what cannot be told fails under strict only, and an added test never does."""
-    found = compare(base, head)
-    assert (found.exit_code, replace(found, strict=True).exit_code) == (code, strict)
+    result = compare(base, head)
+    assert (result.exit_code, replace(result, strict=True).exit_code) == (code, strict)
 
 
 def test_a_removed_test_is_1_for_the_whole_suite_unless_accepted() -> None:
@@ -119,17 +119,17 @@ def test_the_headline_agrees_with_the_exit_code(
 ) -> None:
     """In text, Markdown and JSON alike, whatever changed, was removed or was accepted."""
     accepted = {entry.series.key: entry for entry in entries}
-    found = compare(base, head, accepted=accepted, strict=strict, full_suite=full_suite)
-    headline = comparison_text(found, 10_000).splitlines()[1]
-    assert f"**{headline}**" in unescape(comparison_comment(found))
-    document = comparison_json(found)
+    result = compare(base, head, accepted=accepted, strict=strict, full_suite=full_suite)
+    headline = comparison_text(result, 10_000).splitlines()[1]
+    assert f"**{headline}**" in unescape(comparison_comment(result))
+    document = comparison_json(result)
     word = headline.partition(":")[0]
-    assert found.exit_code in _CODES[word]
-    assert strict or found.exit_code in (0, 1)
+    assert result.exit_code in _CODES[word]
+    assert strict or result.exit_code in (0, 1)
     said = {"NO REGRESSION": "ok"}.get(word, word.lower().replace(" ", "_"))
-    assert (document["verdict"], document["exit_code"]) == (said, found.exit_code)
-    bad = bool(found.having(Outcome.REGRESSION)) or (full_suite and any(not one.accepted for one in found.removed))
-    assert (found.exit_code == 1) is bad
+    assert (document["verdict"], document["exit_code"]) == (said, result.exit_code)
+    bad = bool(result.having(Outcome.REGRESSION)) or (full_suite and any(not one.accepted for one in result.removed))
+    assert (result.exit_code == 1) is bad
 
 
 def _record(wrong: int = 0, mb: float = 1.0, ms: float = 0.5, pct: float = 90.0) -> Record:
@@ -161,10 +161,10 @@ _CHANGES = [
 def test_an_accepted_change_is_no_regression(quantity: str, wanted: Record, more: Record) -> None:
     """The row is shown with the reason; without the entry it gates, and so does what is worse than was accepted."""
     assert (quantity, "regression") in changed(_compared(wanted, None))
-    found = _compared(wanted, _entry(wanted))
-    assert (quantity, "accepted") in changed(found)
-    assert found.exit_code == 0
-    text = comparison_text(found, 200)
+    result = _compared(wanted, _entry(wanted))
+    assert (quantity, "accepted") in changed(result)
+    assert result.exit_code == 0
+    text = comparison_text(result, 200)
     assert "NO REGRESSION: 1 accepted change, " in text
     assert "accepted with c0ffee on 2026-03-04: retrained" in text
     assert (quantity, "regression") in changed(_compared(more, _entry(wanted)))
@@ -188,5 +188,5 @@ def test_a_score_accepted_on_other_data_excuses_nothing() -> None:
 def test_a_test_that_fails_is_never_accepted() -> None:
     """No entry has a status, for no failed record becomes a baseline."""
     failed = replace(_record(), status=Status.FAIL)
-    found = _compared(failed, _entry(_record()))
-    assert [one.quantity for one in found.having(Outcome.REGRESSION)] == ["status"]
+    result = _compared(failed, _entry(_record()))
+    assert [one.quantity for one in result.having(Outcome.REGRESSION)] == ["status"]

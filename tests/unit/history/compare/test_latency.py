@@ -48,15 +48,15 @@ def _suite(*sides: tuple[float, float], series: int = 5) -> Comparison:
 
 
 def _first(comparison: Comparison, quantity: str) -> Row:
-    (found,) = (one for one in comparison.rows if one.quantity == quantity and one.nodeid == "tests/test_x.py::test_0")
-    return found
+    (result,) = (one for one in comparison.rows if one.quantity == quantity and one.nodeid == "tests/test_x.py::test_0")
+    return result
 
 
 def test_a_reference_that_became_faster_alone_is_no_regression_of_the_candidate() -> None:
     """The speedup is worse all the same, and the row says why."""
-    found = _first(_suite((0.5, 1.0), (0.5, 0.9), (0.5, 1.0)), "speedup")
-    assert (found.outcome, found.moved) == (Outcome.CHANGED, "reference")
-    assert found.change == pytest.approx(-10.0)
+    result = _first(_suite((0.5, 1.0), (0.5, 0.9), (0.5, 1.0)), "speedup")
+    assert (result.outcome, result.moved) == (Outcome.CHANGED, "reference")
+    assert result.change == pytest.approx(-10.0)
     slower = _first(_suite((0.5, 0.9), (0.5, 1.0), (0.5, 0.9)), "speedup")
     assert (slower.outcome, slower.moved) == (Outcome.CHANGED, "reference")
 
@@ -64,21 +64,21 @@ def test_a_reference_that_became_faster_alone_is_no_regression_of_the_candidate(
 def test_a_slower_candidate_on_a_faster_machine_is_a_regression() -> None:
     """5 % slower on a day on which the whole machine is 5 % faster: its time is what it was, its reference is not."""
     comparison = _suite((0.5, 1.0), (0.5, 0.95), (0.475, 0.95))
-    found = _first(comparison, "speedup")
-    assert (found.outcome, found.moved) == (Outcome.REGRESSION, "candidate")
-    assert found.notes == ("all series on this machine moved by -5.0 %",)
+    result = _first(comparison, "speedup")
+    assert (result.outcome, result.moved) == (Outcome.REGRESSION, "candidate")
+    assert result.notes == ("all series on this machine moved by -5.0 %",)
     time = _first(comparison, "p50")
     assert (time.outcome, time.moved) == (Outcome.REGRESSION, "candidate")
     assert time.change == pytest.approx(0.0, abs=1e-9)
     assert time.notes == ("all series on this machine moved by -5.0 %, this candidate by +5.3 % more",)
-    assert [one for one in comparison.changed if one.nodeid != found.nodeid] == []
+    assert [one for one in comparison.changed if one.nodeid != result.nodeid] == []
 
 
 def test_few_series_do_not_tell_the_machine_from_a_change() -> None:
     """The ratio is gated all the same; the time alone is not judged."""
     comparison = _suite((0.5, 1.0), (0.5, 0.95), (0.475, 0.95), series=2)
-    found = _first(comparison, "speedup")
-    assert (found.outcome, found.moved) == (Outcome.REGRESSION, "")
+    result = _first(comparison, "speedup")
+    assert (result.outcome, result.moved) == (Outcome.REGRESSION, "")
     assert [one for one in comparison.rows if one.quantity == "p50"] == []
 
 
@@ -107,16 +107,16 @@ def _on_days(days: Sequence[int], ms: Sequence[float], commit: str) -> list[Stor
 def test_launches_of_two_days_differ_by_their_days_too() -> None:
     """5 % between five launches of one day and five of another prove nothing; 50 % do, and 5 % within one day."""
     base, slower = [0.5 * noise for noise in NOISE], [0.525 * noise for noise in NOISE]
-    found = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, slower, "head")), "speedup")
-    assert (found.outcome, found.interval) == (Outcome.INCONCLUSIVE, None)
-    assert found.notes[0] == "base and head share no day, and how days differ here is not known yet: 3 % are assumed"
+    result = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, slower, "head")), "speedup")
+    assert (result.outcome, result.interval) == (Outcome.INCONCLUSIVE, None)
+    assert result.notes[0] == "base and head share no day, and how days differ here is not known yet: 3 % are assumed"
     far = [one * 1.5 for one in base]
-    found = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, far, "head")), "speedup")
-    assert found.outcome is Outcome.REGRESSION
-    found = row(compare(_on_days([1] * 5, base, "base"), _on_days([1] * 5, slower, "head")), "speedup")
-    assert found.outcome is Outcome.REGRESSION
-    found = row(compare(_on_days([1], [0.5], "base"), _on_days([1], [0.51], "head")), "speedup")
-    assert found.notes[0] == "how launches of one day differ here is not known yet: 3 % are assumed"
+    result = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, far, "head")), "speedup")
+    assert result.outcome is Outcome.REGRESSION
+    result = row(compare(_on_days([1] * 5, base, "base"), _on_days([1] * 5, slower, "head")), "speedup")
+    assert result.outcome is Outcome.REGRESSION
+    result = row(compare(_on_days([1], [0.5], "base"), _on_days([1], [0.51], "head")), "speedup")
+    assert result.notes[0] == "how launches of one day differ here is not known yet: 3 % are assumed"
 
 
 def test_earlier_commits_tell_how_days_differ() -> None:
@@ -151,15 +151,15 @@ def test_further_launches_of_one_run_count() -> None:
         )
         return replace(first, latency=replace(first.latency, launches=further))
 
-    found = row(_between([several(0.5, 4)], [several(0.525, 5)]), "speedup")
-    assert (found.base_launches, found.head_launches, found.outcome) == (5, 5, Outcome.REGRESSION)
+    result = row(_between([several(0.5, 4)], [several(0.525, 5)]), "speedup")
+    assert (result.base_launches, result.head_launches, result.outcome) == (5, 5, Outcome.REGRESSION)
 
 
 def test_a_change_below_one_percent_is_none() -> None:
     """However well it is proven."""
     base, head = ([timed(record_of(latency=True), ms) for _ in range(5)] for ms in (0.5, 0.504))
-    found = row(_between(base, head), "speedup")
-    assert (found.p, found.outcome) == (0.0, Outcome.UNCHANGED)
+    result = row(_between(base, head), "speedup")
+    assert (result.p, result.outcome) == (0.0, Outcome.UNCHANGED)
     head = [timed(record_of(latency=True), 0.506) for _ in range(5)]
     assert row(_between(base, head), "speedup").outcome is Outcome.REGRESSION
 
@@ -171,9 +171,9 @@ def test_speedups_against_different_references_are_never_compared() -> None:
         for one in runs(0.5, 0.5)
         if one.latency is not None
     ]
-    found = row(_between(runs(0.5), halves), "speedup")
-    assert (found.outcome, found.change, found.p) == (Outcome.NO_BASELINE, None, None)
-    (note,) = found.notes
+    result = row(_between(runs(0.5), halves), "speedup")
+    assert (result.outcome, result.change, result.p) == (Outcome.NO_BASELINE, None, None)
+    (note,) = result.notes
     assert note.startswith("timed in another way, never compared: ")
     assert note.endswith(", against fp16")
     assert row(_between(halves, halves), "speedup").outcome is Outcome.UNCHANGED
@@ -183,8 +183,8 @@ def test_each_machine_is_compared_with_itself() -> None:
     """A fleet gives a row for each; only one of them became slower."""
     base = [*launches(runs(0.5), cpu="one"), *launches(runs(0.8), commit="base-", cpu="two")]
     head = [*launches(runs(0.5), commit="head", cpu="one"), *launches(runs(0.9), commit="head-", cpu="two")]
-    found = {one.machine: one.outcome for one in compare(base, head).rows if one.quantity == "speedup"}
-    assert {machine.split(",")[0]: outcome for machine, outcome in found.items()} == {
+    result = {one.machine: one.outcome for one in compare(base, head).rows if one.quantity == "speedup"}
+    assert {machine.split(",")[0]: outcome for machine, outcome in result.items()} == {
         "one": Outcome.UNCHANGED,
         "two": Outcome.REGRESSION,
     }

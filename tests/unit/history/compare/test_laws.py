@@ -40,8 +40,8 @@ def _judged(draw: st.DrawFn, name: str) -> list[StoredCheck]:
     record = replace(record, latency=record_of(latency=True).latency)
     speed, own = draw(st.sampled_from([(0.5, 1.0), (0.51, 1.0), (0.6, 1.0), (0.6, 1.2), (0.5, 0.9)]))
     noise = draw(st.lists(st.integers(-20, 20), min_size=5, max_size=7))
-    found = [timed(record, speed * (1.0 + one / 1000.0), own) for one in noise]
-    return [check for index, one in enumerate(found) for check in launch(one, run=str(index), commit=name, cpu="one")]
+    result = [timed(record, speed * (1.0 + one / 1000.0), own) for one in noise]
+    return [check for index, one in enumerate(result) for check in launch(one, run=str(index), commit=name, cpu="one")]
 
 
 @st.composite
@@ -81,11 +81,11 @@ def _no_change(checks: Sequence[StoredCheck]) -> Comparison:
 @given(_commits("base"))
 def test_nothing_differs_from_itself(checks: list[StoredCheck]) -> None:
     """No row changed, and no test was added, removed or renamed, however much its launches vary."""
-    found = _no_change(checks)
-    assert found.changed == ()
-    assert (found.added, found.removed, found.renamed) == ((), (), ())
+    result = _no_change(checks)
+    assert result.changed == ()
+    assert (result.added, result.removed, result.renamed) == ((), (), ())
     for strict in (False, True):
-        assert replace(found, strict=strict, full_suite=True).verdict is not Word.REGRESSION
+        assert replace(result, strict=strict, full_suite=True).verdict is not Word.REGRESSION
 
 
 @settings(max_examples=40)
@@ -103,13 +103,13 @@ def test_base_and_head_swapped_turn_every_change_round(base: list[StoredCheck], 
 @given(_commits("base"), _commits("head"))
 def test_every_row_is_within_its_own_bounds(base: list[StoredCheck], head: list[StoredCheck]) -> None:
     """P after Holm is no smaller than before; what gates by a test is at most at the level; changes are traced."""
-    found = compare(base, head)
-    for row in found.rows:
+    result = compare(base, head)
+    for row in result.rows:
         assert (row.p is None) == (row.p_adjusted is None)
         if row.p is not None and row.p_adjusted is not None:
             assert row.p <= row.p_adjusted <= 1.0
             if row.outcome in (Outcome.REGRESSION, Outcome.IMPROVEMENT):
-                assert row.p_adjusted <= found.alpha
+                assert row.p_adjusted <= result.alpha
         assert row.changed or row.differs == ()
 
 

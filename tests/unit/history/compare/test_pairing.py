@@ -22,10 +22,10 @@ _A, _B, _C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_c
 
 def test_a_series_is_paired_by_its_key() -> None:
     """Every launch of both sides, oldest first."""
-    (only,), found = pair(launches([record_of(_A)] * 3), launches([record_of(_A)] * 2, commit="head"))
+    (only,), result = pair(launches([record_of(_A)] * 3), launches([record_of(_A)] * 2, commit="head"))
     assert [one.run.id for one in only.base] == ["base-0", "base-1", "base-2"]
     assert [one.run.id for one in only.head] == ["head-0", "head-1"]
-    assert (found.added, found.removed, found.renamed) == ((), (), ())
+    assert (result.added, result.removed, result.renamed) == ((), (), ())
 
 
 def test_of_two_reports_in_one_run_the_last_counts() -> None:
@@ -37,27 +37,27 @@ def test_of_two_reports_in_one_run_the_last_counts() -> None:
 
 def test_a_renamed_test_follows_its_engine() -> None:
     """It is listed, and compared like any other."""
-    found = between(record_of(_A), record_of(_B))
-    assert [(one.base_nodeid, one.nodeid) for one in found.renamed] == [(_A, _B)]
-    assert (found.added, found.removed) == ((), ())
-    assert row(found, "accuracy").series == key(_B)
+    result = between(record_of(_A), record_of(_B))
+    assert [(one.base_nodeid, one.nodeid) for one in result.renamed] == [(_A, _B)]
+    assert (result.added, result.removed) == ((), ())
+    assert row(result, "accuracy").series == key(_B)
 
 
 def test_two_that_could_be_the_renamed_one_are_not() -> None:
     """Nobody can tell which of them it is."""
-    found = compare(launch(record_of(_A)), launch(record_of(_B), record_of(_C), commit="head"))
-    assert found.renamed == ()
-    assert [one.nodeid for one in found.added] == [_B, _C]
-    assert [one.nodeid for one in found.removed] == [_A]
-    assert found.rows == ()
+    result = compare(launch(record_of(_A)), launch(record_of(_B), record_of(_C), commit="head"))
+    assert result.renamed == ()
+    assert [one.nodeid for one in result.added] == [_B, _C]
+    assert [one.nodeid for one in result.removed] == [_A]
+    assert result.rows == ()
 
 
 def test_scores_on_other_evaluation_data_are_shown_and_never_compared() -> None:
     """Their row has both and no change."""
     other = replace(record_of(_A), digests={"data": "other"})
-    found = between(record_of(_A), answered(other, answers(range(90))))
-    assert found.changed == ()
-    (only,) = found.having(Outcome.NO_BASELINE)
+    result = between(record_of(_A), answered(other, answers(range(90))))
+    assert result.changed == ()
+    (only,) = result.having(Outcome.NO_BASELINE)
     assert (only.quantity, only.base, only.head, only.change) == ("accuracy", 100.0, 77.5, None)
     assert only.notes == ("other evaluation data",)
 
@@ -73,10 +73,10 @@ def test_what_needs_no_equal_data_is_compared_on_other_data() -> None:
         coverage=replace(record.coverage, pct=40.0),
     )
     before = [replace(record, resources=Resources(size_mb=1.0))] * 5
-    found = compare(launches(before), launches([other] * 5, commit="head"))
-    worse = {one.quantity for one in found.having(Outcome.REGRESSION)}
+    result = compare(launches(before), launches([other] * 5, commit="head"))
+    worse = {one.quantity for one in result.having(Outcome.REGRESSION)}
     assert worse == {"size", "coverage", "speedup"}
-    assert [one.quantity for one in found.having(Outcome.NO_BASELINE)] == ["accuracy"]
+    assert [one.quantity for one in result.having(Outcome.NO_BASELINE)] == ["accuracy"]
 
 
 def test_a_metric_that_turned_round_is_another_version() -> None:
@@ -101,9 +101,9 @@ def test_a_check_that_never_came_to_be_is_of_the_series_it_would_have_been() -> 
     broken = replace(
         record_of(_A), series=key(_A, None), metric=None, accuracy=None, status=Status.ERROR, digests={}, message="x"
     )
-    found = between(record_of(_A), broken)
-    assert (found.added, found.removed) == ((), ())
-    assert (row(found, "status").base, row(found, "status").head) == ("PASS", "ERROR")
+    result = between(record_of(_A), broken)
+    assert (result.added, result.removed) == ((), ())
+    assert (row(result, "status").base, row(result, "status").head) == ("PASS", "ERROR")
 
 
 _P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)

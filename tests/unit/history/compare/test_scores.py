@@ -33,8 +33,8 @@ def measured(errors: np.ndarray, reference: float = 1.0, better: Better = "lower
     scores.add(
         np.full((len(errors), 1), reference), errors[:, None], np.zeros(len(errors)), np.ones(len(errors), bool), 0
     )
-    found = scores.added_to(AccuracyResult(n=len(errors)), None, 0.95)
-    return replace(record_of(), accuracy=found, metric="error")
+    result = scores.added_to(AccuracyResult(n=len(errors)), None, 0.95)
+    return replace(record_of(), accuracy=result, metric="error")
 
 
 def without_samples(record: Record) -> Record:
@@ -48,13 +48,13 @@ def test_errors_are_compared_sample_by_sample() -> None:
     errors = np.exp(np.random.default_rng(1).normal(size=400))
     worse = errors + 0.03 * np.random.default_rng(2).random(400)
     base, head = measured(errors), measured(worse)
-    found = row(between(base, head), "accuracy")
-    assert found.outcome is Outcome.REGRESSION
-    assert found.p == pytest.approx(float(scipy_stats.ttest_rel(worse, errors).pvalue), abs=1e-12)
-    assert (found.base, found.head) == pytest.approx((errors.mean(), worse.mean()))
-    assert found.interval is not None
-    assert found.interval.low <= (worse - errors).mean() <= found.interval.high
-    assert (found.n, found.unit, found.change_unit) == (400, "mm", "mm")
+    result = row(between(base, head), "accuracy")
+    assert result.outcome is Outcome.REGRESSION
+    assert result.p == pytest.approx(float(scipy_stats.ttest_rel(worse, errors).pvalue), abs=1e-12)
+    assert (result.base, result.head) == pytest.approx((errors.mean(), worse.mean()))
+    assert result.interval is not None
+    assert result.interval.low <= (worse - errors).mean() <= result.interval.high
+    assert (result.n, result.unit, result.change_unit) == (400, "mm", "mm")
     assert row(between(head, base), "accuracy").outcome is Outcome.IMPROVEMENT
     higher = (measured(one, better="higher") for one in (errors, worse))
     assert row(between(*higher), "accuracy").outcome is Outcome.IMPROVEMENT
@@ -78,9 +78,9 @@ def test_a_change_that_is_a_rounding_does_not_gate(reference: float, change: flo
             for one, span in zip((base, head), spans, strict=True)
             if one.accuracy
         )
-    found = row(between(base, head), "accuracy" if paired else "drop")
-    assert (found.outcome, found.p) == (Outcome.WORSE, None)
-    assert found.change == pytest.approx(change)
+    result = row(between(base, head), "accuracy" if paired else "drop")
+    assert (result.outcome, result.p) == (Outcome.WORSE, None)
+    assert result.change == pytest.approx(change)
 
 
 @pytest.mark.parametrize(

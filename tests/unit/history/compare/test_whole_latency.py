@@ -47,16 +47,16 @@ def between(base: Sequence[Record], head: Sequence[Record], quantity: str = "spe
 
 def student(base: Sequence[float], head: Sequence[float]) -> dict[str, Any]:
     """Return what a row says of two groups of logarithms of one day, by SciPy."""
-    found = scipy_stats.ttest_ind(head, base)
-    span = found.confidence_interval(0.95)
+    result = scipy_stats.ttest_ind(head, base)
+    span = result.confidence_interval(0.95)
     means = [math.exp(sum(side) / len(side)) for side in (base, head)]
     return {
         "base": about(means[0]),
         "head": about(means[1]),
         "change": about(100.0 * (means[1] / means[0] - 1.0)),
         "interval": Interval(*(about(100.0 * math.expm1(end)) for end in span)),
-        "p": about(found.pvalue),
-        "p_adjusted": about(found.pvalue),
+        "p": about(result.pvalue),
+        "p_adjusted": about(result.pvalue),
     }
 
 
@@ -100,10 +100,10 @@ def test_a_speedup(
         reference_change_pct=about(100.0 * (now_reference / was_reference - 1.0), abs=1e-9),
         **student(*logs),
     )
-    found = between(runs(was, was_reference), runs(now, now_reference))
+    result = between(runs(was, was_reference), runs(now, now_reference))
     if outcome is Outcome.UNCHANGED:
         expected = replace(expected, change=about(0.0, abs=1e-9))
-    assert found == expected
+    assert result == expected
 
 
 def test_the_time_of_a_candidate_beside_other_series() -> None:
@@ -114,7 +114,7 @@ def test_the_time_of_a_candidate_beside_other_series() -> None:
         others = [timed(record_of(f"t.py::t{n}", latency=True), 0.5) for n in (1, 2) for _ in NOISE]
         return [*own, *launches(others, commit=commit)]
 
-    (found,) = (
+    (result,) = (
         each for each in compare(suite(0.5, "base"), suite(0.6, "head")).rows
         if each.quantity == "p50" and each.nodeid == record_of().nodeid
     )  # fmt: skip
@@ -127,16 +127,16 @@ def test_the_time_of_a_candidate_beside_other_series() -> None:
         reference_change_pct=about(0.0),
         **student(*logs),
     )
-    assert found == replace(expected, interval=found.interval, p=found.p, p_adjusted=found.p_adjusted)
-    assert found.p is not None
-    assert found.p < 1e-6
+    assert result == replace(expected, interval=result.interval, p=result.p, p_adjusted=result.p_adjusted)
+    assert result.p is not None
+    assert result.p < 1e-6
 
 
 @pytest.mark.parametrize(("base", "head", "advisory"), [(4, 5, True), (5, 4, True), (5, 5, False)])
 def test_five_launches_a_side_are_judged(base: int, head: int, advisory: bool) -> None:
     """Fewer are told without a test, and take no part in the family."""
-    found = compare(launches(runs(0.5)[:base]), launches(runs(0.6)[:head], commit="head"))
-    assert (row(found, "speedup").advisory, found.family) == (advisory, 0 if advisory else 1)
+    result = compare(launches(runs(0.5)[:base]), launches(runs(0.6)[:head], commit="head"))
+    assert (row(result, "speedup").advisory, result.family) == (advisory, 0 if advisory else 1)
 
 
 @pytest.mark.parametrize(
@@ -152,15 +152,15 @@ def test_five_launches_a_side_are_judged(base: int, head: int, advisory: bool) -
 )
 def test_an_advisory_change(base: Record, head: Record, outcome: Outcome) -> None:
     """Told where it is 5 % or more and the launches' own intervals lie apart; a lower end of 0 has no logarithm."""
-    found = between([base], [head])
-    assert (found.outcome, found.advisory, found.p) == (outcome, True, None)
+    result = between([base], [head])
+    assert (result.outcome, result.advisory, result.p) == (outcome, True, None)
 
 
 def test_doubted_launches_are_counted() -> None:
     """Of each side by its name, also where none is left."""
     doubted = runs(0.5, reasons=("the null is off",))
-    found = between([*runs(0.5), *doubted[:2]], doubted)
-    assert found == a_row(
+    result = between([*runs(0.5), *doubted[:2]], doubted)
+    assert result == a_row(
         "speedup",
         Outcome.INCONCLUSIVE,
         None,
@@ -180,17 +180,17 @@ def test_doubted_launches_are_counted() -> None:
 def test_noise_that_could_hide_five_percent() -> None:
     """The note says what would help; p is kept, for the row is one of the family."""
     wild = [run(ms) for ms in (0.4, 0.6, 0.5, 0.45, 0.55)]
-    found = between(wild, wild)
-    assert (found.outcome, found.p) == (Outcome.INCONCLUSIVE, about(1.0))
-    assert found.notes == ("a slowdown of 5 % cannot be excluded: more launches, or a quieter machine",)
+    result = between(wild, wild)
+    assert (result.outcome, result.p) == (Outcome.INCONCLUSIVE, about(1.0))
+    assert result.notes == ("a slowdown of 5 % cannot be excluded: more launches, or a quieter machine",)
 
 
 def test_another_machine() -> None:
     """Both are described, and the row is of the head's."""
-    found = compare(launches([run(0.5)], cpu="one"), launches([run(0.6)], commit="head", cpu="two"))
+    result = compare(launches([run(0.5)], cpu="one"), launches([run(0.6)], commit="head", cpu="two"))
     there = MACHINE.replace("Some CPU", "two")
     note = f"other machine, never compared: {MACHINE.replace('Some CPU', 'one')} -> {there}"
-    assert row(found, "speedup") == a_row("speedup", Outcome.NO_BASELINE, None, None, machine=there, notes=(note,))
+    assert row(result, "speedup") == a_row("speedup", Outcome.NO_BASELINE, None, None, machine=there, notes=(note,))
 
 
 OFF = replace(record_of(), latency_off="--quant-no-latency")
@@ -212,8 +212,8 @@ BROKEN = replace(record_of(), accuracy=None, coverage=None, resources=None, stat
 )
 def test_a_side_that_was_not_timed(base: Record, head: Record, outcome: Outcome | None, note: str) -> None:
     """It says why; a check that never came to be says that itself, in its status."""
-    found = [one for one in compare(launch(base), launch(head, commit="head")).rows if one.quantity == "speedup"]
-    assert found == ([] if outcome is None else [a_row("speedup", outcome, None, None, notes=(note,))])
+    result = [one for one in compare(launch(base), launch(head, commit="head")).rows if one.quantity == "speedup"]
+    assert result == ([] if outcome is None else [a_row("speedup", outcome, None, None, notes=(note,))])
 
 
 SLOWER, SAME, FASTER = 1, 0, -1
@@ -232,13 +232,13 @@ def test_who_moved_a_ratio(candidate: int, reference: int, worse: bool) -> None:
         expected = (Outcome.CHANGED, "reference")
     else:
         expected = (gated, "")
-    *found, notes = when_ratio_changed(candidate, reference, worse=worse, told_apart=True)
-    assert tuple(found) == expected
+    *result, notes = when_ratio_changed(candidate, reference, worse=worse, told_apart=True)
+    assert tuple(result) == expected
     neither = "neither engine alone moved by more than its noise; their ratio did"
     assert (notes == (neither,)) is (expected == (gated, ""))
     untold = when_ratio_changed(candidate, reference, worse=worse, told_apart=False)
     assert untold[0] is gated
-    assert (untold == (*found, notes)) is (expected != (Outcome.CHANGED, "reference"))
+    assert (untold == (*result, notes)) is (expected != (Outcome.CHANGED, "reference"))
 
 
 def test_a_machine_is_described_by_what_it_is_known_for() -> None:

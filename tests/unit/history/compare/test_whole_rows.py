@@ -28,8 +28,8 @@ def a_row(quantity: Quantity, outcome: Outcome, base: Any, head: Any, **others: 
 
 def scored(**figures: object) -> Record:
     """A record without answers per sample."""
-    found = AccuracyResult(n=N, **figures)  # type: ignore[arg-type]
-    return replace(record_of(), accuracy=found, metric=found.metric)
+    result = AccuracyResult(n=N, **figures)  # type: ignore[arg-type]
+    return replace(record_of(), accuracy=result, metric=result.metric)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_a_status_that_differs_between_launches() -> None:
     """Each other word with its count, by name; the side is named."""
     good, bad, open_ = (replace(record_of(), status=one) for one in (Status.PASS, Status.FAIL, Status.INCONCLUSIVE))
     base = launches([open_, good, good, good, bad, open_])
-    found = compare(base, launches([bad, good, good], commit="head"))
+    result = compare(base, launches([bad, good, good], commit="head"))
     notes = (
         "FAIL in 1, INCONCLUSIVE in 2 of 6 launches of the base",
         "FAIL in 1 of 3 launches of the head",
     )
     expected = a_row("status", Outcome.UNCHANGED, "PASS", "PASS", base_launches=6, head_launches=3, notes=notes)
-    assert row(found, "status") == expected
+    assert row(result, "status") == expected
 
 
 @pytest.mark.parametrize(("better", "sign"), [("higher", 1.0), ("lower", -1.0)])
@@ -143,9 +143,9 @@ def test_sqnr_where_there_is_no_metric(
 def test_answers_that_vary_and_other_instruction_sets_are_noted() -> None:
     """Both sides by their names; the tiers of both, each named once."""
     good, bad = (replace(answered(record_of(), answers(range(wrong))), isa="avx2") for wrong in (0, 1))
-    found = row(compare(launches([good, bad]), launches([bad, good, good], commit="head")), "accuracy")
-    assert (found.base_launches, found.head_launches) == (2, 3)
-    assert found.notes == (
+    result = row(compare(launches([good, bad]), launches([bad, good, good], commit="head")), "accuracy")
+    assert (result.base_launches, result.head_launches) == (2, 3)
+    assert result.notes == (
         "the answers vary between launches of the base",
         "the answers vary between launches of the head",
     )
@@ -157,9 +157,9 @@ def test_answers_that_vary_and_other_instruction_sets_are_noted() -> None:
 def test_launches_that_disagree_about_the_direction() -> None:
     """Nothing is tested, and the least of the changes is shown."""
     base, better, worse = (answered(record_of(), answers(range(wrong))) for wrong in (30, 28, 90))
-    found = row(compare(launch(base), launches([better, worse], commit="head")), "accuracy")
-    assert (found.outcome, found.p, found.change) == (Outcome.INCONCLUSIVE, None, about(0.5))
-    assert found.notes == (
+    result = row(compare(launch(base), launches([better, worse], commit="head")), "accuracy")
+    assert (result.outcome, result.p, result.change) == (Outcome.INCONCLUSIVE, None, about(0.5))
+    assert result.notes == (
         "launches of one commit disagree about the direction of the change",
         "the answers vary between launches of the head",
     )
@@ -191,11 +191,11 @@ def test_a_size(before: float, after: float, outcome: Outcome, change: float | N
 
 def test_sizes_of_launches_that_vary() -> None:
     """The last of each side is shown; what varies is told of each side that does; only ranges apart are a change."""
-    found = row(compare(launches([sized(1.0), sized(1.5)]), launches([sized(2.5), sized(2.0)], commit="head")), "size")
+    result = row(compare(launches([sized(1.0), sized(1.5)]), launches([sized(2.5), sized(2.0)], commit="head")), "size")
     notes = ("it varies between launches of the base", "it varies between launches of the head")
-    assert (found.base, found.head, found.outcome, found.notes) == (1.5, 2.0, Outcome.REGRESSION, notes)
-    found = row(compare(launches([sized(2.5), sized(2.0)]), launches([sized(1.0), sized(2.0)], commit="head")), "size")
-    assert found.outcome is Outcome.UNCHANGED
+    assert (result.base, result.head, result.outcome, result.notes) == (1.5, 2.0, Outcome.REGRESSION, notes)
+    result = row(compare(launches([sized(2.5), sized(2.0)]), launches([sized(1.0), sized(2.0)], commit="head")), "size")
+    assert result.outcome is Outcome.UNCHANGED
 
 
 def covered(pct: float, quantized: int = 5, unit: str = "MACs", **others: tuple[int, int]) -> Record:
@@ -215,8 +215,8 @@ def test_a_coverage(after: float, outcome: Outcome) -> None:
 
 def test_coverage_in_another_unit() -> None:
     """Both are shown, and neither is better."""
-    found = row(between(covered(87.5), covered(50.0, unit="nodes")), "coverage")
-    assert (found.outcome, found.notes) == (Outcome.CHANGED, ("counted in other units: MACs against nodes",))
+    result = row(between(covered(87.5), covered(50.0, unit="nodes")), "coverage")
+    assert (result.outcome, result.notes) == (Outcome.CHANGED, ("counted in other units: MACs against nodes",))
 
 
 def test_a_coverage_of_one_side_only() -> None:
@@ -232,8 +232,8 @@ def test_nodes_beside_their_coverage() -> None:
     """Quantized of all by op type; those that differ are named, with none for what is not there."""
     base, head = covered(87.5, Add=(1, 2), MatMul=(2, 2)), covered(87.5, quantized=4, Gemm=(1, 3), MatMul=(2, 2))
     note = "quantized of all nodes: Add 1/2 -> 0/0, Conv 5/6 -> 4/6, Gemm 0/0 -> 1/3"
-    found = row(between(base, head), "coverage")
-    assert (found.outcome, found.notes) == (Outcome.CHANGED, (note,))
+    result = row(between(base, head), "coverage")
+    assert (result.outcome, result.notes) == (Outcome.CHANGED, (note,))
     assert row(between(base, base), "coverage").notes == ()
     assert row(compare(launches([head, base]), launch(head, commit="head")), "coverage").outcome is Outcome.UNCHANGED
     lower = row(between(base, replace(head, coverage=replace(head.coverage, pct=80.0))), "coverage")  # type: ignore[type-var]
@@ -243,9 +243,9 @@ def test_nodes_beside_their_coverage() -> None:
 def test_a_row_of_another_machine_does_not_gate() -> None:
     """The note stands after the others."""
     base = launches([sized(1.0), sized(1.5)], cpu="one")
-    found = row(compare(base, launch(sized(2.0), commit="head", cpu="two")), "size")
-    assert found.outcome is Outcome.WORSE
-    assert found.notes == ("it varies between launches of the base", "other machine, so it does not gate")
+    result = row(compare(base, launch(sized(2.0), commit="head", cpu="two")), "size")
+    assert result.outcome is Outcome.WORSE
+    assert result.notes == ("it varies between launches of the base", "other machine, so it does not gate")
     same = row(compare(launch(sized(1.0), cpu="one"), launch(sized(1.0), commit="head", cpu="two")), "size")
     assert (same.outcome, same.notes) == (Outcome.UNCHANGED, ())
 
@@ -264,8 +264,8 @@ def test_what_a_change_may_be_traced_to() -> None:
     )
     base_checks, (other,) = launch(base), launch(head, commit="head", cpu="two")
     environment = replace(other.run.environment, context={"python": "3.12.1"})
-    found = compare(base_checks, [replace(other, run=replace(other.run, environment=environment))])
-    assert row(found, "size").differs == (
+    result = compare(base_checks, [replace(other, run=replace(other.run, environment=environment))])
+    assert row(result, "size").differs == (
         Difference("calibration", "minmax", "entropy"),
         Difference("calibration samples", "64", "32"),
         Difference("reference", "ort-fp32", "ort-fp16"),
@@ -284,11 +284,11 @@ def test_series_of_one_side() -> None:
     gone, new = replace(b, model="gone", status=Status.FAIL), replace(c, model="new", status=Status.ERROR)
     moved = replace(record_of("tests/test_y.py::test_moved"), model="moved")
     old = replace(record_of("tests/test_y.py::test_old"), model="moved")
-    found = compare(launch(a, gone, old), launch(a, new, moved, commit="head"))
+    result = compare(launch(a, gone, old), launch(a, new, moved, commit="head"))
     engine = "ort-int8-static"
-    assert found.removed == (Listed(gone.series, gone.nodeid, "gone", engine, "FAIL"),)
-    assert found.added == (Listed(new.series, new.nodeid, "new", engine, "ERROR"),)
-    assert found.renamed == (Listed(moved.series, moved.nodeid, "moved", engine, "PASS", base_nodeid=old.nodeid),)
+    assert result.removed == (Listed(gone.series, gone.nodeid, "gone", engine, "FAIL"),)
+    assert result.added == (Listed(new.series, new.nodeid, "new", engine, "ERROR"),)
+    assert result.renamed == (Listed(moved.series, moved.nodeid, "moved", engine, "PASS", base_nodeid=old.nodeid),)
 
 
 def test_both_sides() -> None:
@@ -297,18 +297,18 @@ def test_both_sides() -> None:
     base = [*launch(a, b, run="0"), *launch(a, run="1")]
     head = [*launch(a, run="0", commit="head"), *launch(a, run="1", commit="later")]
     dirty = [replace(one, run=replace(one.run, dirty=True, branch=f"branch-{place}")) for place, one in enumerate(head)]
-    found = compare(base, dirty)
-    assert found.base == Side("base", "main", dirty=False, launches=2, checks=3)
-    assert found.head == Side("later", None, dirty=True, launches=2, checks=2)
-    assert found.notes == ("the head was run with uncommitted changes",)
+    result = compare(base, dirty)
+    assert result.base == Side("base", "main", dirty=False, launches=2, checks=3)
+    assert result.head == Side("later", None, dirty=True, launches=2, checks=2)
+    assert result.notes == ("the head was run with uncommitted changes",)
 
 
 def test_regressions_come_first_and_then_the_tests_by_name() -> None:
     """In the order of the outcomes, of the tests, and of the quantities."""
     b, a = (answered(record_of(f"tests/test_x.py::test_{name}"), answers()) for name in "ba")
     worse = replace(answered(b, answers(range(30))), resources=Resources(size_mb=9.0))
-    found = compare(launch(b, a), launch(worse, a, commit="head"))
-    order = [(one.outcome.value, one.nodeid[-1], one.quantity) for one in found.rows]
+    result = compare(launch(b, a), launch(worse, a, commit="head"))
+    order = [(one.outcome.value, one.nodeid[-1], one.quantity) for one in result.rows]
     quantities = ("accuracy", "coverage", "size", "status")
     assert order == [
         ("regression", "b", "accuracy"),
