@@ -241,9 +241,9 @@ class _Reader(HTMLParser):
 
 def data_of(html: str) -> dict[str, Any]:
     """Return what comes deflated with a page."""
-    result = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    result = re.search(r'<script type="text/plain" id="data">(.*?)</script>', html, re.DOTALL)
     assert result is not None
-    data: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(json.loads(result[1])["packed"])))
+    data: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(result[1])))
     return data
 
 

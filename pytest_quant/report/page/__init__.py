@@ -1,7 +1,7 @@
 """A page as HTML, in one file that loads nothing else.
 
 What stands in a page came from outside: names of tests, branches, messages, outputs of models. Jinja2 escapes every
-text of it, and each is cleaned as it is for a terminal; data for charts is JSON in which no character can end a script.
+text of it, and each is cleaned as it is for a terminal; data for charts is base64, in which no text can end a script.
 What a check opens to is HTML of the same templates, deflated with that of all others, which takes a tenth of the room:
 a page of hundreds of checks is small, and opens at once. The page's policy allows the scripts and styles that are in
 it, by their digests, and nothing from any network.
@@ -51,9 +51,6 @@ _STYLES = ("uplot/uPlot.min.css", "page.css")
 _FIRST = "first.js"
 """Runs before anything is shown: the chosen theme."""
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js", "page.js")
-
-_ESCAPES = tuple((char, f"\\u{ord(char):04x}") for char in "<>&")
-"""What could end a script or begin markup. Line separators are escaped by the encoder, with all that is not ASCII."""
 
 
 def page_html(
@@ -107,7 +104,7 @@ def page_html(
         styles=_trusted(styles),
         script=_trusted(scripts[0]),
         first=_trusted(scripts[1]),
-        data=_trusted(in_script({"packed": _packed({**data, "details": details})})),
+        data=_trusted(packed({**data, "details": details})),
     )
     return html.encode()
 
@@ -162,7 +159,8 @@ def _series(history: SeriesHistory, number: int, records: Sequence[Record]) -> d
     }
 
 
-def _packed(data: Mapping[str, Any]) -> str:
+def packed(data: Mapping[str, Any]) -> str:
+    """Return data as deflated JSON in base64, which no text can end, or begin markup in."""
     content = json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
     return base64.b64encode(zlib.compress(content)).decode("ascii")
 
@@ -183,17 +181,9 @@ def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def in_script(value: Mapping[str, Any]) -> str:
-    """Return `value` as JSON that is a script's whole content, or a part of it, whatever texts are in it."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    for char, escaped in _ESCAPES:
-        text = text.replace(char, escaped)
-    return text
-
-
 def _trusted(content: str) -> Markup:
-    """Return content that is ours, or escaped above, as it is."""
-    return Markup(content)  # nosec B704 # noqa: S704 - our own assets, and JSON without markup
+    """Return content that is ours, or packed above, as it is."""
+    return Markup(content)  # nosec B704 # noqa: S704 - our own assets, and base64
 
 
 @cache

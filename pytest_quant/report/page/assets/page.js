@@ -1,8 +1,7 @@
 "use strict";
 // What the page holds, tabs, the table of the run, search, themes and print.
 const content = (async function () {
-  const { packed } = JSON.parse(document.getElementById("data").textContent);
-  const bytes = Uint8Array.from(atob(packed), (char) => char.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), (char) => char.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
 })();
 (function () {
