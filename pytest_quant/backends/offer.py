@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.readers import Key
-from pytest_quant.spec import Calibration, EngineSpec, check_percentile
+from pytest_quant.spec import Calibration, EngineSpec
 
 Precisions: TypeAlias = Mapping[str, tuple[str | None, ...]]
 """Precisions, each with its schemes; ``(None,)`` for a float precision."""
@@ -79,20 +79,10 @@ def check_offer(spec: EngineSpec, offer: Offer) -> None:
             fix="write quantized='model_int8.onnx' in the mark",
         )
     checked(spec.backend, spec.options, offer.options)
-    if spec.scheme == "static":
-        check_calibration(spec, offer.calibrations)
-
-
-def check_calibration(spec: EngineSpec, methods: Sequence[str]) -> None:
-    """Raise `UsageError` when the calibration's method is not one of `methods`, or a number is out of range."""
-    calibration: Calibration = spec.calibration
-    if calibration.method not in methods:
-        message = f"backend '{spec.backend}' has no calibration '{calibration.method}'"
-        raise UsageError(message, allowed=nearest(calibration.method, methods))
-    check_percentile(calibration.percentile)
-    for name, count in (("batch_size", calibration.batch_size), ("samples", calibration.samples)):
-        if count is not None and count < 1:
-            raise UsageError(f"calibration {name} must be at least 1", value=str(count))
+    method = spec.calibration.method
+    if spec.scheme == "static" and method not in offer.calibrations:
+        message = f"backend '{spec.backend}' has no calibration '{method}'"
+        raise UsageError(message, allowed=nearest(method, offer.calibrations))
 
 
 def calibration_ingredients(spec: EngineSpec) -> dict[str, str]:

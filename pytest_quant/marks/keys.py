@@ -34,16 +34,13 @@ from pytest_quant.spec import (
     Dataset,
     Limits,
     Model,
-    check_percentile,
 )
 
 ModelSource = str | Path | Model
 """A fixture's name or a path in words, a path, or a model itself."""
 
 
-_METHODS = ("entropy", "minmax", "percentile")
-
-_NAMES = ("batch_size", "method", "percentile", "samples")
+_CALIBRATION = keys_of(Calibration)
 
 _AXIS = "axis"
 
@@ -94,24 +91,20 @@ def _calibration(value: object) -> Calibration | None:
     if isinstance(value, Calibration):
         value = asdict(value)
     if isinstance(value, str):
-        return Calibration(method=one_of(*_METHODS).read("calibration", value))
+        value = {"method": value}
     if not isinstance(value, dict):
         return None
     for name in value:
-        if name not in _NAMES:
-            raise UsageError(f"calibration has no key {name!r}", allowed=nearest(str(name), _NAMES))
-    default = Calibration()
-    samples, percentile = value.get("samples"), value.get("percentile", default.percentile)
+        if name not in _CALIBRATION:
+            raise UsageError(f"calibration has no key {name!r}", allowed=nearest(str(name), _CALIBRATION))
+    written = ((name, given) for name, given in value.items() if given is not None)
     return Calibration(
-        method=one_of(*_METHODS).read("calibration method", value.get("method", default.method)),
-        percentile=check_percentile(NUMBER.read("calibration percentile", percentile)),
-        samples=None if samples is None else count().read("calibration samples", samples),
-        batch_size=count().read("calibration batch_size", value.get("batch_size", default.batch_size)),
+        **{name: _CALIBRATION[name].reader.read(f"calibration {name}", given) for name, given in written}
     )
 
 
 CALIBRATION = accepting(
-    f"a method ({', '.join(_METHODS)}) or a dict of {', '.join(_NAMES)}",
+    f"a method ({_CALIBRATION['method'].reader.allowed}) or a dict of {', '.join(_CALIBRATION)}",
     _calibration,
     "{'method': 'percentile', 'percentile': 99.99, 'samples': 200}",
 )

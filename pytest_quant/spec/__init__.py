@@ -13,7 +13,6 @@ from pytest_quant.spec.check import EngineSpec as EngineSpec
 from pytest_quant.spec.check import LatencyPlan as LatencyPlan
 from pytest_quant.spec.check import Pages as Pages
 from pytest_quant.spec.check import Spread as Spread
-from pytest_quant.spec.check import check_percentile as check_percentile
 from pytest_quant.spec.limits import LIMITS as LIMITS
 from pytest_quant.spec.limits import Limit as Limit
 from pytest_quant.spec.limits import Limits as Limits

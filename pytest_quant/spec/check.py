@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from pytest_quant.errors import UsageError
+from pytest_quant.readers import NUMBER, Reader, count, one_of, option
 from pytest_quant.spec.limits import Limits
 from pytest_quant.spec.model import BatchAxes, ChannelGroup, InputShapes, Model, read_batch_axes
 
@@ -171,34 +172,10 @@ Pages: TypeAlias = Literal["huge", "small"]
 """Pages of memory under engines on the processor: of 2 MB, or those that the system gives by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """How a static scheme finds the ranges of activations.
-
-    Attributes
-    ----------
-    method : ``minmax``, ``entropy`` or ``percentile``.
-    percentile : share of the histogram kept by ``percentile``, in percent; see `check_percentile`.
-    samples : largest number of calibration samples to use; ``None`` for all of them.
-    batch_size : samples in one calibration batch.
-    """
-
-    method: str = "minmax"
-    percentile: float = 99.999
-    samples: int | None = None
-    batch_size: int = 1
-
-
-def check_percentile(percentile: float) -> float:
-    """Return `percentile` if a calibration can use it.
-
-    50 and below is refused because it is most likely a share, 0.99, where percent, 99, was meant.
-
-    Raises
-    ------
-    UsageError : it is not above 50 and at most 100.
-    """
-    if not 50.0 < percentile <= 100.0:
+def _percentile(name: str, value: object) -> float | None:
+    """50 and below is refused because it is most likely a share, 0.99, where percent, 99, was meant."""
+    percentile = NUMBER.form(name, value)
+    if percentile is not None and not 50.0 < percentile <= 100.0:
         raise UsageError(
             "the calibration percentile is the share of values kept, in percent",
             value=repr(percentile),
@@ -206,6 +183,20 @@ def check_percentile(percentile: float) -> float:
             fix="write calibration={'method': 'percentile', 'percentile': 99.99}",
         )
     return percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a static scheme finds the ranges of activations; each field is a row of the table for marks."""
+
+    method: str = option("minmax", one_of("entropy", "minmax", "percentile"), "how ranges are chosen")
+    percentile: float = option(
+        99.999,
+        Reader("a number above 50, at most 100", _percentile, NUMBER.refusal),
+        "share of the histogram kept by the method percentile, in percent",
+    )
+    samples: int | None = option(None, count(), "largest number of calibration samples to use (default: all)")
+    batch_size: int = option(1, count(), "samples in one calibration batch")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,22 +37,10 @@ def test_qat_needs_its_model() -> None:
     OrtBackend().check(replace(spec, quantized=MODEL))
 
 
-@pytest.mark.parametrize(
-    ("calibration", "word"),
-    [
-        (Calibration(method="minimax"), "did you mean 'minmax'"),
-        (Calibration(method="percentile", percentile=0.99), "percent"),
-        (Calibration(method="percentile", percentile=101.0), "percent"),
-        (Calibration(method="percentile", percentile=float("nan")), "percent"),
-        (Calibration(batch_size=0), "batch_size"),
-        (Calibration(samples=0), "samples"),
-    ],
-)
-def test_calibration(calibration: Calibration, word: str) -> None:
-    """An unknown method and numbers out of range are refused."""
-    with pytest.raises(UsageError) as caught:
-        OrtBackend().check(replace(STATIC, calibration=calibration))
-    assert word in str(caught.value)
+def test_calibration() -> None:
+    """An unknown method is refused with the nearest one."""
+    with pytest.raises(UsageError, match="did you mean 'minmax'"):
+        OrtBackend().check(replace(STATIC, calibration=Calibration(method="minimax")))
 
 
 def test_calibration_of_other_schemes_is_not_looked_at() -> None:

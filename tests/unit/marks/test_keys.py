@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant import UsageError
-from pytest_quant.backends.offer import check_calibration
 from pytest_quant.marks.keys import KEYS, check_scores, read
-from pytest_quant.spec import LIMITS, Calibration, ChannelGroup, EngineSpec, Limits, Model
+from pytest_quant.spec import LIMITS, Calibration, ChannelGroup, Limits
 
 NUMBERS = [field.name for field in fields(Limits) if field.name in KEYS]
 
@@ -152,14 +150,11 @@ def test_calibration_is_a_method_or_a_dict(value: object, calibration: Calibrati
     assert read({"calibration": value}).calibration == calibration
 
 
-@pytest.mark.parametrize("percentile", [50.0, 1.5, 101])
-def test_mark_and_backend_draw_one_line_for_percentiles(percentile: float) -> None:
-    """Above 50, at most 100."""
-    calibration = Calibration(method="percentile", percentile=percentile)
-    spec = EngineSpec("ort", "int8", "static", Model("m", Path("m.onnx")), calibration=calibration)
-    for ask in (lambda: read({"calibration": calibration}), lambda: check_calibration(spec, ("percentile",))):
-        with pytest.raises(UsageError, match="above 50, at most 100"):
-            ask()
+@pytest.mark.parametrize("percentile", [50.0, 1.5, 0.99, 101])
+def test_the_percentile_of_a_calibration_is_no_share(percentile: float) -> None:
+    """It is above 50, and at most 100."""
+    with pytest.raises(UsageError, match="above 50, at most 100"):
+        read({"calibration": Calibration(method="percentile", percentile=percentile)})
 
 
 def test_none_is_as_good_as_not_written() -> None:
