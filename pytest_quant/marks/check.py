@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_quant.backends import TF32, get_backend, with_tf32
-from pytest_quant.errors import UsageError, nearest
+from pytest_quant.errors import UsageError
 from pytest_quant.marks import NAME
 from pytest_quant.marks.keys import LISTABLE, MarkKeys, ModelSource, check_names, check_scores, read
 from pytest_quant.spec import (
@@ -124,8 +124,8 @@ def series_nodeid(nodeid: str, listed: str | None) -> str:
 def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
     """Return a check for each combination of backend, precision, scheme and batch size of a mark, without doubles.
 
-    Its models have nothing but names, it has neither data nor node ids, and its backends have not seen it yet: see
-    `fill_in` and `check_backends`.
+    Its models have nothing but names, it has neither data nor node ids, and its backends have not seen it yet, which
+    may not offer such an engine: see `fill_in` and `check_backends`.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
 
     Raises
     ------
-    UsageError : keys contradict each other, or a backend does not offer an engine.
+    UsageError : keys contradict each other, or latency is to be compared with what the backend does not offer.
     """
     _check_quantized(keys)
     return tuple(
@@ -152,14 +152,8 @@ def check_id(check: Check, keys: MarkKeys) -> str:
 
 
 def _check_quantized(keys: MarkKeys) -> None:
-    """Refuse `quantized` and `scheme` or `precision` that contradict each other."""
+    """Refuse `quantized` with a `scheme` or a `precision` that contradicts it."""
     if keys.quantized is None:
-        if "qat" in keys.scheme:
-            raise UsageError(
-                "scheme 'qat' needs the model that is already quantized",
-                allowed="quantized= with a path or a fixture",
-                fix="write quantized='models/resnet18_qat.onnx'",
-            )
         return
     if keys.scheme not in ((), ("qat",)):
         raise UsageError(
@@ -178,21 +172,12 @@ def _check_quantized(keys: MarkKeys) -> None:
 
 def _schemes(keys: MarkKeys, backend: str, precision: str) -> tuple[str | None, ...]:
     """Return the schemes to build; an unwritten one is static where offered, else the backend's first."""
-    schemes = get_backend(backend).offer.precisions
-    if precision not in schemes:
-        raise UsageError(f"backend '{backend}' does not offer '{precision}'", allowed=nearest(precision, schemes))
     if precision not in QUANTIZED_PRECISIONS:
         return (None,)
-    offered = tuple(scheme for scheme in schemes[precision] if scheme is not None)
-    default = (_DEFAULT_SCHEME,) if _DEFAULT_SCHEME in offered else offered[:1]
-    chosen = ("qat",) if keys.quantized is not None else keys.scheme or default
-    for scheme in chosen:
-        if scheme not in offered:
-            raise UsageError(
-                f"backend '{backend}' does not offer {precision} with the scheme '{scheme}'",
-                allowed=nearest(scheme, offered),
-            )
-    return chosen
+    if keys.quantized is not None:
+        return ("qat",)
+    offered = get_backend(backend).offer.precisions.get(precision, ())
+    return keys.scheme or (_DEFAULT_SCHEME if _DEFAULT_SCHEME in offered or not offered else offered[0],)
 
 
 def _candidate(keys: MarkKeys, backend: str, precision: str, scheme: str | None) -> EngineSpec:

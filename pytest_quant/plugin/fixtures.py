@@ -142,6 +142,7 @@ class EngineFactory:
         spec = fill_in(check, *find_models(request, keys), check.dataset).candidate
         choose_for_engine(config, spec.backend)
         chosen = get_backend(spec.backend)
+        chosen.check(spec)
         shaped = keys.data is not None and chosen.offer.fixed_shapes
         reads = shaped or chosen.calibration_ingredients(spec) is not None
         dataset = find_data(request, keys.data or "quant_data") if reads else None

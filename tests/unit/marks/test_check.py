@@ -216,11 +216,12 @@ def test_what_is_not_written_has_a_default(keys: dict[str, object], ids: list[st
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"scheme": "weight-only"}, "does not offer int8 with the scheme 'weight-only'"),
-        ({"precision": "int4", "scheme": "static"}, "does not offer int4 with the scheme 'static'"),
-        ({"backend": ["ort", "trt"], "scheme": "dynamic"}, "'trt' does not offer int8 with the scheme 'dynamic'"),
-        ({"precision": "bf16"}, "'ort' does not offer 'bf16'"),
-        ({"scheme": "qat"}, "needs the model that is already quantized"),
+        ({"scheme": "weight-only"}, "'ort' has no scheme 'weight-only' for int8"),
+        ({"precision": "int4", "scheme": "static"}, "'ort' has no scheme 'static' for int4"),
+        ({"backend": ["ort", "trt"], "scheme": "dynamic"}, "'trt' has no scheme 'dynamic' for int8"),
+        ({"precision": "bf16"}, "'ort' has no precision 'bf16'"),
+        ({"backend": "openvino", "precision": "fp8"}, "'openvino' has no precision 'fp8'"),
+        ({"scheme": "qat"}, "is for a model that arrives quantized, and none is named"),
         ({"quantized": "q.onnx", "scheme": "static"}, "its scheme is qat"),
         ({"quantized": "q.onnx", "precision": "fp32"}, "needs a quantized precision"),
     ],
@@ -228,7 +229,7 @@ def test_what_is_not_written_has_a_default(keys: dict[str, object], ids: list[st
 def test_what_cannot_be_built_is_refused(keys: dict[str, object], message: str) -> None:
     """Contradictions and what a backend does not offer are usage errors."""
     with pytest.raises(UsageError, match=message):
-        _ids(**keys)
+        list(map(check_backends, checks_of(read(keys), "ort")))
 
 
 @given(
