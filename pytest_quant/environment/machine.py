@@ -49,23 +49,14 @@ _SATURATING = ("avx512", "avx2", "sse", UNKNOWN)
 ONEDNN_LIMIT = "ONEDNN_MAX_CPU_ISA"
 """Environment variable that disables instruction sets of the CPU for oneDNN, and so for OpenVINO and PyTorch."""
 
-_SSE = frozenset({"sse2"})
-_AVX2 = _SSE | {"avx2"}
-_AVX512 = _AVX2 | {"avx512f"}
-_VNNI = _AVX512 | {"avxvnni", "avx512vnni"}
 _ONEDNN_LEVELS = (
-    ("AVX512_CORE_AMX", _VNNI | {"amxint8"}),
-    ("AVX10_1_512_AMX", _VNNI | {"amxint8"}),
-    ("AVX10_2_512_AMX", _VNNI | {"amxint8"}),
-    ("AVX10", _VNNI),
-    ("AVX512_CORE_", _VNNI),
-    ("AVX512_CORE", _AVX512),
-    ("AVX2_VNNI", _AVX2 | {"avxvnni"}),
-    ("AVX2", _AVX2),
-    ("AVX", _SSE),
-    ("SSE41", _SSE),
+    *(("AVX512_CORE_AMX", 0), ("AVX512_CORE_", 1), ("AVX10", 1), ("AVX2_VNNI", 2), ("AVX512_CORE", 3)),
+    *(("AVX2", 4), ("AVX", 5), ("SSE41", 5)),
 )
-"""Prefix of the variable's value, and the flags above that it leaves enabled; the first match applies."""
+"""Prefix of the variable's value, and how many of the best tiers it disables; the first match applies.
+
+AVX2_VNNI disables AVX-512 too, which a CPU is then still named after that has no avx_vnni: it saturates as with AVX2.
+"""
 
 
 @cache
@@ -85,7 +76,8 @@ def onednn_tier() -> str:
     such switch and use that of the machine.
     """
     level = os.environ.get(ONEDNN_LIMIT, "").upper()
-    return tier_of(_allowed(flags_in(proc_cpuinfo()), level)) if level else isa_tier()
+    disabled = next((count for start, count in _ONEDNN_LEVELS if level.startswith(start)), 0)
+    return tier_of(flags_in(proc_cpuinfo()), disabled) if level else isa_tier()
 
 
 def has_vnni(tier: str | None = None) -> bool:
@@ -100,17 +92,10 @@ def has_vnni(tier: str | None = None) -> bool:
     return (tier or isa_tier()) not in _SATURATING
 
 
-def _allowed(flags: Iterable[str], level: str) -> list[str]:
-    """Return those of `flags` that oneDNN uses at `level`; all of them for an unknown level."""
-    plain = [flag.lower().replace("_", "") for flag in flags]
-    left = next((left for start, left in _ONEDNN_LEVELS if level.startswith(start)), plain)
-    return [flag for flag in plain if flag in left]
-
-
-def tier_of(flags: Iterable[str]) -> str:
-    """Return the tier of a CPU with these feature `flags`."""
+def tier_of(flags: Iterable[str], disabled: int = 0) -> str:
+    """Return the tier of a CPU with these feature `flags`, of those that are left without so many `disabled`."""
     present = {flag.lower().replace("_", "") for flag in flags}
-    return next((tier for flag, tier in _TIERS if flag in present), UNKNOWN)
+    return next((tier for flag, tier in _TIERS[disabled:] if flag in present), UNKNOWN)
 
 
 def flags_in(cpuinfo_text: str) -> list[str]:
