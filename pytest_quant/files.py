@@ -25,6 +25,7 @@ from pytest_quant.errors import QuantError
 FOLDER = ".quant"
 """Folder of the package below the root; a .gitignore inside excludes it from version control."""
 
+_IGNORE = ".gitignore"
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _RIGHTS = 0o777
 _WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
@@ -48,12 +49,14 @@ def open_file(path: Path) -> BufferedReader:
 def prepare_folder(folder: Path) -> None:
     """Create a folder; one that is ours is excluded from version control. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
-    ignore = folder / ".gitignore"
     # Any other folder is the user's, who may want its files under version control.
-    if folder.name == FOLDER and not ignore.exists():
-        ignore.write_text(
-            "# Created by pytest-quant: nothing here belongs into version control.\n*\n", encoding="utf-8"
-        )
+    if folder.name == FOLDER and not (folder / _IGNORE).exists():
+        ignore(folder)
+
+
+def ignore(folder: Path) -> None:
+    """Exclude a folder from version control. Raises `OSError`."""
+    (folder / _IGNORE).write_bytes(b"# Created by pytest-quant: nothing here belongs into version control.\n*\n")
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:

@@ -33,6 +33,7 @@ from pytest_quant.cache.entry import (
     write_manifest,
 )
 from pytest_quant.errors import CacheError
+from pytest_quant.files import ignore
 
 Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
 """Writes into the empty folder it is given and returns facts about the output."""
@@ -46,14 +47,6 @@ _SILENT_S = 0.25
 _POLL_S = 0.02
 _OWN_FOLDER = 0o755
 """Mode of folders of the cache: where the user's own mask lets a group write, others could put engines into it."""
-
-_MARKS = {
-    ".gitignore": b"# Created by pytest-quant: nothing here belongs into version control.\n*\n",
-    "CACHEDIR.TAG": (
-        b"Signature: 8a477f597d28d172789f06886806bc55\n"
-        b"# This file marks a cache directory, see https://bford.info/cachedir/\n"
-    ),
-}
 
 
 class Cache:
@@ -104,7 +97,7 @@ class Cache:
             damage = ""
             if os.path.lexists(folder):
                 try:
-                    manifest = verify(folder, folder.name)
+                    manifest = verify(folder)
                 except DamagedEntryError as error:
                     damage = f"cache entry damaged ({error})"
                 else:
@@ -125,8 +118,16 @@ class Cache:
         if self._is_open:
             return
         _refuse_others_folder(self.root)
-        _create(self.root)
-        _sweep(self.root)
+        self.root.mkdir(mode=_OWN_FOLDER, parents=True, exist_ok=True)
+        # A folder that contains files already belongs to the user.
+        if not any(self.root.iterdir()):
+            ignore(self.root)
+        (self.root / LOCKS).mkdir(mode=_OWN_FOLDER, exist_ok=True)
+        for path in self.root.glob("*/.*.tmp"):
+            if match := _TEMPORARY.fullmatch(path.name):
+                # A living process holds the lock of the entry that it builds.
+                with suppress(Timeout), _lock_of(path.with_name(match["key"])).acquire(blocking=False):
+                    _delete(path)
         self._is_open = True
 
     def _hold(self, folder: Path, slot: str) -> BaseFileLock:
@@ -164,7 +165,7 @@ class Cache:
                 stored = (entry for entry in list_entries(self.root) if entry.readable)
                 same = (entry.ingredients for entry in stored if (entry.kind, entry.slot) == (kind, slot))
                 reason = damage or why_built(slot, next(same, None), ingredients)
-                write_manifest(temporary, kind, slot, ingredients, facts)
+                write_manifest(temporary, slot, ingredients, facts)
                 (temporary / LAST_USE).touch()
                 flush_to_disk([*temporary.rglob("*"), temporary])
                 _discard(folder)
@@ -232,42 +233,16 @@ def _refuse_others_folder(root: Path) -> None:
         status = root.stat()
     except OSError:
         return
-    mode = stat.S_IMODE(status.st_mode)
-    if status.st_uid != os.geteuid():
-        raise CacheError(
-            f"the cache {root} belongs to another user, who may have put any code into it",
-            value=f"user {status.st_uid}",
-            allowed=f"user {os.geteuid()}",
-            fix="name a folder of your own with --quant-cache DIR",
-        )
-    if mode & 0o022:
-        raise CacheError(
-            f"the cache {root} may be written to by others, who may have put any code into it",
-            value=f"mode {mode:04o}",
-            allowed="a folder that neither its group nor others may write to",
-            fix=f"chmod go-w {shlex.quote(str(root))} if you trust all who could, or name another with "
-            "--quant-cache DIR",
-        )
-
-
-def _create(root: Path) -> None:
-    """Create a root that git and backups skip. Raises `OSError` when that is not possible.
-
-    A folder that already contains other files belongs to the user and gets no marks.
-    """
-    root.mkdir(mode=_OWN_FOLDER, parents=True, exist_ok=True)
-    if {path.name for path in root.iterdir()} <= _MARKS.keys():
-        for name, content in _MARKS.items():
-            (root / name).write_bytes(content)
-    (root / LOCKS).mkdir(mode=_OWN_FOLDER, exist_ok=True)
-
-
-def _sweep(root: Path) -> None:
-    """Remove what killed processes left: a living one holds the lock of the entry that it builds."""
-    for path in root.glob("*/.*.tmp"):
-        if match := _TEMPORARY.fullmatch(path.name):
-            with suppress(Timeout), _lock_of(path.with_name(match["key"])).acquire(blocking=False):
-                _delete(path)
+    mode, is_own = stat.S_IMODE(status.st_mode), status.st_uid == os.geteuid()
+    if is_own and not mode & 0o022:
+        return
+    mend = f"chmod go-w {shlex.quote(str(root))} if you trust all who could, or " if is_own else ""
+    raise CacheError(
+        f"the cache {root} may be written to by others, who may have put any code into it",
+        value=f"user {status.st_uid}, mode {mode:04o}",
+        allowed=f"a folder of user {os.geteuid()} that neither its group nor others may write to",
+        fix=f"{mend}name a folder of your own with --quant-cache DIR",
+    )
 
 
 def _lock_of(folder: Path) -> BaseFileLock:
@@ -299,8 +274,6 @@ def _remove(entry: StoredEntry) -> bool:
 
 def _delete(path: Path) -> None:
     """Remove a file or a folder; one that cannot be removed now is left for a later sweep."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        path.unlink()

