@@ -1,15 +1,16 @@
 """What users write by name: a table has one row for each key of the mark and for each option of a backend.
 
 A row is a `Key`: its name, the `Reader` of its values, its unit and its help. Where the values become a frozen
-dataclass its fields are the rows, see `row`.
+dataclass its fields are the rows, see `row`. Names of metrics and backends are those of entry points, see `registered`.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import EntryPoint, entry_points
 from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
@@ -254,3 +255,28 @@ def read_values(keys: Mapping[str, Key], values: Mapping[str, object]) -> dict[s
     UsageError : it names the key, the value and what is allowed.
     """
     return {name: row.reader.read(name, values[name]) for name, row in keys.items() if values.get(name) is not None}
+
+
+def registered(group: str, what: str, ours: Collection[str] = ()) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name; none of them is loaded.
+
+    Parameters
+    ----------
+    group : of entry points.
+    what : is registered there, a word for messages.
+    ours : names that belong to this package.
+
+    Raises
+    ------
+    UsageError : two packages register the same name, or one of them a name of ours.
+    """
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        taken = "built in" if point.name in ours else points.setdefault(point.name, point).value
+        if taken != point.value:
+            raise UsageError(
+                f"two packages register a {what} named '{point.name}'",
+                value=f"{taken} and {point.value}",
+                fix="uninstall one of them, or rename its entry point",
+            )
+    return points

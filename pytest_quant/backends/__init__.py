@@ -6,7 +6,6 @@ The table holds ours and third parties', found through one entry-point group.
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, cast
 
 from pytest_quant.backends.base import Backend as Backend
@@ -21,6 +20,7 @@ from pytest_quant.backends.offer import Precisions as Precisions
 from pytest_quant.backends.offer import Reads as Reads
 from pytest_quant.backends.offer import with_tf32 as with_tf32
 from pytest_quant.errors import UsageError, nearest
+from pytest_quant.readers import registered
 
 if TYPE_CHECKING:
     from pytest_quant.backends.torch import TorchBackend
@@ -29,23 +29,9 @@ GROUP = "pytest_quant.backends"
 _EXPORTER = "torch"
 
 
-def _table() -> dict[str, EntryPoint]:
-    table: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        taken = table.get(point.name)
-        if taken is not None and taken.value != point.value:
-            raise UsageError(
-                f"two packages register a backend named '{point.name}'",
-                value=f"{taken.value} and {point.value}",
-                fix="uninstall one of them",
-            )
-        table[point.name] = point
-    return table
-
-
 def backend_names() -> tuple[str, ...]:
     """Names of all registered backends, sorted; imports none of them."""
-    return tuple(sorted(_table()))
+    return tuple(sorted(registered(GROUP, "backend")))
 
 
 @cache
@@ -56,7 +42,7 @@ def get_backend(name: str) -> Backend:
     ------
     UsageError : there is none of that name, the message names the nearest; or what is registered is no `Backend`.
     """
-    table = _table()
+    table = registered(GROUP, "backend")
     if name not in table:
         raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, table))
     kind = table[name].load()

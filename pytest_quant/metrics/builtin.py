@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 import numpy as np
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, resolve_wrapped
+from pytest_quant.readers import registered
 
 _PERCENT = 100.0
 _TOP = 5
@@ -125,30 +126,14 @@ GROUP = "pytest_quant.metrics"
 
 
 @cache
-def metrics_by_name() -> dict[str, ResolvedMetric | EntryPoint]:
-    """Return every metric that a mark can name; those of third parties are not loaded yet.
+def metric_by_name(name: str) -> ResolvedMetric | Metric:
+    """Return the metric called `name`; those of third parties are not loaded before.
 
     Raises
     ------
-    UsageError : two packages register the same name.
+    UsageError : there is none of that name, it does not load, or a name is registered twice.
     """
-    table: dict[str, ResolvedMetric | EntryPoint] = dict(BUILTIN)
-    for point in entry_points(group=GROUP):
-        taken = table.get(point.name)
-        if taken is not None and not (isinstance(taken, EntryPoint) and taken.value == point.value):
-            raise UsageError(
-                f"two packages register a metric named '{point.name}'",
-                value=f"{taken.value if isinstance(taken, EntryPoint) else 'built in'} and {point.value}",
-                fix="uninstall one of them, or rename its entry point",
-            )
-        table[point.name] = point
-    return table
-
-
-@cache
-def metric_by_name(name: str) -> ResolvedMetric | Metric:
-    """Return the metric called `name`. Raises `UsageError` when there is none, or it does not load."""
-    table = metrics_by_name()
+    table: dict[str, ResolvedMetric | EntryPoint] = {**BUILTIN, **registered(GROUP, "metric", BUILTIN)}
     if name not in table:
         raise UsageError(f"unknown metric '{name}'", allowed=nearest(name, table))
     metric = table[name]

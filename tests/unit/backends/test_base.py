@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant import backends
+from pytest_quant import readers
 from pytest_quant.backends import GROUP, Availability, Backend, Engine, Feeds, Offer, Outputs, get_backend
 from pytest_quant.backends.base import fitting_batches, misfit
 from pytest_quant.errors import BuildError, DataError, UsageError
@@ -210,7 +210,7 @@ class Half(Backend):
 def load(monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
     """Register classes of this module, each by its own name in small letters."""
     points = [EntryPoint(kind.lower(), f"{__name__}:{kind}", GROUP) for kind in kinds]
-    monkeypatch.setattr(backends, "entry_points", lambda **_: points)
+    monkeypatch.setattr(readers, "entry_points", lambda **_: points)
 
 
 def test_a_class_that_does_not_inherit_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +232,6 @@ def test_what_a_class_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_packages_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is chosen in silence."""
     points = [EntryPoint("same", place, GROUP) for place in ("one:Backend", "other:Backend")]
-    monkeypatch.setattr(backends, "entry_points", lambda **_: points)
+    monkeypatch.setattr(readers, "entry_points", lambda **_: points)
     with pytest.raises(UsageError, match="two packages register a backend named 'same'"):
         get_backend("same")
