@@ -77,17 +77,14 @@ def _baseline(config: pytest.Config, measurement: Measurement) -> Baseline | str
     )
 
 
-def check_test(request: pytest.FixtureRequest) -> Measurement | None:
+def check_test(request: pytest.FixtureRequest) -> Measurement:
     """Measure and judge the check of the requesting test, and keep its record.
-
-    Returns
-    -------
-    ``None`` when a required backend cannot run here.
 
     Raises
     ------
     UsageError : the test is not marked.
-    QuantError : the check cannot be measured; its record is made when pytest reports the error.
+    QuantError : the check cannot be measured; its record is made when pytest reports the error. A backend that cannot
+        run here skips the test unless it is required.
     """
     item: pytest.Item = request.node
     state = item.stash.get(STATE, None)
@@ -102,11 +99,10 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     try:
         measurement = session.measure(check)
     except BackendUnavailable as error:
+        if {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
+            raise
         _set_record(item, state, session.failed(check, error))
-        if not {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
-            pytest.skip("; ".join(part for part in (error.what, error.fix) if part))
-        state.absent = error
-        return None
+        pytest.skip("; ".join(part for part in (error.what, error.fix) if part))
     try:
         _set_record(item, state, session.judge(measurement))
     except BaseException:
@@ -117,24 +113,14 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     return measurement
 
 
-def measurement_or_error(item: pytest.Item, measurement: Measurement | None) -> Measurement:
-    """Return the measurement; raise the error of a required backend that cannot run here."""
-    if measurement is None:
-        raise cast("BackendUnavailable", item.stash[STATE].absent)
-    return measurement
-
-
 def before_body(item: pytest.Item) -> None:
     """Refuse to run the body of a marked test whose check did not run.
 
     Raises
     ------
-    BackendUnavailable : a required backend cannot run here.
     UsageError : another fixture has replaced the plugin's fixture ``quant``.
     """
     state = item.stash.get(STATE, None)
-    if state is not None and state.absent is not None:
-        raise state.absent
     if state is None or state.record is None:
         raise UsageError(
             "this marked test would run without its check",
