@@ -150,7 +150,7 @@ def _history(config: pytest.Config, keys: Sequence[str]) -> tuple[list[SeriesHis
 def write_markdown(config: pytest.Config, end: RunEnd) -> None:
     """Write the run as Markdown, where that is asked for: to a file, and to the summary of a step of GitHub Actions."""
     settings = settings_of(config)
-    summary = os.environ.get(SUMMARY_VARIABLE) if settings.for_github and end.records else None
+    summary = os.environ.get(SUMMARY_VARIABLE) if end.records else None
     if settings.markdown_file is None and not summary:
         return
     text = _markdown(end)
@@ -191,6 +191,5 @@ def _append(file: Path, text: str) -> list[str]:
         with file.open("ab") as stream:
             stream.write(content)
     except OSError as error:
-        why = error.strerror or error
-        return [f"{SUMMARY_VARIABLE}: {file} cannot be written: {why}; to do without: --quant-no-github"]
+        return [f"{SUMMARY_VARIABLE}: {file} cannot be written: {error.strerror or error}; empty it to do without"]
     return []

@@ -172,7 +172,6 @@ class Settings:
 
     Paths are absolute. `history` is a file or a database URL, ``None`` if nothing is added to a history. `compare` is
     also on if `compare_base` is given. `latency_off` is the reason why latency is not measured, empty if it is.
-    `for_github` is true if GitHub Actions runs the tests and gets a summary of the step.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -202,10 +201,6 @@ class Settings:
         "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request, which "
         "pytest-quant comment posts",
         name="quant_markdown",
-    )
-    for_github: bool = _flag(
-        "where GitHub Actions runs the tests, do not write that Markdown to the summary of the step",
-        name="quant_no_github",
     )
     cache: Path = _option(
         DIRECTORY, "keep built engines and reference outputs here (default: .quant/cache)", ".quant/cache"
@@ -343,7 +338,6 @@ def read_settings(config: pytest.Config) -> Settings:
     """Read every option. Raises `pytest.UsageError` for a value of the ini file that is not valid."""
     values = {field: row.value(config) for field, row in _ROWS.items()}
     values["compare"] = values["compare"] or values["compare_base"] is not None
-    values["for_github"] = os.environ.get("GITHUB_ACTIONS") == "true" and not values["for_github"]
     values["latency_off"] = _latency_off(config, is_off=values["latency_off"])
     values["history"] = None if values["no_history"] else _history(config, values["history"])
     return Settings(**values)

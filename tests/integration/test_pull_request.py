@@ -123,16 +123,16 @@ def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch
 
 
 def test_the_summary_of_a_step_gets_the_same(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind what others have written there; not with an option against it, in another CI, or without a check."""
+    """Behind what others have written there; not where its name is empty, or without a check."""
     summary = on_github(pytester, monkeypatch)
     summary.write_text("# Others\n")
     run_fake(pytester, TWO, MARKDOWN)
     assert summary.read_text().startswith("# Others\n<!-- pytest-quant comment -->\n**FAIL: 2 checks")
     assert (pytester.path / "out/quant.md").read_text() in summary.read_text()
     summary.unlink()
-    for source, args, actions in ((TWO, ("--quant-no-github",), "true"), (TWO, (), "false"), (PLAIN, (), "true")):
-        monkeypatch.setenv("GITHUB_ACTIONS", actions)
-        result = run_fake(pytester, source, *args)
+    for source, named in ((TWO, ""), (PLAIN, str(summary))):
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", named)
+        result = run_fake(pytester, source)
         assert not summary.exists()
         assert commands(result) == []
 
@@ -149,4 +149,4 @@ def test_a_summary_that_is_full_or_cannot_be_written_is_a_warning(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "none" / "summary"))
     result = run_fake(pytester, FINE)
     assert result.ret == 0
-    assert "to do without: --quant-no-github" in output(result)
+    assert "empty it to do without" in output(result)

@@ -26,7 +26,6 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         "json_file": None,
         "html_file": None,
         "markdown_file": None,
-        "for_github": False,
         "cache": pytester.path / ".quant" / "cache",
         "history": str(pytester.path / ".quant" / "history.db"),
         "no_history": False,
