@@ -47,12 +47,6 @@ def ci_target(environ: Mapping[str, str]) -> str | None:
     return _first(environ, _TARGET)
 
 
-def ci_commit(environ: Mapping[str, str]) -> str | None:
-    """Return the full id of the commit under test; ``HEAD``, which Buildkite may give, does not count."""
-    values = (environ.get(name, "") for name in _COMMIT)
-    return next((commit for commit in values if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)), None)
-
-
 def ci_pull_request(environ: Mapping[str, str]) -> str | None:
     """Return the number of the pull request or merge request."""
     on_github = re.fullmatch(r"refs/pull/(\d+)/(?:merge|head)", environ.get("GITHUB_REF", ""))
@@ -115,16 +109,14 @@ def ask_git(root: Path, *arguments: str, timeout_s: float = 10.0, without: Colle
 
 
 def main_branch(root: Path, remote: str = "origin") -> str:
-    """Return the default branch of `remote`, else ``main`` or ``master``, else the only branch, else ``main``."""
+    """Return the default branch of `remote`, else ``main`` or ``master``, else the one that is checked out."""
     default = ask_git(root, "symbolic-ref", "--quiet", "--short", f"refs/remotes/{remote}/HEAD")
     if default.ok:
         return default.text.removeprefix(f"{remote}/")
     branches = ask_git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads").text.splitlines()
-    usual = [name for name in ("main", "master") if name in branches]
-    # Before the first commit there is a branch, too, which has no reference yet.
-    current = ask_git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
-    only = [current.text] if current.ok and len(branches) <= 1 else []
-    return (*usual, *only, "main")[0]
+    # Before the first commit a branch is checked out, too, which has no reference yet.
+    current = ask_git(root, "symbolic-ref", "--quiet", "--short", "HEAD").text
+    return next((name for name in ("main", "master") if name in branches), current or "main")
 
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
@@ -144,6 +136,16 @@ class GitState:
     commit: str | None
     branch: str | None
     dirty: bool
+
+
+def ci_state(environ: Mapping[str, str]) -> GitState:
+    """Return commit and branch under test as the CI service tells them.
+
+    The commit is a full id: ``HEAD``, which Buildkite may give, does not count.
+    """
+    values = (environ.get(name, "") for name in _COMMIT)
+    commit = next((commit for commit in values if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)), None)
+    return GitState(commit, ci_branch(environ) if commit else None, dirty=False)
 
 
 def git_state(root: Path, timeout_s: float = 10.0) -> GitState | None:

@@ -66,7 +66,8 @@ def failed_record(check: Check, *, status: Status, message: str) -> Encoded:
     status : UNAVAILABLE or ERROR.
     message : the reason, in one or several lines.
     """
-    return _normal(replace(_unmeasured(check, status, _metric_name(check.metric)), message=message))
+    metric = getattr(check.metric, "name", check.metric)
+    return _normal(replace(_unmeasured(check, status, metric), message=message))
 
 
 def series_key(check: Check, metric: str | None) -> str:
@@ -77,7 +78,7 @@ def series_key(check: Check, metric: str | None) -> str:
     """
     spec = check.candidate
     engine = (spec.model.name, spec.backend, spec.precision, spec.scheme)
-    return json.dumps((check.series_nodeid, *engine, _batch_size(check), metric))
+    return json.dumps((check.series_nodeid, *engine, check.batch_size, metric))
 
 
 def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
@@ -89,7 +90,7 @@ def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
         backend=spec.backend,
         precision=spec.precision,
         scheme=spec.scheme,
-        batch_size=_batch_size(check),
+        batch_size=check.batch_size,
         status=status,
         series=series_key(check, metric),
         reference=check.reference.id,
@@ -105,17 +106,6 @@ def _normal(record: Record) -> Encoded:
     """Send the record through JSON once, so that what is kept, sent and shown are the same figures."""
     document = to_json(record)
     return Encoded(from_json(document), document)
-
-
-def _batch_size(check: Check) -> int:
-    return check.batch_size if check.latency is None else check.latency.batch_size
-
-
-def _metric_name(metric: object | None) -> str | None:
-    if metric is None or isinstance(metric, str):
-        return metric
-    name = getattr(metric, "name", None) or getattr(metric, "__name__", None)
-    return name if isinstance(name, str) else type(metric).__name__
 
 
 def _with_medians(latency: LatencyResult) -> LatencyResult:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.environment.machine import fingerprint
-from pytest_quant.environment.revision import Repository, ci_branch, ci_commit, ci_pull_request, ci_target, git_state
+from pytest_quant.environment.revision import Repository, ci_pull_request, ci_state, ci_target, git_state
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.record.codec import Encoded, Json, decode, encoded, from_json, plain
 from pytest_quant.record.record import Record
@@ -59,32 +59,23 @@ def start_run(root: Path) -> Run:
     Nothing about the code is an error, because the tests matter more: what is not known is ``None``.
     """
     now = datetime.now(UTC).replace(microsecond=0)
-    run = Run(
+    in_git = git_state(root)
+    # A container's user may not own the checkout, or it was given the files without .git.
+    state = in_git or ci_state(os.environ)
+    repository, commit = Repository(root), None if in_git is None else in_git.commit
+    target = None if commit is None else _target(repository)
+    return Run(
         id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}",
         started_at=now.isoformat(),
-        commit=None,
-        branch=None,
-        dirty=False,
+        commit=state.commit,
+        branch=state.branch,
+        dirty=state.dirty,
         environment=fingerprint(),
-        pull_request=ci_pull_request(os.environ),
-    )
-    state = git_state(root)
-    if state is None:
-        # A container whose user does not own the checkout, or that was given the files without .git.
-        commit = ci_commit(os.environ)
-        branch = ci_branch(os.environ) if commit else None
-        return replace(run, commit=commit, branch=branch, target=ci_target(os.environ))
-    run = replace(run, commit=state.commit, branch=state.branch, dirty=state.dirty)
-    if state.commit is None:
-        return run
-    repository = Repository(root)
-    target = _target(repository)
-    return replace(
-        run,
-        parents=repository.parents(state.commit),
-        merge_base=None if target is None else repository.merge_base(state.commit, target),
+        parents=() if commit is None else repository.parents(commit),
+        merge_base=None if commit is None or target is None else repository.merge_base(commit, target),
         target=ci_target(os.environ) if target is None else target.removeprefix("origin/"),
-        tree=None if state.dirty else repository.tree(state.commit),
+        pull_request=ci_pull_request(os.environ),
+        tree=None if commit is None or state.dirty else repository.tree(commit),
     )
 
 

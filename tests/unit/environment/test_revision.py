@@ -12,8 +12,8 @@ from pytest_quant.environment.revision import (
     GitState,
     Repository,
     ci_branch,
-    ci_commit,
     ci_pull_request,
+    ci_state,
     ci_target,
     git_state,
     git_trouble,
@@ -117,7 +117,7 @@ def test_a_pull_request_is_known_on_each_system(variables: str) -> None:
     assert ci_pull_request(environ) == "17"
     assert ci_branch(environ) == "topic"
     assert ci_target(environ) == "main"
-    assert ci_commit(environ) == _SHA
+    assert ci_state(environ) == GitState(_SHA, "topic", dirty=False)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_push_is_no_pull_request(environ: dict[str, str]) -> None:
     """Empty variables, and Buildkite's ``false``, mean none; nor is its ``HEAD``, before a checkout, a commit."""
     assert ci_pull_request(environ) is None
     assert ci_target(environ) is None
-    assert ci_commit(environ | {"BUILDKITE_COMMIT": "HEAD"}) is None
+    assert ci_state(environ | {"BUILDKITE_COMMIT": "HEAD"}).commit is None
 
 
 @pytest.fixture
