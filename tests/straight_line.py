@@ -45,8 +45,8 @@ def test_it():
 COUNTED = {
     "the mark is read": ("marks/keys.py", "read"),
     "a backend is asked whether it is available": ("", "availability"),
-    "a record is encoded": ("record/codec.py", "to_json"),
-    "a record is decoded": ("record/codec.py", "from_json"),
+    "a record is encoded": ("record/record.py", "to_json"),
+    "a record is decoded": ("record/record.py", "from_json"),
 }
 """What is asked of the straight line: a file of the package, or any, and the function in it."""
 

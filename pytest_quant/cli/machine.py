@@ -31,7 +31,7 @@ from pytest_quant.history.selftests import keep_selftest
 from pytest_quant.measure.selftest import QUICK, WHOLE, run_selftest
 from pytest_quant.measure.steps import Steps
 from pytest_quant.printable import clean
-from pytest_quant.record.codec import plain
+from pytest_quant.record.record import plain
 from pytest_quant.report.selftest import selftest_page
 from pytest_quant.report.text import aligned
 

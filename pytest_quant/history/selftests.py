@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.history import is_there, open_store
 from pytest_quant.history.rows import StoredCheck, decoded, encode, in_utc, machine_of, searchable
-from pytest_quant.record.codec import decode, plain
+from pytest_quant.record.record import decode, plain
 from pytest_quant.result import LatencyFigures, SelfTest
 from pytest_quant.spec import UNMEASURED, Spread
 from pytest_quant.stats.draws import Draw, draw_of, session_spread

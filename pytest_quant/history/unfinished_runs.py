@@ -26,7 +26,7 @@ from pytest_quant.history.json_lines import read_runs
 from pytest_quant.history.rows import encode
 from pytest_quant.printable import redact_address
 from pytest_quant.record import SCHEMA, Json, Run
-from pytest_quant.record.codec import plain
+from pytest_quant.record.record import plain
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store

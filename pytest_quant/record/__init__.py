@@ -14,12 +14,12 @@ schema  what changed
 from pytest_quant.record.build import build_record as build_record
 from pytest_quant.record.build import failed_record as failed_record
 from pytest_quant.record.build import series_key as series_key
-from pytest_quant.record.codec import Encoded as Encoded
-from pytest_quant.record.codec import Json as Json
-from pytest_quant.record.codec import encoded as encoded
-from pytest_quant.record.codec import from_json as from_json
-from pytest_quant.record.codec import to_json as to_json
+from pytest_quant.record.record import Encoded as Encoded
+from pytest_quant.record.record import Json as Json
 from pytest_quant.record.record import Record as Record
+from pytest_quant.record.record import encoded as encoded
+from pytest_quant.record.record import from_json as from_json
+from pytest_quant.record.record import to_json as to_json
 from pytest_quant.record.run import SCHEMA as SCHEMA
 from pytest_quant.record.run import Run as Run
 from pytest_quant.record.run import run_from_json as run_from_json

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_quant.environment.machine import isa_tier
-from pytest_quant.record.codec import Encoded, from_json, to_json
-from pytest_quant.record.record import Record
+from pytest_quant.record.record import Encoded, Record, from_json, to_json
 from pytest_quant.result import Blocks, Hint, LatencyResult, Measured, Status, Verdict
 
 if TYPE_CHECKING:

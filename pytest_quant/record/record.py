@@ -1,16 +1,27 @@
-"""One check, once: everything that is kept about it, with its sections."""
+"""One check, once: everything that is kept about it, and its JSON.
+
+A frozen dataclass is an object by the names of its fields, which msgspec reads and checks by their types. Two things
+differ from the fields: no number is NaN or infinite, and in a record the errors of outputs and the coverage of
+operators are objects by their names.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, TypeAlias
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
+import msgspec
+
+from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.result import (
     AccuracyResult,
     Count,
     Coverage,
     Hint,
+    Interval,
     LatencyFigures,
     Positive,
     Resources,
@@ -31,7 +42,7 @@ class Record:
     nodeid : the test, as pytest spells it.
     model : name of the model.
     backend : the runtime of the candidate, as the mark names it.
-    precision : of the candidate; ``unknown`` in records imported from other tools.
+    precision : of the candidate.
     scheme : how the candidate is quantized; ``None`` for precisions that are not quantized.
     status : the worst of the verdicts.
     series : key of the records that this one may be compared with, a JSON list as text: node id, model, backend,
@@ -60,7 +71,7 @@ class Record:
     nodeid: str
     model: str
     backend: str
-    precision: Annotated[str, ("enum", (*PRECISIONS, "unknown"))]
+    precision: Annotated[str, ("enum", PRECISIONS)]
     scheme: Annotated[str, ("enum", SCHEMES)] | None
     batch_size: Positive
     status: Status
@@ -88,3 +99,142 @@ class Record:
     def engine_id(self) -> str:
         """The candidate's readable name, ``ort-int8-static``."""
         return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
+
+
+BY_NAME: Mapping[str, tuple[str, str]] = {"accuracy": ("by_output", "name"), "coverage": ("by_op", "op_type")}
+"""By section of a record: the list that is written as an object, and the field of its rows that is their key there."""
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+T = TypeVar("T")
+
+_MAX_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A record and its JSON, which are equal: neither has to be made of the other again."""
+
+    record: Record
+    json: dict[str, Json]
+
+
+def encoded(record: Record | Encoded) -> Encoded:
+    """Return `record` with its JSON, which is made where there is none yet. Raises what `to_json` raises."""
+    return record if isinstance(record, Encoded) else Encoded(record, to_json(record))
+
+
+def to_json(record: Record) -> dict[str, Json]:
+    """Return `record` in plain JSON types; it survives ``json.dumps(..., allow_nan=False)``.
+
+    Raises
+    ------
+    UsageError : a figure is neither a number nor a text; the message names it.
+    """
+    document = cast(dict[str, Any], plain(record, "record"))
+    for section, (listing, key) in BY_NAME.items():
+        if document[section] is not None:
+            document[section][listing] = {row.pop(key): row for row in document[section][listing]}
+    return document
+
+
+def from_json(data: object) -> Record:
+    """Return the record that `to_json` wrote; fields that are not known are ignored.
+
+    Raises
+    ------
+    HistoryError : a field is missing or has the wrong type; the message names it.
+    """
+    if isinstance(data, dict):
+        listed = {name: _listed(data[name], *of_rows) for name, of_rows in BY_NAME.items() if name in data}
+        data = {**data, **listed}
+    return decode(Record, data, "check")
+
+
+def _listed(section: object, listing: str, key: str) -> object:
+    """Return a section with its rows, which are an object by the names of the rows, as a list of them."""
+    rows = section.get(listing) if isinstance(section, dict) else None
+    if not isinstance(section, dict) or not isinstance(rows, dict):
+        return section
+    return {**section, listing: [{**row, key: name} if isinstance(row, dict) else row for name, row in rows.items()]}
+
+
+def plain(value: object, where: str) -> Json:
+    """Return `value` in the exact types that JSON and the transport of pytest-xdist know.
+
+    NaN and infinity become ``None``, a numpy scalar the Python number it holds, an `Interval` ``[low, high]`` when
+    both are finite, another dataclass a dict of its fields, a lone surrogate in a text its escape. `where` names
+    the figure.
+
+    Raises
+    ------
+    UsageError : `value` is something else, an array for example.
+    """
+    if value is None or type(value) is bool:
+        return value
+    if isinstance(value, str):
+        # Exact types only: xdist sends no subclasses, which status words and numpy texts are.
+        return str.encode(value, "utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name), f"{where}.{name}") for name in _written(type(value))}
+    if isinstance(value, Mapping):
+        return {str(plain(str(key), where)): plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        # Most of a record is lists of numbers, and naming each of them would take longer than all else.
+        items = [
+            item if type(item) is float and math.isfinite(item) else plain(item, f"{where}[{index}]")
+            for index, item in enumerate(value)
+        ]
+        return None if isinstance(value, Interval) and None in items else items
+    return _scalar(value, where)
+
+
+@cache
+def _written(kind: type) -> tuple[str, ...]:
+    """Return the fields of a dataclass that are written: all but those whose metadata says otherwise."""
+    return tuple(field.name for field in fields(kind) if field.metadata.get("kept", True))
+
+
+def _scalar(value: object, where: str) -> Json:
+    """Unwrap a zero-dimensional array, of numpy or torch, without importing either."""
+    item = getattr(value, "item", None)
+    if callable(item) and getattr(value, "shape", None) == ():
+        number = item()
+        if isinstance(number, (bool, int, float, str)):
+            return plain(number, where)
+    shown = repr(value)
+    raise UsageError(
+        f"{where} cannot be kept: it is neither a number nor a text",
+        value=f"{type(value).__module__}.{type(value).__name__} {shown[:_MAX_SHOWN]}",
+        allowed="int, float, str, bool, None, and lists and dicts of them",
+        fix="let the metric or backend return float(value)",
+    )
+
+
+def decode(kind: type[T], data: object, where: str) -> T:
+    """Return the dataclass `kind` that `plain` wrote as `data`; fields that are not known are ignored.
+
+    Parameters
+    ----------
+    kind : a dataclass; its fields hold what JSON has, enumerations and further dataclasses.
+    data : JSON as Python's `json` module reads it, of any content; NaN and infinity are null.
+    where : what messages call it.
+
+    Raises
+    ------
+    HistoryError : a field is missing or has the wrong type; the message names it.
+    """
+    try:
+        return msgspec.json.decode(msgspec.json.encode(data), type=kind)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
+        # Of msgspec: "Expected `int`, got `str` - at `$.latency.rounds`".
+        what, _, place = str(error).partition(" - at `$")
+        raise HistoryError(
+            f"a record cannot be read: {where}{place.rstrip('`')} is not what it must be",
+            value=what,
+            fix="import only files that pytest-quant wrote, unchanged",
+        ) from error

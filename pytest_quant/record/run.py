@@ -13,8 +13,7 @@ from typing import Any
 from pytest_quant.environment.machine import fingerprint
 from pytest_quant.environment.revision import Repository, ci_pull_request, ci_state, ci_target, git_state
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.record.codec import Encoded, Json, decode, encoded, from_json, plain
-from pytest_quant.record.record import Record
+from pytest_quant.record.record import Encoded, Json, Record, decode, encoded, from_json, plain
 from pytest_quant.result import Environment
 
 SCHEMA = 1

@@ -18,7 +18,7 @@ from pytest_quant.history.compare.comparison import (
 )
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
-from pytest_quant.record.codec import plain
+from pytest_quant.record.record import plain
 from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
 
 _COMMIT = 12

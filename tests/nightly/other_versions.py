@@ -32,7 +32,7 @@ TOOLS = ("hypothesis", "jsonschema", "scikit-learn", "scipy", "statsmodels")
 
 TESTS = (
     *("backends/onnx_files", "backends/ort", "cache", "cli", "data", "environment", "history", "measure", "report"),
-    *("record/test_run.py", "record/test_codec.py", "plugin/test_settings.py", "test_session.py"),
+    *("record/test_run.py", "record/test_record.py", "plugin/test_settings.py", "test_session.py"),
 )
 """Unit tests, beside which one check from end to end is run."""
 

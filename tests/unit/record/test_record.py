@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.record import Json, Record, from_json, run_to_json, to_json
-from pytest_quant.record.codec import plain
+from pytest_quant.record.record import plain
 from pytest_quant.result import Interval, Status, Verdict
 from tests.json_schemas import DOCUMENTS, PACKAGE, RunDocument, schema_of, schema_text
 from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_record, unavailable
