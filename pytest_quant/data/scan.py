@@ -41,8 +41,11 @@ def hash_rows(block: SampleBlock, what: str, first: int) -> tuple[array[int], ar
     ------
     DataError : a label contains a type that `canonical_bytes` cannot encode.
     """
-    columns = [(f"{name}|".encode(), _rows(values)) for name, values in sorted(block.feeds.items())]
-    labels = None if block.labels is None else _label_rows(block.labels, what, first)
+    columns = [
+        (f"{name}|".encode(), _rows(values, f"{what}, input '{name}': the text", first))
+        for name, values in sorted(block.feeds.items())
+    ]
+    labels = None if block.labels is None else _rows(block.labels, f"{what}: the label", first)
     of_inputs, of_all = array("Q"), array("Q")
     for i in range(block.n):
         state = hashlib.sha256()
@@ -57,24 +60,19 @@ def hash_rows(block: SampleBlock, what: str, first: int) -> tuple[array[int], ar
     return of_inputs, of_all if labels is not None else of_inputs
 
 
-def _label_rows(labels: NDArray[np.generic], what: str, first: int) -> tuple[bytes, list[bytes] | list[memoryview]]:
-    """Return the same as `_rows` for labels; objects are encoded by their content, not by how they print."""
-    if not is_object(labels):
-        return _rows(labels)
-    return b"object|", [
-        canonical_bytes(label, f"{what}: the label of sample {first + i}") for i, label in enumerate(labels)
-    ]
+def _rows(values: NDArray[np.generic], where: str, first: int) -> tuple[bytes, list[bytes] | list[memoryview]]:
+    """Return dtype and shape of a row, and the bytes of each row, without a copy where memory is contiguous.
 
-
-def _rows(values: NDArray[np.generic]) -> tuple[bytes, list[bytes] | list[memoryview]]:
-    """Return dtype and shape of a row, and the bytes of each row, without a copy where memory is contiguous."""
+    Objects are encoded by their content, not by how they print; messages name one by `where` and its sample, of which
+    the first row has the index `first`.
+    """
     n = values.shape[0]
     kind = f"{dtype_name(values.dtype)}{values.shape[1:]}|".encode()
-    if n > 1 and values.strides[0] == 0 and values.dtype.kind != "O":
+    if values.dtype.kind == "O":
+        return kind, [canonical_bytes(row, f"{where} of sample {first + i}") for i, row in enumerate(values)]
+    if n > 1 and values.strides[0] == 0:
         # A broadcast value is hashed with each sample, and copied once.
         return kind, [np.ascontiguousarray(values[0]).tobytes()] * n
-    if values.dtype.kind == "O":
-        return f"text{values.shape[1:]}|".encode(), [repr(row).encode() for row in values.tolist()]
     flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
     size = len(flat) // n if n else 0
     return kind, [flat[i * size : (i + 1) * size] for i in range(n)]

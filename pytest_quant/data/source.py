@@ -48,12 +48,6 @@ def name_inputs(value: object, signature: Signature, where: str, optional: froze
     needed = [name for name in names if name not in optional]
     example = "{" + ", ".join(f"'{name}': ..." for name in needed) + "}"
     if not isinstance(value, Mapping):
-        if not names:
-            raise DataError(
-                f"{where}: the model takes no input, and the data gives one",
-                value=type(value).__name__,
-                fix="make an input of what the samples are to change; as it is, each run of the model is the same",
-            )
         if len(needed) != 1:
             raise DataError(
                 f"{where}: the model has {len(needed)} inputs, and the data does not say which is which",
@@ -117,13 +111,6 @@ def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, whe
     """Check `shape`, that of one sample without the batch axis."""
     axis = layout.axes[tensor.name]
     if tensor.shape is None:
-        if axis is not None and axis + (tensor.name in layout.stepped) > len(shape):
-            raise DataError(
-                f"{where}: batch_axes names an axis that the samples do not have",
-                value=f"axis {axis} of a batch of samples of shape {_text(shape)}",
-                allowed=f"0 to {len(shape)}",
-                fix="name the axis that counts samples in the model's input",
-            )
         return
     wanted = tensor.shape if axis is None else tensor.shape[:axis] + tensor.shape[axis + 1 :]
     if tensor.name in layout.stepped:
