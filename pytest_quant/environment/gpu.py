@@ -9,17 +9,14 @@ is asked which devices it has, by UUID, and NVML describes them.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver, is_initialized
 from pytest_quant.errors import UsageError
-
-_NUMBERED = re.compile(r"cuda:(\d+)")
 
 _NVML_VALUE = TypeVar("_NVML_VALUE")
 
@@ -134,15 +131,10 @@ def opened_gpu(device: str, *, card: bool) -> Iterator[tuple[Any, Any] | None]:
     device : CUDA's name in this process, see `cuda_gpu`.
     card : give the handle of the whole card where the device is an instance of one: it has the clocks and the energy.
     """
-    if device.partition(":")[0] != "cuda":
-        yield None
-        return
-    with opened_nvml() as nvml:
-        gpu = None if nvml is None else cuda_gpu(device)
-        if nvml is None or gpu is None:
-            yield None
-            return
-        handle = field(nvml, nvml.nvmlDeviceGetHandleByUUID, gpu.card if card else gpu.uuid)
+    gpu = cuda_gpu(device)
+    with nullcontext() if gpu is None else opened_nvml() as nvml:
+        uuid = gpu and (gpu.card if card else gpu.uuid)
+        handle = None if nvml is None else field(nvml, nvml.nvmlDeviceGetHandleByUUID, uuid)
         yield None if handle is None else (nvml, handle)
 
 
@@ -285,9 +277,10 @@ def pin_share(number: int) -> Gpu | None:
 
 
 def _named(name: str) -> Gpu:
-    (gpus, reason), numbered = cuda_gpus(), _NUMBERED.fullmatch(name)
-    if numbered:
-        fitting = gpus[int(numbered[1]) :][:1]
+    gpus, reason = cuda_gpus()
+    number = name.removeprefix("cuda:")
+    if number.isdecimal():
+        fitting = gpus[int(number) :][:1]
     else:
         # CUDA reads the UUID, or its beginning, itself; what the environment hides stays hidden.
         is_open = VISIBLE_VARIABLE not in os.environ

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_quant.environment.revision import GitAnswer, ask_git
 from pytest_quant.errors import QuantError, UsageError
@@ -109,11 +108,8 @@ _FILES = (
     *("uv.lock", "poetry.lock", "pdm.lock", "Pipfile", "Pipfile.lock", "pylock*.toml", "pixi.lock", "pixi.toml"),
     *("conda-lock.yml", "environment.yml", "environment.yaml", "setup.cfg", "setup.py", "pyproject.toml"),
 )
-_TABLES = (
-    *(("project", "dependencies"), ("project", "optional-dependencies"), ("project", "requires-python")),
-    *(("dependency-groups",), ("tool", "poetry"), ("tool", "pdm"), ("tool", "uv"), ("tool", "pixi")),
-)
-"""Of a ``pyproject.toml``, the parts that name libraries; the rest of it changes with every other commit."""
+_TABLES = ("dependencies", "optional-dependencies", "requires-python", "poetry", "pdm", "uv", "pixi")
+"""In ``project`` and ``tool`` of ``pyproject.toml``, what names libraries; the rest changes with every other commit."""
 
 _TREE = "{worktree}"
 _ENV_TIMEOUT_S = 3600.0
@@ -149,14 +145,8 @@ def _libraries(file: Path) -> object:
         return None
     except ValueError:
         return content
-    return [_table(read, names) for names in _TABLES]
-
-
-def _table(read: dict[str, Any], names: tuple[str, ...]) -> object:
-    table: object = read
-    for name in names:
-        table = table.get(name) if isinstance(table, dict) else None
-    return table
+    tables = (read.get(name, {}) for name in ("project", "tool"))
+    return [read.get("dependency-groups"), *(table.get(name) for table in tables for name in _TABLES)]
 
 
 def own_python(asked: str, tree: Path) -> str:
