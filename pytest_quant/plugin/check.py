@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
@@ -21,7 +22,7 @@ from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
 from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import STATE, ItemState, backends_of, find_data, find_models, prepare, simulate_check
-from pytest_quant.plugin.console import open_console, width_of
+from pytest_quant.plugin.console import open_console
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean
@@ -135,7 +136,7 @@ def apply_verdict(item: pytest.Item) -> None:
     record = cast("Encoded", state.record).record
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
     if record.status is Status.FAIL or (unsure and settings_of(item.config).strict):
-        state.failure = failure(record, width_of(item.config))
+        state.failure = failure(record, shutil.get_terminal_size().columns)
         pytest.fail(state.failure, pytrace=False)
     if record.status is Status.INCONCLUSIVE:
         not_judged = (verdict for verdict in record.verdicts or () if verdict.status is Status.INCONCLUSIVE)
@@ -217,9 +218,7 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         _set_record(item, state, session_of(item.config).failed(state.check, ours))
     if isinstance(error, QuantError) and report.failed:
         _show_text_only(item, call, report, error)
-    elif (
-        state is not None and state.record is not None and state.failure and state.failure == getattr(error, "msg", "")
-    ):
+    elif state is not None and state.record is not None and getattr(error, "msg", "") == state.failure:
         _name_the_limit(report, state.record.record)
     is_last_phase = report.when == "call" or (report.when == "setup" and error is not None)
     if is_last_phase and state is not None and state.record is not None:
