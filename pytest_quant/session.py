@@ -9,7 +9,6 @@ from typing import Literal
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
-from pytest_quant.data import Data
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, LayerProfile, Measurement, profile_layers, reopened
 from pytest_quant.measure.build import Tools, build_engine, export_spec
@@ -139,13 +138,10 @@ class Session:
             spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, EVAL_BATCH_SIZE)
         with self._tools.locks.shared(backend.device, waits=self._times), ExitStack() as opened:
             if spec.model.state and data is not None:
-                data = self._with_steps(spec, data, opened)
+                # Calibration sequences are split into steps, for which the float model gives the states.
+                plain = replace(spec, precision="fp32", scheme=None, quantized=None)
+                built = build_engine(plain, usable_backend(plain), data, self._tools)
+                data = with_steps(data, open_engine(built, self._tools, opened))
             engine = open_engine(build_engine(spec, backend, data, self._tools), self._tools, opened)
             opened.pop_all()
         return engine
-
-    def _with_steps(self, spec: EngineSpec, data: Data, opened: ExitStack) -> Data:
-        """Return `data` with its calibration sequences split into steps, the float model giving the states."""
-        plain = replace(spec, precision="fp32", scheme=None, quantized=None)
-        built = build_engine(plain, usable_backend(plain), data, self._tools)
-        return with_steps(data, open_engine(built, self._tools, opened))

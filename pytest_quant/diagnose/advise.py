@@ -15,7 +15,7 @@ from pytest_quant.errors import QuantError
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
 from pytest_quant.result import Hint, LatencyResult, Status, Verdict
-from pytest_quant.spec import LatencyPlan
+from pytest_quant.spec import LatencyPlan, limits_on
 
 _PARTS = 4
 _ENOUGH = 8
@@ -283,7 +283,9 @@ def find_hints(
     seconds : approximate budget for trials; 0 for none.
     tools : the cache, and the messages to the user.
     """
-    on_timing = timing_hints(measurement.latency, measurement.check.latency) if _latency_limit_not_met(verdicts) else ()
+    unmet = (verdict.limit for verdict in verdicts if verdict.status is not Status.PASS)
+    is_slow = any(limit.startswith(limits_on("latency")) for limit in unmet)
+    on_timing = timing_hints(measurement.latency, measurement.check.latency) if is_slow else ()
     bench = measurement.bench
     if bench is None or seconds == 0.0 or measurement.accuracy_again is not None or not broken(verdicts):
         return on_timing
@@ -301,9 +303,3 @@ def find_hints(
         except Exception as error:
             # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.
             return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *on_timing)
-
-
-def _latency_limit_not_met(verdicts: Sequence[Verdict]) -> bool:
-    """Whether a limit on latency was not met."""
-    on_latency = ("max_latency_ms", "min_speedup", "max_slowdown", "max_p50_increase")
-    return any(verdict.status is not Status.PASS and verdict.limit.startswith(on_latency) for verdict in verdicts)

@@ -44,8 +44,7 @@ class LayerRow:
 
         ``None`` where a layer was not measured.
         """
-        both = [0.0 if not side else total_ms(side) for side in (self.reference, self.candidate)]
-        reference, candidate = both
+        reference, candidate = (0.0 if not side else total_ms(side) for side in (self.reference, self.candidate))
         return None if reference is None or candidate is None else candidate - reference
 
 

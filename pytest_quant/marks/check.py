@@ -268,12 +268,6 @@ def fill_in(check: Check, model: Model, quantized: Model | None, dataset: Datase
     return replace(filled, candidate=replace(filled.candidate, quantized=quantized))
 
 
-def set_up_process(check: Check) -> None:
-    """Let the backends of a check that will run set what their runtimes read of the process, before any is loaded."""
-    for spec in (check.reference, check.candidate):
-        get_backend(spec.backend).before_loading(spec)
-
-
 def check_backends(check: Check) -> None:
     """Let each backend refuse options, calibration, precision or a limit on speed; loads no runtime.
 

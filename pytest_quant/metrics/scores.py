@@ -57,7 +57,8 @@ class Scores:
         UsageError : the metric gives NaN or Inf for a sample.
         """
         whole = bool(sound.all())
-        if whole or not self._scores_wrong():
+        counts_wrong = self._metric.reads_classes and self._metric.rate is not None
+        if whole or not counts_wrong:
             rows = np.flatnonzero(sound)
             chosen = slice(None) if whole else rows
             if len(rows):
@@ -68,10 +69,6 @@ class Scores:
         right[sound] = self._metric.statistics(candidate[sound], labels[sound])
         self._reference.append(self._metric.statistics(reference, labels))
         self._candidate.append(right)
-
-    def _scores_wrong(self) -> bool:
-        """Whether a sample that cannot be compared has a score, because it counts as wrong."""
-        return self._metric.reads_classes and self._metric.rate is not None
 
     def _statistics(self, outputs: Array, labels: Array, samples: Array) -> Array:
         """Return the statistics of finite outputs; `samples` (n,) are their indices in the set."""

@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_quant.plugin.profiling import Profiling
 
         config.pluginmanager.register(Profiling(Path(profile)), "quant-profiling")
-    elif not hasattr(config, "workerinput"):
+    elif not (hasattr(config, "workerinput") or config.getoption("collectonly", False)):
         controller = Controller(config)
         config.pluginmanager.register(controller, "quant-controller")
         config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")

@@ -75,9 +75,6 @@ class Against:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Find the base before any test runs, and a place for what both sides leave."""
-        if self._config.getoption("collectonly", False):
-            return
-
         try:
             checkout = top_level(self._config.rootpath)
             self._commit, self._named = self._base()
@@ -99,8 +96,6 @@ class Against:
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Compare when all tests have run."""
         result = yield
-        if self._config.getoption("collectonly", False):
-            return result
         if session.shouldstop or session.shouldfail:
             self._leave_out(f"not compared: {session.shouldstop or session.shouldfail}")
         elif self._controller.in_order():
@@ -175,7 +170,6 @@ class Against:
         )
 
     def _left_by_base(self, head: Left, *, whole: bool) -> Left:
-
         tree = check_out(self._checkout, self._commit, self._place / "base-tree")
         python = sys.executable
         rootdir = self._config.rootpath.resolve()

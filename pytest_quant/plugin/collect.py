@@ -23,7 +23,6 @@ from pytest_quant.marks.check import (
     closest_first,
     combine,
     series_nodeid,
-    set_up_process,
 )
 from pytest_quant.marks.keys import MarkKeys, ModelSource
 from pytest_quant.plugin.settings import Settings, settings_of
@@ -152,18 +151,20 @@ def prepare(item: pytest.Item) -> None:
         item.fixturenames = [*item.fixturenames, NAME]
 
 
+def _planned(items: Iterable[pytest.Item]) -> Iterator[Check]:
+    return (item.stash[STATE].check for item in items if STATE in item.stash)
+
+
 def backends_of(items: Iterable[pytest.Item]) -> Iterator[str]:
     """Yield the backends of the checks of `items`."""
-    for item in items:
-        if STATE in item.stash:
-            yield from (spec.backend for spec in item.stash[STATE].check.engines)
+    return (spec.backend for check in _planned(items) for spec in check.engines)
 
 
 def before_loading(items: Iterable[pytest.Item]) -> None:
     """Let the backends of the items that will run set what their runtimes read of the process, before any is loaded."""
-    for item in items:
-        if STATE in item.stash:
-            set_up_process(item.stash[STATE].check)
+    for check in _planned(items):
+        for spec in (check.reference, check.candidate):
+            get_backend(spec.backend).before_loading(spec)
 
 
 def _listed(item: pytest.Function, keys: MarkKeys) -> Check:

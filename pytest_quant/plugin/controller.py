@@ -58,10 +58,8 @@ def _names_a_part(config: pytest.Config) -> bool:
         # As pytest reads it: Path.glob takes no "." and no absolute path.
         for path in glob.iglob(str(config.rootpath / pattern), recursive=True)  # noqa: PTH207
     ]
-    return not any(
-        folders and all(any(folder.resolve().is_relative_to(path) for path in named) for folder in folders)
-        for folders in ([config.rootpath], suite)
-    )
+    folders = [folder.resolve() for folder in suite or [config.rootpath]]
+    return not all(any(map(folder.is_relative_to, named)) for folder in folders)
 
 
 _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -78,35 +76,25 @@ class Controller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the record that is attached to a report; of several reports of one test the last one counts."""
         record = vars(report).get(RECORD_ATTRIBUTE)
-        if record is not None:
-            key = report.nodeid
-            # xdist gives the test's index in the collection; without it reports come in that order.
-            index = vars(report).get("item_index", len(self._records))
-            place, _ = self._records.get(key, (index, record))
-            self._records[key] = (place, record)
-            self._keep(record)
-            # Here, because a run without a check needs none of it.
-            from pytest_quant.plugin.outputs import end_of
-
-            end = end_of(self._config)
-            end.broken -= {key}
-            end.expected -= {key}
-            if report.failed:
-                end.broken.add(key)
-            if report.skipped and hasattr(report, "wasxfail"):
-                end.expected.add(key)
-
-    def _keep(self, record: dict[str, Json]) -> None:
-        """Put a finished check on the disk, before the next one starts."""
-        # Here, because it loads the records.
+        if record is None:
+            return
+        # Here, because a run without a check needs none of it.
+        from pytest_quant.plugin.outputs import end_of
         from pytest_quant.plugin.run_end import journal_check
 
+        # xdist gives the test's index in the collection; without it reports come in that order.
+        index = vars(report).get("item_index", len(self._records))
+        place, _ = self._records.get(report.nodeid, (index, record))
+        self._records[report.nodeid] = (place, record)
         if self._config.getoption("dist", "no") != "no" and settings_of(self._config).device:
             from pytest_quant.plugin.devices import choose
 
             # The process runs no test, but the record of the run names the GPU of its workers.
             choose(self._config, ())
         journal_check(self._config, record)
+        end, is_expected = end_of(self._config), report.skipped and hasattr(report, "wasxfail")
+        for nodeids, belongs in ((end.broken, report.failed), (end.expected, is_expected)):
+            (nodeids.add if belongs else nodeids.discard)(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -127,7 +115,7 @@ class Controller:
         """Write the records to the history and the JSON file, once; faults make the run fail."""
         settings = settings_of(self._config)
         has_empty_answer = settings.json_file or settings.html_file or settings.markdown_file or settings.require
-        if self._config.getoption("collectonly", False) or not (self._records or has_empty_answer):
+        if not (self._records or has_empty_answer):
             return
         from pytest_quant.plugin.outputs import end_of
         from pytest_quant.plugin.run_end import end_run

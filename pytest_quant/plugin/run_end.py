@@ -46,23 +46,18 @@ def journal_check(config: pytest.Config, record: dict[str, Json]) -> None:
     end = end_of(config)
     try:
         if end.run is None:
-            _open_journal(config, end, begin(config))
+            run, place = begin(config), settings_of(config).history
+            if place is not None and not missing_libraries():
+                added, refused = recover(place, config.rootpath)
+                end.notes += [added] if added else []
+                end.warnings += refused
+                end.journal = UnfinishedRun(place, config.rootpath, run)
         if end.journal is not None:
             end.journal.keep(record)
     except (OSError, NotImplementedError) as error:
         why = getattr(error, "strerror", None) or error
         end.warnings.append(f"finished checks could not be kept on the disk while other tests ran: {why}")
         end.close_journal(stored=False)
-
-
-def _open_journal(config: pytest.Config, end: RunEnd, run: Run) -> None:
-    place = settings_of(config).history
-    if place is None or missing_libraries():
-        return
-    added, refused = recover(place, config.rootpath)
-    end.notes += [added] if added else []
-    end.warnings += refused
-    end.journal = UnfinishedRun(place, config.rootpath, run)
 
 
 def end_run(
