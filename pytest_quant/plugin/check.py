@@ -28,7 +28,6 @@ from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
 from pytest_quant.record.figures import junit_properties
-from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Baseline, Status
 from pytest_quant.session import Session
 from pytest_quant.spec import UNMEASURED, Check, Spread
@@ -136,6 +135,9 @@ def apply_verdict(item: pytest.Item) -> None:
     record = cast("Encoded", state.record).record
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
     if record.status is Status.FAIL or (unsure and settings_of(item.config).strict):
+        # Here, because a check that passes needs no words.
+        from pytest_quant.report.failure import failure
+
         state.failure = failure(record, shutil.get_terminal_size().columns)
         pytest.fail(state.failure, pytrace=False)
     if record.status is Status.INCONCLUSIVE:
@@ -245,6 +247,9 @@ def _show_text_only(
 
 def _name_the_limit(report: pytest.TestReport, record: Record) -> None:
     """Set the broken limit with both figures as the message of the short summary and of JUnit, if one describes it."""
+    # Here, because a check that passes needs no words.
+    from pytest_quant.report.failure import headline
+
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         crash.message = headline(record) or crash.message
