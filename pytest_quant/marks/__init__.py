@@ -19,6 +19,9 @@ _PARAMETER_SET = type(pytest.param())
 RECORD_ATTRIBUTE = "quant_record"
 """Under this name the JSON of a check's record rides on its report."""
 
+SAMPLES_ATTRIBUTE = "quant_samples"
+"""Under this name the runs of its engines do, where pytest-benchmark is to keep them."""
+
 ENCODED: pytest.StashKey[dict[int, Encoded]] = pytest.StashKey()
 """The records of this process by the identity of their JSON: what rides on a report of it is not decoded again."""
 

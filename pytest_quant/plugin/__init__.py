@@ -9,9 +9,8 @@ import pytest
 
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
-from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge
 from pytest_quant.plugin.controller import Controller, note_left_out
-from pytest_quant.plugin.settings import add_options, on_command_line, settings_of
+from pytest_quant.plugin.settings import add_options, keeps_benchmarks, on_command_line, settings_of
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -49,7 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
     elif not (hasattr(config, "workerinput") or config.getoption("collectonly", False)):
         controller = Controller(config)
         config.pluginmanager.register(controller, "quant-controller")
-        config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
+        if keeps_benchmarks(config):
+            from pytest_quant.plugin.benchmark_bridge import BenchmarkBridge
+
+            config.pluginmanager.register(BenchmarkBridge(config), "quant-benchmark-bridge")
         if settings.against and not config.getoption("quant_leave"):
             from pytest_quant.plugin.against import Against
 

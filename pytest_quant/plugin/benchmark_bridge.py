@@ -13,23 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_quant.marks import SAMPLES_ATTRIBUTE
+
 if TYPE_CHECKING:
     from pytest_quant.result import Blocks, LatencyResult
 
 
-SAMPLES_ATTRIBUTE = "quant_samples"
-
 _NS_PER_S = 1e9
 _OPTIONS = {"timer": "perf_counter_ns", "disable_gc": True, "warmup": True}
-
-
-_ASKING = ("benchmark_save", "benchmark_autosave", "benchmark_json", "benchmark_compare", "benchmark_histogram")
-"""The options of pytest-benchmark that save, compare or draw benchmarks."""
-
-
-def is_active(config: pytest.Config) -> bool:
-    """Whether pytest-benchmark is loaded in this process, and an option asks it to save, compare or draw."""
-    return hasattr(config, "_benchmarksession") and any(config.getoption(name, None) for name in _ASKING)
 
 
 def samples_of(latency: LatencyResult) -> dict[str, list[int]]:
@@ -56,9 +47,8 @@ class BenchmarkBridge:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
         """Add the benchmarks before pytest-benchmark writes its files."""
-        if is_active(self._config):
-            for nodeid, report in self._reports.items():
-                add_benchmarks(self._config, nodeid, vars(report)[SAMPLES_ATTRIBUTE], dict(report.user_properties))
+        for nodeid, report in self._reports.items():
+            add_benchmarks(self._config, nodeid, vars(report)[SAMPLES_ATTRIBUTE], dict(report.user_properties))
         return (yield)
 
 

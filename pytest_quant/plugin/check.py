@@ -16,15 +16,14 @@ from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import missing_libraries, open_store
 from pytest_quant.history.rows import way_of_timing
-from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE
+from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
-from pytest_quant.plugin.benchmark_bridge import SAMPLES_ATTRIBUTE, is_active, samples_of
 from pytest_quant.plugin.collect import STATE, ItemState, backends_of, find_data, find_models, prepare, simulate_check
 from pytest_quant.plugin.console import open_console
 from pytest_quant.plugin.devices import refuse_without_gpu
-from pytest_quant.plugin.settings import settings_of
+from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, series_key
 from pytest_quant.record.figures import junit_properties
@@ -108,7 +107,10 @@ def check_test(request: pytest.FixtureRequest) -> Measurement:
     except BaseException:
         measurement.close()
         raise
-    if measurement.latency is not None and is_active(item.config):
+    if measurement.latency is not None and keeps_benchmarks(item.config):
+        # Here, because few runs keep benchmarks.
+        from pytest_quant.plugin.benchmark_bridge import samples_of
+
         state.samples_ns = samples_of(measurement.latency)
     return measurement
 

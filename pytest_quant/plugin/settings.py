@@ -367,6 +367,14 @@ def _latency_off(config: pytest.Config, *, is_off: bool) -> str:
     return ""
 
 
+_BENCHMARK_FILES = ("save", "autosave", "json", "compare", "histogram")
+
+
+def keeps_benchmarks(config: pytest.Config) -> bool:
+    """Whether an option asks pytest-benchmark to save, compare or draw; where it is not loaded, there is none."""
+    return any(config.getoption(f"benchmark_{name}", None) for name in _BENCHMARK_FILES)
+
+
 _SETTINGS = pytest.StashKey[Settings]()
 
 
