@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
@@ -21,7 +20,7 @@ from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.steps import Steps
 from pytest_quant.plugin.collect import STATE, ItemState, backends_of, find_data, find_models, prepare, simulate_check
-from pytest_quant.plugin.console import open_console
+from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
@@ -76,14 +75,17 @@ def _baseline(config: pytest.Config, measurement: Measurement) -> Baseline | str
     )
 
 
-def check_test(request: pytest.FixtureRequest) -> Measurement:
+def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     """Measure and judge the check of the requesting test, and keep its record.
+
+    Returns
+    -------
+    ``None`` when a required backend cannot run here.
 
     Raises
     ------
     UsageError : the test is not marked.
-    QuantError : the check cannot be measured; its record is made when pytest reports the error. A backend that cannot
-        run here skips the test unless it is required.
+    QuantError : the check cannot be measured; its record is made when pytest reports the error.
     """
     item: pytest.Item = request.node
     state = item.stash.get(STATE, None)
@@ -98,10 +100,11 @@ def check_test(request: pytest.FixtureRequest) -> Measurement:
     try:
         measurement = session.measure(check)
     except BackendUnavailable as error:
-        if {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
-            raise
         _set_record(item, state, session.failed(check, error))
-        pytest.skip("; ".join(part for part in (error.what, error.fix) if part))
+        if not {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
+            pytest.skip("; ".join(part for part in (error.what, error.fix) if part))
+        state.absent = error
+        return None
     try:
         _set_record(item, state, session.judge(measurement))
     except BaseException:
@@ -115,14 +118,24 @@ def check_test(request: pytest.FixtureRequest) -> Measurement:
     return measurement
 
 
+def measurement_or_error(item: pytest.Item, measurement: Measurement | None) -> Measurement:
+    """Return the measurement; raise the error of a required backend that cannot run here."""
+    if measurement is None:
+        raise cast("BackendUnavailable", item.stash[STATE].absent)
+    return measurement
+
+
 def before_body(item: pytest.Item) -> None:
     """Refuse to run the body of a marked test whose check did not run.
 
     Raises
     ------
+    BackendUnavailable : a required backend cannot run here.
     UsageError : another fixture has replaced the plugin's fixture ``quant``.
     """
     state = item.stash.get(STATE, None)
+    if state is not None and state.absent is not None:
+        raise state.absent
     if state is None or state.record is None:
         raise UsageError(
             "this marked test would run without its check",
@@ -140,7 +153,7 @@ def apply_verdict(item: pytest.Item) -> None:
         # Here, because a check that passes needs no words.
         from pytest_quant.report.failure import failure
 
-        state.failure = failure(record, shutil.get_terminal_size().columns)
+        state.failure = failure(record, width_of(item.config))
         pytest.fail(state.failure, pytrace=False)
     if record.status is Status.INCONCLUSIVE:
         not_judged = (verdict for verdict in record.verdicts or () if verdict.status is Status.INCONCLUSIVE)
@@ -222,7 +235,9 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         _set_record(item, state, session_of(item.config).failed(state.check, ours))
     if isinstance(error, QuantError) and report.failed:
         _show_text_only(item, call, report, error)
-    elif state is not None and state.record is not None and getattr(error, "msg", "") == state.failure:
+    elif (
+        state is not None and state.record is not None and state.failure and state.failure == getattr(error, "msg", "")
+    ):
         _name_the_limit(report, state.record.record)
     is_last_phase = report.when == "call" or (report.when == "setup" and error is not None)
     if is_last_phase and state is not None and state.record is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import TARGET, backend_names, get_backend
-from pytest_quant.errors import QuantError, UsageError, nearest
+from pytest_quant.errors import BackendUnavailable, QuantError, UsageError, nearest
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.marks.check import (
     check_backends,
@@ -48,6 +48,7 @@ class ItemState:
     record : of the check, once it is judged or has failed.
     samples_ns : of every timed run by engine, for pytest-benchmark.
     failure : the message of the failure that the verdict caused.
+    absent : the error of a required backend that cannot run here; the test fails with it before its body.
     """
 
     keys: MarkKeys
@@ -55,6 +56,7 @@ class ItemState:
     record: Encoded | None = None
     samples_ns: dict[str, list[int]] | None = None
     failure: str | None = None
+    absent: BackendUnavailable | None = None
 
 
 STATE = pytest.StashKey[ItemState]()

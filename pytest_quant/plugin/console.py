@@ -11,6 +11,15 @@ from typing import TextIO
 
 import pytest
 
+WIDTH = "quant_width"
+"""Key under which a worker of xdist receives the width of the terminal."""
+
+
+def width_of(config: pytest.Config) -> int:
+    """Return the width of the user's terminal in characters, also in a worker of xdist."""
+    received = getattr(config, "workerinput", {}).get(WIDTH)
+    return received if isinstance(received, int) else config.get_terminal_writer().fullwidth
+
 
 def open_console(config: pytest.Config) -> Callable[[str], None]:
     """Return a function that writes one line to the terminal, or to standard error in xdist's workers.

@@ -104,7 +104,10 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:
-        """Pass the GPU that the command line names to a worker of xdist."""
+        """Pass the width of the user's terminal to a worker of xdist, which has none, and the GPU it is given."""
+        from pytest_quant.plugin.console import WIDTH
+
+        node.workerinput[WIDTH] = self._config.get_terminal_writer().fullwidth
         if on_command_line(self._config, "quant_device"):
             from pytest_quant.plugin.devices import OF_CONTROLLER, chosen_uuid
 

@@ -53,25 +53,33 @@ def _quant_variant(request: pytest.FixtureRequest) -> object | None:
 
 
 @pytest.fixture
-def quant(request: pytest.FixtureRequest, _quant_variant: object | None) -> Iterator[Measurement]:
-    """Build, measure and judge the check of this test; what was found, with both engines open."""
+def quant(request: pytest.FixtureRequest, _quant_variant: object | None) -> Iterator[Measurement | None]:
+    """Build, measure and judge the check of this test; what was found, with both engines open.
+
+    ``None`` only when a required backend is not here: the test then fails before its body.
+    """
     from pytest_quant.plugin.check import check_test
 
     measurement = check_test(request)
     yield measurement
-    measurement.close()
+    if measurement is not None:
+        measurement.close()
 
 
 @pytest.fixture
-def quant_engine(quant: Measurement) -> Engine:
+def quant_engine(request: pytest.FixtureRequest, quant: Measurement | None) -> Engine:
     """Give the open candidate."""
-    return quant.engine
+    from pytest_quant.plugin.check import measurement_or_error
+
+    return measurement_or_error(request.node, quant).engine
 
 
 @pytest.fixture
-def quant_reference(quant: Measurement) -> Engine:
+def quant_reference(request: pytest.FixtureRequest, quant: Measurement | None) -> Engine:
     """Give the open reference."""
-    return quant.reference
+    from pytest_quant.plugin.check import measurement_or_error
+
+    return measurement_or_error(request.node, quant).reference
 
 
 class EngineFactory:

@@ -183,8 +183,8 @@ class Settings:
     )
     require: tuple[str, ...] = _option(
         NAMES,
-        "backends that must be here: a check on one of them is an error where it would be skipped, and so is a name "
-        "that is unknown, or that no test used in a run of the whole suite",
+        "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
+        "error, and so is one that no test used in a run of the whole suite",
         (),
     )
     json_file: Path | None = _option(

@@ -16,8 +16,8 @@ class Status(StrEnum):
     """A limit is broken; the test fails."""
 
     UNAVAILABLE = "UNAVAILABLE"
-    """The runtime is not installed or too old, or its device is not in this machine; the test is skipped, and is
-    an error of its set-up with ``--quant-require=NAME``."""
+    """The runtime is not installed or too old, or its device is not in this machine; the test is skipped, and fails
+    with ``--quant-require=NAME``."""
 
     INCONCLUSIVE = "INCONCLUSIVE"
     """Too noisy or too few samples, or a limit that could not be measured here; the test passes with a warning, and

@@ -21,8 +21,8 @@ def test_strict_fails_what_is_not_judged(pytester: pytest.Pytester) -> None:
         assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 3
 
 
-def test_a_required_backend_that_is_not_here_is_an_error_of_its_tests(pytester: pytest.Pytester) -> None:
-    """It comes before the body, and is no `pytest.fail` that a strict xfail for one would swallow."""
+def test_a_required_backend_that_is_not_here_fails_its_tests(pytester: pytest.Pytester) -> None:
+    """It is a failure before the body, and no `pytest.fail` that a strict xfail for one would swallow."""
     source = """
 @mark.quant(output="unavailable")
 def test_bare(): print("the body ran")
@@ -35,7 +35,7 @@ def test_expected_to_be_caught(): pass
 def test_engine(quant_engine): pass
 """
     result = run_fake(pytester, source, "--quant-require=ort")
-    result.assert_outcomes(errors=3)
+    result.assert_outcomes(failed=2, errors=1)
     result.stdout.fnmatch_lines(["backend 'ort' cannot run here: fake", "  next: pip install fake"])
     assert "the body ran" not in result.stdout.str()
 
