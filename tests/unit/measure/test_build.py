@@ -124,7 +124,7 @@ def test_other_calibration_data_is_another_engine(bench: Bench) -> None:
     assert "calibration data changed" in other.reason
     stated = bench.build(replace(STATIC, model=Model("net", state=(("y", "x"),))))
     assert stated.key not in (first.key, other.key)
-    assert 'calibration state added ([["y", "x"]])' in stated.reason
+    assert 'calibration state changed (nothing -> [["y", "x"]])' in stated.reason
     weights = bench.build(WEIGHTS)
     bench.data = None
     assert bench.build(WEIGHTS).key == weights.key
