@@ -17,6 +17,9 @@ from tests.support.history_project import DROPS, MISCALIBRATES, SLOWS
 from tests.support.history_repository import WIDTH, Answer, Repository, make_repository, outside_ci
 
 SHORT = ("--quant-max-time=3", "--quant-diagnose-time=0")
+SHORTEST = ("--quant-max-time=1", "--quant-diagnose-time=0")
+"""Where nothing is to be caught."""
+
 ACCURACY = ("--quant-no-latency", "--quant-diagnose-time=0")
 
 
@@ -108,7 +111,7 @@ def test_worse_answers_are_caught_and_nothing_else(repository: Repository, tempo
 def test_a_commit_that_changes_nothing_changes_nothing(repository: Repository, temporary: Path) -> None:
     """Against the commit before, which is the base of a checkout of the target branch; nothing of it is recorded."""
     repository.checkout("main", repository.main[MISCALIBRATES])
-    result = run(repository.root, temporary, *SHORT, "--quant-history=own.db", "--quant-against")
+    result = run(repository.root, temporary, *SHORTEST, "--quant-history=own.db", "--quant-against")
     assert regressed(result) == []
     assert result.returncode == 0, result.stdout
     assert f"base {repository.main[MISCALIBRATES - 1][:12]}: the commit before" in result.stdout

@@ -1,30 +1,17 @@
-"""``pytest-quant bisect`` finds planted commits in a real repository, and leaves it as it was."""
+"""``pytest-quant bisect`` says what it cannot search, and leaves the repository as it was. A night searches."""
 
 from __future__ import annotations
 
 import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from tests.support.history_project import MISCALIBRATES
 from tests.support.history_repository import Answer, Repository, make_repository, run_command
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """The project of a user whose commits have known effects; one of them cannot be collected."""
-    made = make_repository(tmp_path_factory.mktemp("bisect") / "repository")
-    made.checkout("main", made.main[MISCALIBRATES - 2])
-    conftest = made.root / "conftest.py"
-    whole = conftest.read_text()
-    conftest.write_text(f"import no_such_module\n{whole}")
-    made.git("commit", "-qam", "a broken commit")
-    conftest.write_text(whole)
-    made.git("commit", "-qam", "mended")
-    identity = ("-c", "user.name=A User", "-c", "user.email=user@example.invalid")
-    for commit in made.main[MISCALIBRATES - 1 :]:
-        made.git(*identity, "cherry-pick", commit)
-    line = made.git("rev-list", "--reverse", "HEAD").split()
-    return Repository(made.root, tuple(line), made.feature)
+    """The project of a user whose commits have known effects."""
+    return make_repository(tmp_path_factory.mktemp("bisect") / "repository")
 
 
 def bisected(repository: Repository, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> Answer:
@@ -38,19 +25,6 @@ def bisected(repository: Repository, *arguments: str, monkeypatch: pytest.Monkey
     assert after == before
     assert repository.git("worktree", "list").count("\n") == 0
     return result
-
-
-def test_worse_answers_are_traced_past_a_commit_that_cannot_be_run(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The steps, the commit and its figures are printed."""
-    result = bisected(
-        repository, "test_quality.py::test_ranges", repository.main[MISCALIBRATES - 2], "HEAD", monkeypatch=monkeypatch
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    named = next(line for line in result.stdout.splitlines() if line.startswith("first bad commit: "))
-    assert named.endswith("calibrates on quiet samples")
-    assert "24 lost, 0 won of 200 samples" in result.stdout
 
 
 @pytest.mark.parametrize(

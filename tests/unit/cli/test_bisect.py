@@ -1,4 +1,4 @@
-"""The word that git is told of a commit; whole searches are in `tests/integration/test_bisect.py` and in the night."""
+"""The word that git is told of a commit; whole searches are in `tests/nightly/test_bisect.py`."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_the_plan_of_another_product_is_not_measured() -> None:
     assert (other.calibration_s, other.reference_size_mb) == (1.0, 4.0)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def garbage_of_other_tests_is_gone() -> Iterator[None]:
     """Memory that the collector frees amid the block would be taken off what the block adds."""
     gc.collect()
@@ -133,6 +133,7 @@ def _use(size_mb: int) -> int:
     return int(np.ones(size_mb * MB, dtype=np.uint8).sum())
 
 
+@pytest.mark.usefixtures("garbage_of_other_tests_is_gone")
 @pytest.mark.parametrize("is_held", [True, False])
 def test_the_peak_counts_memory_that_was_given_back(is_held: bool) -> None:
     """200 MB that are written show up, whether or not they are free again at the end; a CPU has no device memory."""
