@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_quant.environment.revision import ask_git, ci_target, main_branch
 from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesSummary
 from pytest_quant.stats.changes import ChangePoint, change_points
@@ -174,6 +178,9 @@ _MOST_EACH = 5_000
 
 _LEAST_EACH = 30
 
+_MOST_SUBJECTS = 700
+"""As many ids of commits as a command of every system has room for."""
+
 
 @dataclass(frozen=True, slots=True)
 class SeriesHistory:
@@ -183,9 +190,11 @@ class SeriesHistory:
     ----------
     summary : name of the series, and how many points the history has of it.
     points : the newest ones of every branch, oldest first.
-    branch : the branch that most of them are of; ``None`` where that is not known.
+    branch : the main branch, or where no point is of it the one that most of them are of; ``None`` where that is not
+        known.
     changes : of level among the points of that branch, the latest first.
     accepted : its baseline, ``None`` when none was accepted.
+    subjects : first line of the message of each commit that git has, by its id; those of all series of a page.
     """
 
     summary: SeriesSummary
@@ -193,12 +202,16 @@ class SeriesHistory:
     branch: str | None = None
     changes: tuple[Change, ...] = ()
     accepted: BaselineEntry | None = None
+    subjects: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def series_histories(
     store: Store, keys: Sequence[str], accepted: Mapping[str, BaselineEntry], *, most_points: int = MOST_POINTS
 ) -> list[SeriesHistory]:
     """Return the history of each series that the store has, in the order of `keys`.
+
+    The main branch and the messages of commits are those of the repository around the working directory: the target of
+    a pull request in CI, else the default branch.
 
     Parameters
     ----------
@@ -214,31 +227,30 @@ def series_histories(
     summaries = {summary.key: summary for summary in store.series()}
     stored = [key for key in dict.fromkeys(keys) if key in summaries]
     limit = min(_MOST_EACH, max(most_points // max(len(stored), 1), _LEAST_EACH))
-    return [
-        series_history(summaries[key], store.points(key, limit=limit), accepted.get(key), family=len(stored))
-        for key in stored
-    ]
+    read = {key: store.points(key, limit=limit) for key in stored}
+    main = ci_target(os.environ) or main_branch(Path())
+    subjects = _subjects(itertools.chain.from_iterable(read.values()))
+    in_force = {key: entry for key, entry in accepted.items() if not entry.removed}
+    histories = []
+    for key, points in read.items():
+        branch = main if any(point.branch == main for point in points) else _fullest_branch(points)
+        changes = find_changes([point for point in points if point.branch == branch], family=len(stored))
+        histories.append(SeriesHistory(summaries[key], points, branch, tuple(changes), in_force.get(key), subjects))
+    return histories
 
 
-def series_history(
-    summary: SeriesSummary, points: Sequence[CheckSummary], accepted: BaselineEntry | None = None, family: int = 1
-) -> SeriesHistory:
-    """Return the history of one series, with the changes on the branch that most of its points are of.
-
-    Parameters
-    ----------
-    summary : of the series.
-    points : of the series, oldest first.
-    accepted : its baseline.
-    family : number of series that are looked at together, see `find_changes`.
-    """
-    branch = _main_branch(points)
-    changes = find_changes([point for point in points if point.branch == branch], family=family)
-    in_force = accepted if accepted is not None and not accepted.removed else None
-    return SeriesHistory(summary, points, branch, tuple(changes), in_force)
+def _subjects(points: Iterable[CheckSummary]) -> dict[str, str]:
+    """Return the first line of the message of each of the newest commits that git has, by its id."""
+    newest_first = sorted(points, key=lambda point: point.started_at, reverse=True)
+    # What was imported may call anything a commit, an option of git too.
+    named = (point.commit or "" for point in newest_first)
+    commits = [commit for commit in dict.fromkeys(named) if re.fullmatch("[0-9a-f]{40,64}", commit)][:_MOST_SUBJECTS]
+    shown = ("--no-walk=unsorted", "--ignore-missing", "--format=%H %s")
+    lines = ask_git(Path(), "-c", "log.showSignature=false", "log", *shown, *commits, "--").text.split("\n")
+    return {commit: subject for commit, _, subject in (line.partition(" ") for line in lines) if subject}
 
 
-def _main_branch(points: Sequence[CheckSummary]) -> str | None:
+def _fullest_branch(points: Sequence[CheckSummary]) -> str | None:
     """Return the branch of most points; of several with as many, the one whose last point is the newest."""
     counts = Counter(point.branch for point in points)
     most = max(counts.values(), default=0)

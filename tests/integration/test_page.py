@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
+from pytest_quant.history.rows import StoredCheck, in_utc
 from pytest_quant.printable import clean
 from pytest_quant.report.page import page_html
 from pytest_quant.report.text import figure, points
+from pytest_quant.result import Status
 from tests.support.browser import DESK, PHONE, Seen, Theme, Window
-from tests.support.pages import HOSTILE, figures_of, sources
+from tests.support.pages import HOSTILE, figures_of, history_of, rich_record, sources
 from tests.support.pages import points as points_of
+from tests.unit.record.examples import RUN
 
 _FIGURES = """() => [...document.querySelectorAll("[data-value]")].map(
   one => [Number(one.closest("[data-check]").dataset.check), Number(one.dataset.value), one.textContent])"""
@@ -197,6 +201,45 @@ def test_a_chart_tells_its_points(file: Path, window: Window) -> None:
     picker.select_option(label="drop")
     assert ": drop of 120 points, 0 changes" in (frame.get_attribute("aria-label") or "")
     assert seen.shown("#series-0 .u-legend .u-series:not(.edge)") == ["machine A", "machine B", "accepted"]
+    assert seen.problems == []
+
+
+_DRAWN = """async () => {
+  const drawn = [];
+  CanvasRenderingContext2D.prototype.fillText = (text, x, y) => drawn.push([text, y]);
+  charts.redraw();
+  await new Promise(requestAnimationFrame);
+  const over = document.querySelector(".u-over");
+  const top = over.getBoundingClientRect().top - over.closest(".u-wrap").getBoundingClientRect().top;
+  return [drawn, top * uPlot.pxRatio];
+}"""
+"""Reads the texts that are drawn on the first chart, each with its place from above, and where the points begin."""
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_a_pull_request_ends_the_line_of_the_main_branch(tmp_path: Path, window: Window, width: int) -> None:
+    """In the figure whose limit it breaks: limit, crosses and subjects are there, and no text is on a point."""
+    main = [replace(point, candidate=97.0) for point in points_of(24)]
+    main = [
+        replace(point, candidate=68.0, drop=30.0, status=Status.FAIL) if at > 11 else point
+        for at, point in enumerate(main)
+    ]
+    head = replace(main[-1], branch="topic", commit=RUN.commit, started_at=in_utc(RUN.started_at))
+    history = history_of([*main, head], subjects={RUN.commit or "": "Use entropy"})
+    record = rich_record()
+    (tmp_path / "page.html").write_bytes(page_html([StoredCheck(RUN, record)], history=[history]))
+    seen = window.open(tmp_path / "page.html", "#history", width=width)
+    _drawn(seen)
+    assert [one.evaluate("one => one.value") for one in seen.page.locator(".chart select").all()] == ["drop", "main"]
+    assert seen.shown(".u-legend .u-series:not(.edge)") == ["avx2", "limit", "this run"]
+    seen.page.locator(".frame").focus()
+    seen.page.keyboard.press("End")
+    assert seen.text("#tip").splitlines()[:2] == [(RUN.commit or "")[:12], "Use entropy"]
+    seen.page.locator(".chart select").first.select_option("score")
+    drawn, top = seen.page.evaluate(_DRAWN)
+    assert sum(text == "\N{MULTIPLICATION SIGN}" for text, _ in drawn) == 13
+    (label,) = {y for text, y in drawn if text.startswith("-29 pp at ")}
+    assert label < top
     assert seen.problems == []
 
 

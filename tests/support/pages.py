@@ -7,7 +7,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
@@ -21,7 +21,7 @@ from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary
-from pytest_quant.history.trends import SeriesHistory, series_history
+from pytest_quant.history.trends import SeriesHistory, find_changes
 from pytest_quant.record import Record
 from pytest_quant.result import ClassScore, Hint, OpCoverage, OutputError, Status
 from tests.unit.history.compare.launched import answered, answers, launch, packed, record_of, timed
@@ -92,8 +92,9 @@ def history_of(
     nodeid: str = "tests/test_digits.py::test_int8",
     total: int | None = None,
     accepted: bool = False,
+    subjects: Mapping[str, str] = {},
 ) -> SeriesHistory:
-    """Return the history of one series with these points."""
+    """Return the history of one series with these points, whose main branch is ``main``."""
     key = json.dumps([nodeid, "digits", "ort", "int8", "static", 1, "top1"])
     summary = SeriesSummary(
         key, nodeid, "digits", "ort-int8-static", "top1", total or len(measured), measured[-1].started_at
@@ -109,7 +110,8 @@ def history_of(
         drop=4.25,
         latency=(AcceptedLatency({"cpu": "Some CPU"}, 1.95, 0.51),),
     )
-    return series_history(summary, measured, entry if accepted else None)
+    changes = find_changes(point for point in measured if point.branch == "main")
+    return SeriesHistory(summary, measured, "main", tuple(changes), entry if accepted else None, subjects)
 
 
 def rich_record(name: str = "test_int8", hostile: str = "") -> Record:

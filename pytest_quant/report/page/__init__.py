@@ -40,7 +40,8 @@ from pytest_quant.report.page.checks import run_table
 from pytest_quant.report.series import series_name
 from pytest_quant.report.text import count, figure, letter
 
-_COMMIT = 12
+_COMMIT, _SUBJECT = 12, 72
+"""Characters of the id of a commit, and of the first line of its message."""
 _MOST_NAMED = 3
 _WHOLE = "pytest-quant history SERIES --json prints all of them"
 
@@ -86,7 +87,10 @@ def page_html(
     scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset(_FIRST)]
     templates = _templates()
     detail = templates.get_template("parts.html.j2").module.detail  # type: ignore[attr-defined]
-    data = {f"series-{number}": series_chart(series, starts) for number, series in enumerate(history)}
+    data = {f"series-{number}": series_chart(series, starts, records) for number, series in enumerate(history)}
+    shown = [_series(series, number, records) for number, series in enumerate(history)]
+    changes = [(*change, one["anchor"], one["name"]) for one in shown for change in one["changes"]]
+    subjects = {commit[:_COMMIT]: clean(text)[:_SUBJECT] for one in history for commit, text in one.subjects.items()}
     details = {f"check-{check['number']}": str(detail(check)) for check in table["checks"]}
     html = templates.get_template("page.html.j2").render(
         title=_title(all_runs),
@@ -95,7 +99,9 @@ def page_html(
         compared=compared,
         why_not_compared=why_not_compared,
         next_step=next_step,
-        series=[_series(series, number, records) for number, series in enumerate(history)],
+        series=shown,
+        changes=sorted(changes, reverse=True),
+        subjects=subjects,
         points=_points(history),
         why_no_history=why_no_history,
         pareto_charts=pareto_charts(records, [check["row"].test for check in table["checks"]]),
@@ -104,7 +110,7 @@ def page_html(
         styles=_trusted(styles),
         script=_trusted(scripts[0]),
         first=_trusted(scripts[1]),
-        data=_trusted(packed({**data, "details": details})),
+        data=_trusted(packed({**data, "details": details, "subjects": subjects})),
     )
     return html.encode()
 
@@ -152,7 +158,7 @@ def _series(history: SeriesHistory, number: int, records: Sequence[Record]) -> d
         "anchor": f"series-{number}",
         "name": name,
         "about": f"{points}; {count(len(history.changes), 'change')} on {branch}",
-        "changes": changes_in_words(history),
+        "changes": list(changes_in_words(history)),
         "accepted": accepted_in_words(history),
         "check": f"check-{keys.index(history.summary.key)}" if history.summary.key in keys else "",
         "words": name.lower(),

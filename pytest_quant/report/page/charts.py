@@ -13,7 +13,7 @@ from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.report.series import change_words
 from pytest_quant.report.text import figure, in_unit, letter
-from pytest_quant.result import AccuracyResult, Interval, Resources, Verdict
+from pytest_quant.result import AccuracyResult, Interval, Resources, Status, Verdict
 from pytest_quant.verdict.rules import written
 
 _COMMIT = 12
@@ -159,14 +159,20 @@ FIGURES = {
 }
 """Of a point, by the name of the quantity: a figure, and the ends of its interval."""
 
+_LIMITED = {"max_drop": "drop", "min_speedup": "speedup", "max_latency_ms": "latency"}
+"""The quantity that a limit is on; one on another percentile than the median is on none of them."""
 
-def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]] = ()) -> dict[str, Json]:
+
+def series_chart(
+    history: SeriesHistory, runs: Collection[tuple[str, str | None]] = (), records: Sequence[Record] = ()
+) -> dict[str, Json]:
     """Return one series as the page draws it.
 
     Parameters
     ----------
     history : of the series.
     runs : start and commit of the runs that the page is of, whose points are marked.
+    records : of these runs; the limits of those of the series are drawn, and a chart begins with a broken one.
     """
     points = history.points
     machines = list(dict.fromkeys(point.identity for point in points))
@@ -195,6 +201,7 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
             "timed": f"{machine}{data}",
             "scored": f"{isa or 'scores'}{data}",
             "now": (point.started_at, point.commit) in runs,
+            "failed": point.status is Status.FAIL,
             **figures,
         }
 
@@ -206,12 +213,16 @@ def series_chart(history: SeriesHistory, runs: Collection[tuple[str, str | None]
         "speedup": [latency.speedup for latency in latencies],
         "latency": [latency.candidate_p50_ms for latency in latencies],
     }
+    judged = [one for record in records if record.series == history.summary.key for one in record.verdicts or ()]
+    limits = {_LIMITED[verdict.limit]: verdict for verdict in judged if verdict.limit in _LIMITED}
     return {
         "units": {"speedup": "x", "latency": "ms", "score": unit, "drop": "pp" if unit == "%" else unit},
         "branch": clean(history.branch or ""),
         "points": [drawn(point) for point in points],
         "changes": list(_marks(history)),
         "accepted": {quantity: [value for value in of if value is not None] for quantity, of in levels.items()},
+        "limits": {quantity: verdict.allowed for quantity, verdict in limits.items()},
+        "broken": [quantity for quantity, verdict in limits.items() if verdict.status is Status.FAIL],
     }
 
 
@@ -226,9 +237,11 @@ def _marks(history: SeriesHistory) -> Iterator[Json]:
             yield {"at": commits.index(first), "quantity": change.quantity, "text": text}
 
 
-def changes_in_words(history: SeriesHistory) -> tuple[str, ...]:
-    """Return each change of level in a line, the latest first."""
-    return tuple(re.sub(r"  +", ", ", change_words(change)) for change in history.changes)
+def changes_in_words(history: SeriesHistory) -> Iterator[tuple[str, str, str]]:
+    """Yield when each change of level came, its commit, and a line about it, the latest first."""
+    for change in history.changes:
+        words = re.sub(r"  +", ", ", change_words(change))
+        yield change.first_bad_at, clean(change.first_bad)[:_COMMIT], words
 
 
 def accepted_in_words(history: SeriesHistory) -> str:

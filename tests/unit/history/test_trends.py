@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from pytest_quant.history.store import Store
 from pytest_quant.history.summaries import Change, CheckSummary, SeriesSummary
 from pytest_quant.history.trends import LEAST_SPEED_PCT, find_changes, series_histories
 from tests.support.pages import history_of, points
+from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.history.in_memory import a_point
 
 
@@ -194,13 +196,34 @@ def test_many_series_share_a_bound_on_points() -> None:
     assert histories[0].summary.n_points == 100
 
 
-def test_changes_are_those_of_the_branch_with_most_points() -> None:
-    """Points of another branch neither hide nor make one."""
-    other = [replace(point, speedup=9.0) for point in points(20, branch="topic")]
-    (history,) = series_histories(_InMemory({"a": [*points(80), *other]}), ["a"], {})
-    assert history.branch == "main"
-    assert [change.quantity for change in history.changes] == ["speedup"]
-    assert history.changes[0].first_bad == points(80)[40].commit
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """The repository that is worked in, outside of CI."""
+    without_ci(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return make_repository(tmp_path)
+
+
+@pytest.mark.usefixtures("repository")
+def test_changes_are_those_of_the_main_branch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many points another has: the target in CI, else the default; of none of them, that with most points."""
+    other = [replace(point, speedup=9.0) for point in points(120, branch="topic")]
+    store = _InMemory({"a": [*points(80), *other], "b": [*points(3, branch="old"), *other]})
+    histories = series_histories(store, ["a", "b"], {})
+    assert [history.branch for history in histories] == ["main", "topic"]
+    assert [change.quantity for change in histories[0].changes] == ["speedup"]
+    assert histories[0].changes[0].first_bad == points(80)[40].commit
+    monkeypatch.setenv("GITHUB_BASE_REF", "old")
+    assert [history.branch for history in series_histories(store, ["a", "b"], {})] == ["topic", "old"]
+
+
+def test_a_commit_has_its_subject(repository: ScratchRepository) -> None:
+    """As far as git has it; what no commit can be called is not asked for."""
+    commit, hostile = repository.commit("Use entropy\n\nand more"), "--output=written"
+    named = [replace(points(1)[0], commit=each) for each in (commit, hostile, "e" * 40, None)]
+    (history,) = series_histories(_InMemory({"a": named}), ["a"], {})
+    assert history.subjects == {commit: "Use entropy"}
+    assert sorted(path.name for path in repository.path.iterdir()) == [".git", "file"]
 
 
 def test_an_accepted_baseline_goes_with_its_series() -> None:

@@ -8,6 +8,7 @@ import json
 import re
 import zlib
 from dataclasses import replace
+from html import unescape
 from importlib.resources import files
 from typing import Any
 
@@ -24,6 +25,7 @@ from pytest_quant.report.page.checks import run_table
 from pytest_quant.result import Status
 from tests.support.pages import (
     HOSTILE,
+    data_of,
     figures_of,
     history_of,
     numbers_of,
@@ -157,6 +159,18 @@ def test_what_is_broken_is_named_first_with_both_figures() -> None:
 def _facts(record: Record) -> dict[str, str]:
     (check,) = _table(record)["checks"]
     return dict(pair for section in check["sections"] for pair in section.facts)
+
+
+def test_all_changes_of_level_stand_in_one_list() -> None:
+    """The newest first, each with the subject of its commit and a link to its series."""
+    old, new = points(60), points(80)
+    subject = f"Use <b>entropy</b> {'x' * 99}"
+    one = history_of(old, subjects={old[30].commit or "": subject})
+    html = page_html([], history=[one, history_of(new, nodeid="test_new")]).decode()
+    items = re.findall(r"<li>(2026-01-0\d) <a href=\"#(series-\d)\">.*?</a>: WORSE, speedup (.*?)</li>", html)
+    assert [(day, anchor) for day, anchor, _ in items] == [("2026-01-02", "series-1"), ("2026-01-02", "series-0")]
+    assert [unescape(text).partition("; ")[2] for *_, text in items] == ["", f"0000001ecccc {subject[:72]}"]
+    assert data_of(html)["subjects"] == {"0000001ecccc": subject[:72]}
 
 
 def test_lost_and_won_samples_are_those_of_the_bits() -> None:

@@ -22,7 +22,7 @@ from pytest_quant.report.page.charts import (
     series_chart,
 )
 from pytest_quant.result import AccuracyResult, Interval, LaunchFigures, PercentileBound, Status, Verdict
-from tests.support.pages import STEP, history_of, ladder, points
+from tests.support.pages import STEP, history_of, ladder, points, rich_record
 from tests.unit.history.compare.launched import timed
 from tests.unit.record.examples import ACCURACY, FAILED_DROP, RESOURCES, a_check, a_record, unavailable
 
@@ -195,12 +195,21 @@ def test_a_change_stands_at_its_first_point() -> None:
     (mark,) = data["changes"]
     assert (mark["at"], mark["quantity"]) == (30, "speedup")
     assert math.isclose(float(mark["text"].split()[0]), 100.0 * (STEP - 1.0), abs_tol=1.5)
-    (text,) = changes_in_words(history_of(measured))
+    ((at, commit, text),) = changes_in_words(history_of(measured))
+    assert (at, commit) == (measured[30].started_at, "0000001ecccc")
     assert text.startswith("WORSE, speedup ")
     assert "  " not in text
     dirty = replace(measured[30], dirty=True, run_id="dirty")
     data = series_chart(history_of([*measured[:30], dirty, *measured[30:]]))
     assert [mark["at"] for mark in data["changes"]] == [31]
+
+
+def test_a_chart_has_the_limits_of_this_run() -> None:
+    """It begins with a broken one; those on another series or percentile are not on it."""
+    tail, slow = (Verdict(limit, 1.5, 1.9, Status.PASS, "") for limit in ("max_latency_ms[p99]", "min_speedup"))
+    records = [rich_record("test_other"), replace(rich_record(), verdicts=(tail, slow, FAILED_DROP))]
+    data: Any = series_chart(history_of(points(3)), records=records)
+    assert (data["limits"], data["broken"]) == ({"speedup": 1.5, "drop": 1.0}, ["drop"])
 
 
 def test_what_was_accepted_is_a_level_and_a_line() -> None:

@@ -2,6 +2,8 @@
 // The history of a series as a chart, drawn by uPlot; its data is that of pytest_quant/report/page/charts.py.
 const charts = (function () {
   const DASHES = [[], [8, 4], [2, 4], [10, 4, 2, 4], [14, 6], [4, 2, 4, 8]];
+  // Height of a text above a chart, and how many stand above each other, those of the newest changes.
+  const [LABEL, MOST_LABELS] = [13, 4];
   const NAMES = { speedup: "speedup", latency: "median, ms", score: "score", drop: "drop" };
   const shows = [];
   const tip = document.getElementById("tip");
@@ -32,26 +34,29 @@ const charts = (function () {
     return made;
   }
 
-  // Upright lines: changes of level with their texts, and where what is measured changed.
-  function uprights(u, chart) {
+  // Upright lines: changes of level with their texts above the chart, and where what is measured changed; crosses.
+  function drawMarks(u, chart) {
     const { ctx, bbox } = u;
     const ratio = uPlot.pxRatio;
+    const end = bbox.left + bbox.width;
     ctx.save();
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+    [ctx.textAlign, ctx.textBaseline] = ["left", "bottom"];
     chart.uprights.forEach(({ at, text }, row) => {
       const x = Math.round(u.valToPos(at, "x", true));
-      if (x < bbox.left || x > bbox.left + bbox.width) return;
+      if (x < bbox.left || x > end) return;
       ctx.fillStyle = colour(text ? "bad" : "muted");
       ctx.fillRect(x, bbox.top, ratio, bbox.height);
-      const right = x > bbox.left + bbox.width / 2;
-      ctx.textAlign = right ? "right" : "left";
-      // Lines of the chart end around a text, so that it can be read where they cross it.
-      ctx.lineWidth = 5 * ratio;
-      ctx.strokeStyle = colour("bg");
-      const place = [text, x + (right ? -4 : 4) * ratio, bbox.top + (10 + 13 * (row % 4)) * ratio];
-      ctx.strokeText(...place);
-      ctx.fillText(...place);
+      const left = Math.min(x, end - ctx.measureText(text).width);
+      if (row < MOST_LABELS) ctx.fillText(text, left, bbox.top - (2 + LABEL * row) * ratio);
     });
+    ctx.font = `bold ${15 * ratio}px system-ui, sans-serif`;
+    [ctx.textAlign, ctx.textBaseline] = ["center", "middle"];
+    ctx.fillStyle = colour("bad");
+    for (const { at, value } of chart.failed) {
+      const x = u.valToPos(at, "x", true);
+      if (x >= bbox.left && x <= end) ctx.fillText("×", x, u.valToPos(value, "y", true));
+    }
     ctx.restore();
   }
 
@@ -59,10 +64,10 @@ const charts = (function () {
     const series = [{}];
     const bands = [];
     const axis = { stroke: () => colour("muted"), grid: { stroke: () => colour("line"), width: 0.5 }, font: "12px system-ui, sans-serif" };
-    for (const { name, values, low, dots, own, dash } of chart.lines) {
+    for (const { name, values, low, dots, own, dash, level } of chart.lines) {
       const stroke = () => colour(own);
       const few = values.filter((value) => value !== null).length <= 60;
-      const points = { show: dots || few, size: dots || 5, width: dots ? 2 : 1, stroke, fill: () => colour("bg") };
+      const points = { show: dots || (few && !level), size: dots || 5, width: dots ? 2 : 1, stroke, fill: () => colour("bg") };
       series.push({ label: name, stroke, width: dots ? 0 : 1.8, dash, spanGaps: true, points });
       if (!low) continue;
       const edge = { class: "edge", stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
@@ -74,20 +79,21 @@ const charts = (function () {
       return low === null ? [0, 1] : [low - room, high + room];
     };
     // A day is named once, where it begins.
-    const days = (u, places) => places.map((at, index) => (index && chart.days[at] === chart.days[places[index - 1]] ? "" : chart.days[at] || ""));
+    const names = (u, places) => places.map((at, index) => (index && chart.names[at] === chart.names[places[index - 1]] ? "" : chart.names[at] || ""));
     return {
       width,
       height: 260,
+      padding: [8 + LABEL * Math.min(MOST_LABELS, chart.uprights.filter(({ text }) => text).length), 32, null, null],
       series,
       bands,
       legend: { live: false, markers: { width: 2, dash: (u, at) => ((u.series[at].dash || [])[0] > 2 ? "dashed" : u.series[at].dash?.length ? "dotted" : "solid") } },
       cursor: { points: { size: 8 }, drag: { x: true, y: false }, y: false },
-      scales: { x: { time: false, range: (u, low, high) => (low === high ? [-0.5, chart.days.length - 0.5] : [low, high]) }, y: { range: around } },
+      scales: { x: { time: false, range: (u, low, high) => (low === high ? [-0.5, chart.names.length - 0.5] : [low, high]) }, y: { range: around } },
       axes: [
-        { ...axis, space: 90, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000], values: days },
+        { ...axis, space: 90, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000], values: names },
         { ...axis, size: 62, values: (u, values) => values.map((value) => figure(value + 0)) },
       ],
-      hooks: { draw: [(u) => uprights(u, chart)], setCursor: [(u) => showTip(u, chart)] },
+      hooks: { draw: [(u) => drawMarks(u, chart)], setCursor: [(u) => showTip(u, chart)] },
     };
   }
 
@@ -108,7 +114,7 @@ const charts = (function () {
     if (event.key === "Escape") u.setCursor({ left: -10, top: -10 });
     if (step === undefined) return;
     event.preventDefault();
-    const last = chart.days.length - 1;
+    const last = chart.names.length - 1;
     const now = u.cursor.idx ?? (step > 0 ? last : last + 1);
     const next = Math.min(last, Math.max(0, now + step));
     u.setCursor({ left: u.valToPos(next, "x"), top: u.over.clientHeight / 2 });
@@ -133,23 +139,30 @@ const charts = (function () {
       .filter((mark) => mark.at >= 0);
     const borders = points.map((point, at) => ({ at: at - 0.5, text: "", seen: at && point.data && points[at - 1].data && point.data !== points[at - 1].data }));
     const lines = linesOf(points, quantity);
-    for (const value of data.accepted[quantity] || []) lines.push({ name: "accepted", values: points.map(() => value), own: "level", dash: [6, 4] });
+    const levels = [...data.accepted[quantity].map((value) => ["accepted", value, "level", [6, 4]]), ["limit", data.limits[quantity], "bad", [2, 3]]];
+    for (const [name, value, own, dash] of levels) if (Number.isFinite(value)) lines.push({ name, values: points.map(() => value), own, dash, level: true });
     const now = points.map((point) => (point.now && point[quantity] ? point[quantity][0] : null));
     if (now.some((value) => value !== null)) lines.push({ name: "this run", values: now, own: "text", dots: 11 });
     const tell = (place) => {
       const [value, ...interval] = (points[place][quantity] || []).map((number) => shown(number, unit));
       const around = interval.length ? ` [${interval.join(", ")}]` : "";
-      return [...points[place].about, `${NAMES[quantity].replace(", ms", "")} ${value ?? "not measured"}${around} ${unit}`.trim()];
+      const [commit, ...about] = points[place].about;
+      const subject = data.subjects[commit.slice(0, 12)];
+      return [commit, ...(typeof subject === "string" ? [subject] : []), ...about, `${NAMES[quantity].replace(", ms", "")} ${value ?? "not measured"}${around} ${unit}`.trim()];
     };
+    const failed = points.flatMap((point, at) => (point.failed && point[quantity] ? [{ at, value: point[quantity][0] }] : []));
+    // Where all points are of one day their commits tell them apart.
+    const sameDay = points.every((point) => point.day === points[0].day);
+    const names = points.map((point) => (sameDay ? point.about[0].slice(0, 9) : point.day));
     const name = `${title}: ${NAMES[quantity]} of ${points.length} points, ${marks.length} change${marks.length === 1 ? "" : "s"} of level. Arrow keys go from point to point.`;
-    return { name, lines, tell, days: points.map((point) => point.day), uprights: [...marks, ...borders.filter((border) => border.seen)] };
+    return { name, names, lines, tell, failed, uprights: [...marks, ...borders.filter((border) => border.seen)] };
   }
 
   function draw(place, data) {
     const title = place.closest("article").querySelector("h3").textContent;
     const measured = Object.keys(NAMES).filter((quantity) => data.points.some((point) => point[quantity]));
     if (!measured.length) return place.append("No point of this series was measured.");
-    let quantity = data.changes.map((change) => change.quantity).find((name) => measured.includes(name)) || measured[0];
+    let quantity = [...data.broken, ...data.changes.map((change) => change.quantity)].find((name) => measured.includes(name)) || measured[0];
     let { branch } = data;
     let u, chart;
     const controls = element("p", { class: "filters" });
@@ -161,7 +174,7 @@ const charts = (function () {
       chart = chartOf(data, quantity, branch, title);
       frame.setAttribute("aria-label", chart.name);
       const columns = chart.lines.flatMap((line) => (line.low ? [line.values, line.high, line.low] : [line.values]));
-      u = new uPlot(options(chart, width()), [chart.days.map((_, index) => index), ...columns], frame);
+      u = new uPlot(options(chart, width()), [chart.names.map((_, index) => index), ...columns], frame);
     }
 
     function picker(label, choices, chosen, changed) {

@@ -50,7 +50,7 @@ const content = (async function () {
       for (const { isIntersecting, target } of entries) {
         if (!isIntersecting) continue;
         seer.unobserve(target);
-        charts.draw(target, data[target.dataset.series]);
+        charts.draw(target, { ...data[target.dataset.series], subjects: data.subjects });
       }
     },
     { rootMargin: "600px" },
