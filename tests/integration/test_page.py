@@ -57,7 +57,7 @@ def _tests(seen: Seen) -> list[str]:
 
 def test_a_click_on_a_head_sorts_by_its_figures(file: Path, window: Window) -> None:
     """Up, then down; checks without the figure come last both ways."""
-    seen = window.open(file)
+    seen = window.open(file, "#run")
     head = seen.page.get_by_role("button", name="drop pp")
     column = seen.page.locator("tbody.check tr.row td[data-head='drop pp'][data-value]")
     for order, sign in (("ascending", 1.0), ("descending", -1.0)):
@@ -76,7 +76,7 @@ def test_a_click_on_a_head_sorts_by_its_figures(file: Path, window: Window) -> N
 
 def test_text_and_status_filter(file: Path, window: Window) -> None:
     """Both must fit, and how many do is told."""
-    seen = window.open(file)
+    seen = window.open(file, "#run")
     assert seen.text("#shown") == "6 of 6"
     seen.page.get_by_role("searchbox", name="Search").fill("ladder DYNAMIC")
     assert _tests(seen) == ["test_ladder[ort-int8-dynamic]"]
@@ -93,8 +93,8 @@ def test_text_and_status_filter(file: Path, window: Window) -> None:
 
 
 def test_a_check_opens_with_enter_and_closes_again(file: Path, window: Window) -> None:
-    """Its button says whether it is open, and its rounds are drawn."""
-    seen = window.open(file)
+    """Its button and the address say whether it is open, its rounds are drawn, and its figures end below each other."""
+    seen = window.open(file, "#run")
     button = seen.page.locator("#check-0 button.open")
     detail = seen.page.locator("#detail-0")
     expect(detail).to_be_hidden()
@@ -102,20 +102,29 @@ def test_a_check_opens_with_enter_and_closes_again(file: Path, window: Window) -
     seen.page.keyboard.press("Enter")
     expect(detail).to_be_visible()
     assert button.get_attribute("aria-expanded") == "true"
+    assert seen.page.url.endswith("#check-0")
     expect(seen.page.locator("#detail-0 svg.rounds")).to_be_visible()
+    for figure_of in (
+        "#check-0 [data-head='drop pp']",
+        "#detail-0 .small tbody td:nth-child(2)",
+        "thead .number button",
+    ):
+        assert seen.page.locator(figure_of).first.evaluate("one => getComputedStyle(one).textAlign") == "right"
     seen.page.keyboard.press("Enter")
     expect(detail).to_be_hidden()
+    assert seen.page.url.endswith("#run")
     seen.page.locator("#check-0 tr.row td").first.click()
     expect(detail).to_be_visible()
 
 
 def test_the_top_names_what_is_broken_and_leads_there(file: Path, window: Window) -> None:
-    """In the first window, without scrolling; the link opens the check."""
-    seen = window.open(file)
-    link = seen.page.locator(".broken a").first
-    assert link.is_visible()
+    """In the first window, without scrolling, beside what changed and by how much; the link opens the check."""
+    for width in (PHONE, DESK):
+        seen = window.open(file, width=width)
+        for place in (".broken a", ".broken .why", ".verdict", ".differences [data-head=change]"):
+            expect(seen.page.locator(place).first).to_be_in_viewport(ratio=1)
     assert "max_drop 4.23 > 1.0 pp" in seen.text(".broken")
-    link.click()
+    seen.page.locator(".broken a").first.click()
     expect(seen.page.locator("#detail-0")).to_be_visible()
     expect(seen.page.locator("#check-0 button.open")).to_be_focused()
 
@@ -141,7 +150,8 @@ def test_pages_are_chosen_by_keys_and_kept_in_the_address(file: Path, window: Wi
 
 def test_everything_can_be_reached_by_the_tab_key(file: Path, window: Window) -> None:
     """And what has the focus is seen to have it."""
-    seen = window.open(file)
+    seen = window.open(file, "#run")
+    seen.page.locator(".skip").focus()
     reached = set()
     for _ in range(40):
         seen.page.keyboard.press("Tab")
@@ -245,7 +255,7 @@ def test_a_pull_request_ends_the_line_of_the_main_branch(tmp_path: Path, window:
 
 def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window) -> None:
     """What the browser shows, read back, is what stands in the file."""
-    seen = window.open(file)
+    seen = window.open(file, "#run")
     seen.page.get_by_role("button", name="Expand all").click()
     expect(seen.page.locator("#detail-5 .parts")).to_be_visible()
     shown = seen.page.evaluate(_FIGURES)
@@ -256,7 +266,7 @@ def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window)
 def test_foreign_texts_are_texts(tmp_path: Path, window: Window) -> None:
     """Of tests, models, branches and messages, in the table, the charts and their labels; nothing of them runs."""
     (tmp_path / "page.html").write_bytes(page_html(**sources(HOSTILE)))
-    seen = window.open(tmp_path / "page.html")
+    seen = window.open(tmp_path / "page.html", "#run")
     seen.page.get_by_role("button", name="Expand all").click()
     for tab in TABS:
         seen.page.locator(f"#tab-{tab}").click()
@@ -273,7 +283,7 @@ def test_foreign_texts_are_texts(tmp_path: Path, window: Window) -> None:
 def test_a_text_of_thousands_of_characters_hides_nothing(tmp_path: Path, window: Window, width: int) -> None:
     """The tabs stay in the first two windows, the checks in the first four, and nothing is wider than the page."""
     (tmp_path / "page.html").write_bytes(page_html(**sources(HOSTILE + "x" * 5000)))
-    seen = window.open(tmp_path / "page.html", width=width)
+    seen = window.open(tmp_path / "page.html", "#run", width=width)
     height = int(seen.page.evaluate("innerHeight"))
 
     def top(place: str) -> float:

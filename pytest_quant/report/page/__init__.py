@@ -216,6 +216,7 @@ def _templates() -> Environment:
         uplot=UPLOT,
         words=comparison,
         unchanged=Outcome.UNCHANGED,
+        regression=Outcome.REGRESSION,
     )
     return environment
 

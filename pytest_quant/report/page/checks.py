@@ -24,6 +24,8 @@ from pytest_quant.report.summary import summary
 from pytest_quant.result import Status
 
 _STATUS_AND_TEST = ("status", "test")
+_COLUMN_OF = {"min_ratio": "metric", "min_accuracy": "metric", "max_latency_ms": "p50", "max_slowdown": "speedup"}
+"""The column of a limit that is not named after it."""
 _MOST_NAMED = 8
 _MOST_SAMPLES = 12
 _COMMIT = 12
@@ -46,8 +48,9 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
     printed = [column.cells(rows) for column in columns]
     shown = []
     for number, row in enumerate(rows):
+        broken_columns = _broken_columns(row.record)
         cells = [
-            (texts[number].rstrip(), column.sort_value(row))
+            (texts[number].rstrip(), column.sort_value(row), column.name in broken_columns)
             for (_, texts, _), column in zip(printed, columns, strict=True)
         ]
         shown.append({"number": number, "row": row, "cells": cells, **_opened(row, checks[number].run)})
@@ -58,7 +61,7 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
         key=lambda check: _NAMED.index(check["row"].status),
     )
     return {
-        "heads": [head for head, _, _ in printed],
+        "heads": [(head, is_right) for head, _, is_right in printed],
         "checks": shown,
         "counts": [(word, counts[word]) for word in words if counts[word]],
         "lines": summary(records, expected).splitlines(),
@@ -67,18 +70,28 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
     }
 
 
+def _broken_columns(record: Record) -> set[str]:
+    """Return the names of the columns with a figure that breaks a limit, of ``max_size_mb`` ``size``."""
+    limits = [verdict.limit for verdict in record.verdicts or () if verdict.status is Status.FAIL]
+    names = {_COLUMN_OF.get(limit, limit.partition("_")[2].partition("_")[0]) for limit in limits}
+    # Without a metric its column has the SQNR.
+    without_metric = record.accuracy is not None and record.accuracy.metric is None
+    return names | {"metric"} if without_metric and "sqnr" in names else names
+
+
 def _opened(row: CheckRow, run: Run) -> dict[str, Any]:
     """Return what a check opens to; `words` are what a search for text looks through, in lower case."""
     record = row.record
     words = " ".join((record.nodeid, record.model, record.engine_id, record.metric or "", row.status))
     identity, context = run.environment.identity, run.environment.context
+    digests = {f"{name} digest": digest for name, digest in record.digests.items()}
     return {
         "headline": _headline(record),
         "words": clean(words).lower(),
         "sections": [_with_samples(section, record) for section in details(record)],
         "rounds": rounds_chart(record),
         "origin": _origin(record, run),
-        "machine": list({**dict(sorted(identity.items())), **dict(sorted(context.items()))}.items()),
+        "machine": list({**dict(sorted(identity.items())), **dict(sorted(context.items())), **digests}.items()),
         "commands": _commands(record, run),
     }
 
@@ -126,7 +139,6 @@ def _origin(record: Record, run: Run) -> Pairs:
         ("instruction set", record.isa),
         ("cache", ", ".join(f"{what} {word}" for what, word in (record.cache or {}).items())),
         ("run", run.id),
-        *((f"{name} digest", digest) for name, digest in record.digests.items()),
     )
 
 

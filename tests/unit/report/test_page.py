@@ -22,7 +22,7 @@ from pytest_quant.record import Record, run_to_json
 from pytest_quant.report import page
 from pytest_quant.report.page import UPLOT, page_html
 from pytest_quant.report.page.checks import run_table
-from pytest_quant.result import Status
+from pytest_quant.result import AccuracyResult, Status
 from tests.support.pages import (
     HOSTILE,
     data_of,
@@ -159,6 +159,44 @@ def test_what_is_broken_is_named_first_with_both_figures() -> None:
 def _facts(record: Record) -> dict[str, str]:
     (check,) = _table(record)["checks"]
     return dict(pair for section in check["sections"] for pair in section.facts)
+
+
+def test_the_cell_that_breaks_a_limit_is_marked() -> None:
+    """Of each broken limit, and no other; an SQNR stands where the score does, and a percentile has no cell."""
+
+    def marked(*limits: str, record: Record | None = None) -> list[str]:
+        verdicts = (*(replace(FAILED_DROP, limit=limit) for limit in limits), *(a_pass().verdicts or ()))
+        table = _table(replace(record or a_record(), verdicts=verdicts))
+        cells = zip(table["heads"], table["checks"][0]["cells"], strict=True)
+        return [head for (head, _), (_, _, is_broken) in cells if is_broken]
+
+    assert marked() == []
+    assert marked("max_drop", "max_size_mb", "outputs") == ["drop pp", "size MB"]
+    assert marked("min_speedup", "max_latency_ms", "min_coverage") == ["p50 ms", "speedup x", "coverage %"]
+    assert marked("max_latency_ms[p99]", "min_sqnr_db") == []
+    assert marked("min_sqnr_db", record=a_record(accuracy=AccuracyResult(n=9, sqnr_db=4.5))) == ["SQNR dB"]
+
+
+def test_a_question_mark_has_its_reason() -> None:
+    """Beside the speedup that is in doubt; one in another text is a text."""
+    record = a_record()
+    assert record.latency is not None
+    doubtful = replace(record, model="net ?", latency=replace(record.latency, reasons=("the clock is slow",)))
+    html = page_html([StoredCheck(RUN, each) for each in (doubtful, record)]).decode()
+    assert re.findall(r"<abbr[^>]*>", html) == ['<abbr title="timing in doubt: the clock is slow">']
+
+
+@pytest.mark.parametrize("has_base", [True, False])
+def test_what_changed_comes_first_where_there_is_a_base(has_base: bool) -> None:
+    """Else the run; the tabs have the same order, and how much there is to see behind each."""
+    known = sources()
+    html = page_html(**known | ({} if has_base else {"compared": None})).decode()
+    order = ["comparison", "run"] if has_base else ["run", "comparison"]
+    assert re.findall(r'<section id="(\w+)"', html) == [*order, "history", "pareto"]
+    tabs = [" ".join(re.sub("<[^>]+>", "", tab).split()) for tab in re.findall(r'<a id="tab-\w+".*', html)]
+    first = ["Comparison 2 regressed", "This run 1 failed"] if has_base else ["This run 1 failed", "Comparison"]
+    changes = sum(len(series.changes) for series in known["history"])
+    assert tabs == [*first, f"History {changes} changes of level", "Pareto"]
 
 
 def test_all_changes_of_level_stand_in_one_list() -> None:

@@ -18,10 +18,8 @@ const content = (async function () {
     const target = document.getElementById(location.hash.slice(1));
     const page = target?.closest("section.page") || document.querySelector("section.page:not([hidden])");
     for (const link of links) {
-      const chosen = link.hash === `#${page.id}`;
-      if (chosen) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
-      document.querySelector(link.hash).hidden = !chosen;
+      link.ariaCurrent = link.hash === `#${page.id}` ? "page" : null;
+      document.querySelector(link.hash).hidden = !link.ariaCurrent;
     }
     if (!target || target === page) return scrollTo(0, 0);
     if (target.matches("tbody.check")) {
@@ -73,7 +71,11 @@ const content = (async function () {
     const button = event.target.closest("button");
     if (button && button.dataset.column !== undefined) return sort(button);
     const row = event.target.closest("a, .detail") ? null : event.target.closest("tr.row");
-    if (row && (button || !String(getSelection()))) open(row.parentElement, !row.parentElement.classList.contains("opened"));
+    if (!row || (!button && String(getSelection()))) return;
+    const wanted = !row.parentElement.classList.contains("opened");
+    open(row.parentElement, wanted);
+    // The address leads back to what was opened last.
+    history.replaceState(null, "", wanted ? `#${row.parentElement.id}` : "#run");
   }
 
   // By the number of a cell, of two that of the candidate; cells without one come last either way.
