@@ -43,7 +43,8 @@ def init(
 
     Nothing is asked that can be found out: the inputs of the model, the backends that can run here, the forge, the
     target branch, how the project is installed, and where its tests lie. A file that is there is never overwritten.
-    Your labelled samples cannot be found out: until you name them, the checks say that they are missing.
+    Where nothing shows GitHub or GitLab, no workflow is written. Your labelled samples cannot be found out: until you
+    name them, the checks say that they are missing.
 
     \b
     Examples:
@@ -79,12 +80,13 @@ def _described(facts: InitFacts) -> list[str]:
     """Return the facts, for the user to check."""
     signature = facts.model.signature
     ends = (", ".join(map(described, tensors)) for tensors in (signature.inputs, signature.outputs))
+    ci = f"{' and '.join(facts.forges)}, target branch {facts.project.branch}, Python {facts.python}"
     rows = [
         ("model", f"{facts.model.file or facts.model.expression}: {' -> '.join(ends)}"),
         ("backends", ", ".join(facts.cpu)),
         *([("on a GPU", ", ".join(facts.gpu))] if facts.gpu else []),
-        ("CI", f"{' and '.join(facts.forges)}, target branch {facts.project.branch}, Python {facts.python}"),
-        ("install", "; ".join(facts.installation.lines)),
+        ("CI", ci if facts.forges else "no remote and no file shows GitHub or GitLab: no workflow is written"),
+        *([("install", "; ".join(facts.installation.lines))] if facts.forges else []),
         ("tests", facts.project.folder),
     ]
     return aligned([(name, clean(text)) for name, text in rows])
@@ -107,4 +109,6 @@ def _next_steps(facts: InitFacts, files: Collection[str], written: Collection[st
         yield f"next: git add {model.file}, which CI needs"
     if facts.included and "gitlab" in facts.forges:
         yield f"next: in .gitlab-ci.yml, under include: - local: {GITLAB_INCLUDED}"
-    yield "next: the first lines of the workflow say what to set once; commit, push, and open a pull request"
+    request = "merge request" if facts.forges == ("gitlab",) else "pull request"
+    first = "the first lines of the workflow say what to set once; commit, push, and open a"
+    yield f"next: {first} {request}" if facts.forges else "no workflow was written: add --github or --gitlab for one"

@@ -133,26 +133,13 @@ def _pyproject(root: Path) -> dict[str, Any]:
         ) from None
 
 
-def find_forge(project: Project) -> Forge:
-    """Return the forge whose name is in the remote's host, else the one whose files are here.
-
-    Raises
-    ------
-    UsageError : neither shows it.
-    """
+def find_forge(project: Project) -> Forge | None:
+    """Return the forge whose name is in the remote's host, else the one whose files are here; ``None`` without one."""
     address = _URL.match(project.remote) or _SCP.match(project.remote)
     host = address["host"].lower() if address else ""
     by_name = [forge for forge in FORGES if forge in host]
     by_files = [forge for forge in FORGES if any((project.root / file).exists() for file in _FORGE_FILES[forge])]
-    for forges in (by_name, by_files):
-        if len(forges) == 1:
-            return forges[0]
-    raise UsageError(
-        "nothing tells which forge runs the CI of this repository",
-        value=f"the remote {project.remote}" if project.remote else "no remote",
-        allowed="a remote whose host has github or gitlab in its name, or the files of one of them",
-        fix="say it: pytest-quant init --github, or pytest-quant init --gitlab",
-    )
+    return next((forges[0] for forges in (by_name, by_files) if len(forges) == 1), None)
 
 
 def is_kept_by_git(root: Path, path: str) -> bool:

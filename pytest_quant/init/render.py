@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -115,7 +116,7 @@ class InitFacts:
 
     Attributes
     ----------
-    forges : whose workflows are written.
+    forges : whose workflows are written; none where neither the user nor the project names one.
     cpu, gpu : backends of the jobs; none without a job on a GPU runner.
     installation, gpu_installation : how these jobs install the project.
     python : version for CI, ``3.12``.
@@ -163,10 +164,10 @@ def find_facts(
 
     Raises
     ------
-    QuantError : there is no such model or backend, none can run here, or nothing shows the forge.
+    QuantError : there is no such model or backend, or none can run here.
     """
     project = find_project(here)
-    forges = forges or (find_forge(project),)
+    forges = forges or tuple(filter(None, [find_forge(project)]))
     chosen = find_model(project.root, here, model, project.sources)
     cpu = named(backends, chosen) if backends else on_cpu(chosen)
     on_runner = named(gpu_backends, chosen) if gpu_backends else on_gpu(chosen) if gpu else ()
@@ -260,6 +261,7 @@ def _rendered(template: str, facts: InitFacts, *, backends: str = "", where: str
             above=len(folder.parts),
             tests=str(folder) if not facts.gpu else f"{folder} --ignore={facts.gpu_folder}",
             history_branch=BRANCH,
+            version=version("pytest-quant"),
             backends=backends,
             where=where,
         )

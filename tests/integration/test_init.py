@@ -93,6 +93,17 @@ def test_an_onnx_file_is_checked_at_once(fresh: ScratchRepository) -> None:
     assert run_tests(fresh.path, "tests/quant", "--quant-strict", "-k", "ort-int8 or not ort")[0] == 1
 
 
+def test_without_a_remote_there_are_tests_and_no_workflow(tmp_path: Path) -> None:
+    """The first command of a newcomer, on a laptop or with another CI; what writes a workflow is told."""
+    made = with_digits(make_repository(tmp_path / "models"))
+    said = init(made.path, "--backend=ort")
+    assert said.returncode == 0, said.stderr
+    tests = {"tests/quant/conftest.py", "tests/quant/test_digits.py", "pytest.ini"}
+    assert files_in(made.path) == tests | {"digits.onnx"}
+    assert said.stdout.endswith("no workflow was written: add --github or --gitlab for one\n")
+    assert "open a pull request" not in said.stdout
+
+
 def test_with_labelled_samples_it_passes(fresh: ScratchRepository) -> None:
     """Nothing else has to be changed."""
     with_digits(fresh)
@@ -117,6 +128,7 @@ def test_a_torch_module_is_checked_at_once(fresh: ScratchRepository) -> None:
     assert (fresh.path / ".gitlab-ci.yml").is_file()
     assert not (fresh.path / ".github").exists()
     assert 'pip install "pytest-quant[ort,torch]"' in said.stdout
+    assert said.stdout.endswith("commit, push, and open a merge request\n")
     code, output, (check,) = run_tests(fresh.path, "tests/quant")
     assert code == 0, output
     assert (check["status"], check["model"]) == ("INCONCLUSIVE", "example")

@@ -62,13 +62,8 @@ def found(root: Path, files: dict[str, str]) -> Project:
     ],
 )
 def test_the_host_names_the_forge(tmp_path: Path, address: str, forge: str | None) -> None:
-    """Also that of a server of one's own; for an unknown one both ways out are told, and no password."""
-    if forge is not None:
-        assert find_forge(project(tmp_path, address)) == forge
-        return
-    with pytest.raises(UsageError, match=r"(?s)--github.*--gitlab") as error:
-        find_forge(project(tmp_path, address))
-    assert "secret" not in str(error.value)
+    """Also that of a server of one's own; an unknown one is no forge."""
+    assert find_forge(project(tmp_path, address)) == forge
 
 
 @pytest.mark.parametrize(("sign", "forge"), [(".github/workflows", "github"), (".gitlab", "gitlab")])
