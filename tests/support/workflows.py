@@ -105,7 +105,7 @@ class Machine:
     def _files(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return new files for what a step hands to the later ones."""
         folder = Path(environ["RUNNER_TEMP"])
-        files = {name: folder / name for name in ("GITHUB_PATH", "GITHUB_STEP_SUMMARY")}
+        files = {name: folder / name for name in ("GITHUB_PATH", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
         for file in files.values():
             file.write_text("", "utf-8")
         return {name: str(file) for name, file in files.items()}
@@ -122,6 +122,9 @@ class Machine:
         elif action == "actions/download-artifact":
             for folder in self.artifacts.glob(given["pattern"]):
                 shutil.copytree(folder, self.clone / given["path"] / folder.name)
+        elif action == "actions/checkout" and given.get("persist-credentials") == "False":
+            # The server is that of a private repository, which answers nobody without a token.
+            ScratchRepository(self.clone).git("remote", "set-url", "origin", "file:///nowhere")
         else:
             known = ("actions/checkout", "actions/setup-python", "actions/cache/restore", "actions/cache/save")
             assert action in known, (action, environ)
@@ -305,6 +308,7 @@ def github_values(event: str) -> dict[str, str]:
     return {
         "!cancelled()": "true",
         "github.event_name == 'push'": told(not asks),
+        "github.event_name == 'pull_request'": told(asks),
         f"!cancelled() && {same}": told(asks),
         "github.event_name == 'pull_request' && '--quant-against=merge-base' || ''": (
             "--quant-against=merge-base" if asks else ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import configparser
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from pytest_quant.init.model import ModelToTest
 from pytest_quant.init.project import Installation, Project
 from pytest_quant.init.render import MARKER, InitFacts, content, new_files, write_new
 from pytest_quant.spec import Signature, TensorInfo
+from tests.support.repository import make_repository
 from tests.support.workflows import lint_github, lint_gitlab, parse
 
 IMAGE = TensorInfo("image", "float32", (None, 1, 8, 8))
@@ -96,6 +99,69 @@ def test_what_is_written_is_valid(facts: InitFacts, tmp_path: Path) -> None:
     assert set(told) <= {"github.event.pull_request.head.repo.full_name", "github.event.pull_request.number"}
 
 
+@pytest.mark.parametrize(("name", "lfs"), [("plain", False), ("with a GPU", False), ("with a GPU", True)])
+def test_nothing_that_a_stranger_can_change_gets_a_token(name: str, lfs: bool, tmp_path: Path) -> None:
+    """Actions are commits, with their tags beside them; clones keep a token only where the history is pushed.
+
+    And where Git LFS fetches the model of the base. What holds a token installs the version that wrote the file, and
+    the push token of GitLab is on no command line.
+    """
+    files = written(replace(CASES[name], lfs=lfs), tmp_path)
+    text = files[".github/workflows/quant.yml"].read_text("utf-8")
+    used = re.findall(r"uses: (.+)", text)
+    assert len(used) == text.count("uses:")
+    pin = re.compile(r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [action for action in used if not pin.fullmatch(action)] == []
+    jobs = parse(files[".github/workflows/quant.yml"])["jobs"]
+    clones = {job: step["with"] for job in jobs for step in jobs[job]["steps"] if "checkout" in step.get("uses", "")}
+    kept = {job for job, given in clones.items() if given.get("persist-credentials") is not False}
+    assert kept == ({"history", "gpu"} if lfs else {"history"})
+    asking = [step["run"] for job in jobs for step in jobs[job]["steps"] if "origin " in step.get("run", "")]
+    assert asking == []  # without a token a private repository does not answer
+    pipeline = files[".gitlab-ci.yml"].read_text("utf-8")
+    pinned = f'pip install "pytest-quant[history,comment]=={version("pytest-quant")}"'
+    assert (text.count(pinned), pipeline.count(pinned)) == (2, 1)
+    assert ":$GITLAB_TOKEN@" not in pipeline
+    assert ("AGAINST" in pipeline) is bool(CASES[name].gpu)
+
+
+def test_git_asks_for_the_push_token_of_gitlab(tmp_path: Path) -> None:
+    """The helper of the job, and not that of the runner, whose token may not push."""
+    script = parse(written(PLAIN, tmp_path)[".gitlab-ci.yml"])["quant-history"]["script"][1]
+    asks = f"{script[: script.index('pytest-quant history push')]}git credential fill\nfi"
+    (tmp_path / "gitconfig").write_text('[credential]\n\thelper = "!echo password=the-runners; :"\n')
+    variables = {**os.environ, "GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"), "GITLAB_TOKEN": "ours"}
+    asked = "protocol=https\nhost=gitlab.invalid\nusername=pytest-quant\n\n"
+    command = ("bash", "-e", "-c", asks)
+    said = subprocess.run(command, input=asked, env=variables, capture_output=True, text=True, check=True)
+    assert "password=ours" in said.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("changed", "skips"), [("docs/a.md", True), ("README.md", True), ("a.py", False)])
+def test_a_pull_request_of_markdown_skips_all_other_jobs(changed: str, skips: bool, tmp_path: Path) -> None:
+    """It starts all the same: a required job that is skipped has passed, one that never starts is waited for."""
+    workflow = parse(written(CASES["with a GPU"], tmp_path / "files")[".github/workflows/quant.yml"])
+    assert "paths-ignore" not in workflow["on"]["pull_request"]
+    waiting = {name for name, job in workflow["jobs"].items() if "markdown_only" in job.get("if", "")}
+    assert waiting == {"cpu", "gpu", "verdict"}
+    made = make_repository(tmp_path / "repository")
+    made.commit("base")
+    made.git("checkout", "-q", "-b", "topic")
+    (made.path / changed).parent.mkdir(exist_ok=True)
+    (made.path / changed).write_text("text\n")
+    made.git("add", changed)
+    made.git("commit", "-m", "topic")
+    made.git("checkout", "-q", "main")
+    made.commit("more on main")
+    made.git("merge", "-q", "--no-ff", "-m", "Merge", "topic")
+    output = tmp_path / "output"
+    (look,) = [step["run"] for step in workflow["jobs"]["changes"]["steps"] if "run" in step]
+    variables = {**os.environ, "GITHUB_OUTPUT": str(output)}
+    command = ("bash", "-e", "-c", look)
+    subprocess.run(command, cwd=made.path, env=variables, check=True)
+    assert (output.exists() and output.read_text() == "markdown_only=true\n") is skips
+
+
 def test_what_names_say_stays_text(tmp_path: Path) -> None:
     """The conftest has the inputs under their own names, whatever is in them, and the model's file."""
     (conftest,) = [file for path, file in written(CASES["odd names"], tmp_path).items() if path.endswith("conftest.py")]
@@ -149,6 +215,7 @@ def test_no_job_may_do_more_than_it_needs(tmp_path: Path) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     rights = {name: job.get("permissions") for name, job in workflow["jobs"].items()}
     assert rights == {
+        "changes": None,
         "cpu": None,
         "gpu": None,
         "verdict": {"contents": "read", "pull-requests": "write"},
