@@ -123,14 +123,16 @@ def _age(seconds: float) -> str:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--require", metavar="NAME[,NAME]", help="Exit with 1 unless these backends can run here.")
-def doctor(as_json: bool, require: str | None) -> None:
-    """Ask every backend whether it can run here: version, device, what is missing and the line that fixes it.
+@click.option("--verbose", is_flag=True, help="Print the line that fixes each backend which cannot run here.")
+def doctor(as_json: bool, require: str | None, verbose: bool) -> None:
+    """Ask every backend whether it can run here: version and device of those that can, and why the others cannot.
 
     Exit code: 0, or with --require 1 unless all of those backends can run here, 2 a question that cannot be answered.
 
     \b
     Examples:
       pytest-quant doctor
+      pytest-quant doctor --verbose             with the line that fixes each of the others
       pytest-quant doctor --require=ort,trt     for the first step of a CI job
       pytest-quant doctor --json
     """  # noqa: D301 - click reads a backspace
@@ -142,10 +144,11 @@ def doctor(as_json: bool, require: str | None) -> None:
     if as_json:
         show_json(asdict(examination), indent=2)
     else:
-        show(describe(examination))
+        show(describe(examination, fixes=verbose))
     absent = [state for state in examination.backends if state.name in required and state.state != OK]
     for state in absent:
-        say(f"required, but {state.name} cannot run here: {state.reason}", color="red", err=True)
+        fix = f"\n  next: {state.fix}" if state.fix else ""
+        say(f"required, but {state.name} cannot run here: {state.reason}{fix}", color="red", err=True)
     sys.exit(1 if absent else 0)
 
 

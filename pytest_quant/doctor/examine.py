@@ -11,9 +11,9 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from pytest_quant.backends import backend_names
+from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.backends.runtime import installed_version, memory_libraries
-from pytest_quant.doctor.probe import OK, BackendState, probe_all
+from pytest_quant.doctor.probe import BROKEN, OK, BackendState, probe_all
 from pytest_quant.environment.gpu import cuda_gpus, find_gpus
 from pytest_quant.environment.machine import fingerprint, has_vnni, isa_tier
 from pytest_quant.errors import HistoryError
@@ -155,19 +155,21 @@ def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool, saturat
         )
 
 
-_MARKS = {"ok": "ok", "missing": "missing", "broken": "BROKEN"}
 _MACHINE = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
 
 
-def describe(examination: Examination) -> str:
-    """Return an examination as text: machine, backends with their remedies, then problems."""
+def describe(examination: Examination, *, fixes: bool = False) -> str:
+    """Return an examination as text: machine, backends that run, a line for each other one, then problems.
+
+    With `fixes`, the other backends have their remedies, but for those whose device is not in this machine.
+    """
     return "\n".join(
         [
             *_machine(examination),
             *_cards(examination.cards),
-            "",
-            *_backends(examination.backends),
-            *_ends(examination),
+            *_working(examination.backends),
+            *_others(examination, fixes=fixes),
+            *_ends(examination, fixes=fixes),
         ]
     )
 
@@ -192,24 +194,27 @@ def _cards(cards: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["", *aligned(rows)]
 
 
-def _backends(states: Sequence[BackendState]) -> Iterator[str]:
-    rows = [("backend", "state", "version", "device")]
-    rows += [
-        (state.name, _MARKS[state.state], clean(state.version or "-"), clean(state.device or "-")) for state in states
-    ]
-    lines = aligned(rows)
-    yield lines[0]
-    for state, line in zip(states, lines[1:], strict=True):
+def _working(states: Sequence[BackendState]) -> Iterator[str]:
+    working = [state for state in states if state.state == OK]
+    rows = [(state.name, clean(state.version), clean(state.device)) for state in working]
+    head, *lines = aligned([("backend", "version", "device"), *rows])
+    yield from ("", head)
+    for state, line in zip(working, lines, strict=True):
+        yield from (line, f"    offers {clean(', '.join(state.precisions))}")
+
+
+def _others(examination: Examination, *, fixes: bool) -> Iterator[str]:
+    others = [state for state in examination.backends if state.state != OK]
+    rows = [(state.name, clean(f"{'BROKEN: ' if state.state == BROKEN else ''}{state.reason}")) for state in others]
+    head, *lines = aligned([("cannot run", "why"), *rows])
+    yield from ("", head) if others else ()
+    for state, line in zip(others, lines, strict=True):
         yield line
-        if state.state == OK:
-            yield f"    offers {clean(', '.join(state.precisions))}"
-        if state.reason:
-            yield f"    {clean(state.reason)}"
-        if state.fix:
+        if fixes and state.fix and (examination.cards or not get_backend(state.name).device.startswith("cuda")):
             yield f"    fix: {clean(state.fix)}"
 
 
-def _ends(examination: Examination) -> Iterator[str]:
+def _ends(examination: Examination, *, fixes: bool) -> Iterator[str]:
     for problem in examination.problems:
         yield ""
         yield f"! {clean(problem.what)}"
@@ -217,4 +222,5 @@ def _ends(examination: Examination) -> Iterator[str]:
             yield f"    fix: {clean(problem.fix)}"
     yield ""
     working = sum(state.state == OK for state in examination.backends)
-    yield f"{working} of {len(examination.backends)} backends can run here"
+    hint = "" if fixes or working == len(examination.backends) else "; what mends the others: --verbose"
+    yield f"{working} of {len(examination.backends)} backends can run here{hint}"

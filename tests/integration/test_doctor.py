@@ -29,6 +29,7 @@ def test_every_backend_is_listed_and_json_says_the_same() -> None:
             required = doctor(f"--require={name}")
             assert required.returncode == 1
             assert f"required, but {name} cannot run here" in required.stderr
+            assert f"  next: {state['fix']}" in required.stderr
             break
 
 

@@ -29,6 +29,7 @@ CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
 """TF32 off: with it the FP32 reference would round its inputs to ten bits."""
 
 _INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
+_APART = 'in an environment of its own, because it replaces the wheel for CPUs: pip install "pytest-quant[gpu]"'
 _OLDER_CUDA = "its wheel for CUDA 12: pytest-quant guide gpu"
 DRIVER = "libcuda.so.1"
 _LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
@@ -37,7 +38,7 @@ _NVINFER = re.compile(r"(?P<library>libnv(?:infer|onnxparser)\w*\.so\.(?P<major>
 
 
 def find_provider(provider: str) -> Availability:
-    """Tell whether `provider` is compiled in, the driver is here, and every library that it needs loads."""
+    """Tell whether the driver is here, `provider` is compiled in, and every library that it needs loads."""
     if find_spec("onnxruntime") is None:
         return Availability(False, reason="onnxruntime-gpu is not installed", fix='pip install "pytest-quant[gpu]"')
     both = [f"{name} {number}" for name in WHEELS if (number := installed_version(name))]
@@ -54,11 +55,12 @@ def find_provider(provider: str) -> Availability:
     if isinstance(answer, Availability):
         return answer
     runtime, compiled = answer
-    if provider not in compiled:
-        return Availability(False, reason=f"this onnxruntime has no {provider}: it is the CPU wheel", fix=_INSTALL)
+    # First, because without a driver the wheel for GPUs is no use in place of the one that is here.
     if trouble := loading_trouble(DRIVER):
         fix = "run it on a machine with an NVIDIA GPU and its driver"
         return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
+    if provider not in compiled:
+        return Availability(False, reason=f"this onnxruntime has no {provider}: it is the CPU wheel", fix=_APART)
     wheel = f"onnxruntime-gpu {runtime.__version__}"
     if too_old := driver_too_old({wheel: getattr(runtime, "cuda_version", "")}, _OLDER_CUDA):
         return too_old

@@ -121,6 +121,9 @@ FOUND = Examination(
     MACHINE,
     (
         BackendState("ort", "ok", "1.31.1", "cpu", precisions=("fp32", "int8 static")),
+        BackendState(
+            "openvino", "missing", reason="openvino is not installed", fix='pip install "pytest-quant[openvino]"'
+        ),
         BackendState("trt", "missing", reason="tensorrt is not installed", fix='pip install "pytest-quant[trt]"'),
         BackendState("ort-trt", "broken", reason="bad \x1b[31m name"),
     ),
@@ -128,19 +131,29 @@ FOUND = Examination(
 )
 
 
-def test_each_backend_says_what_to_do() -> None:
-    """Version and device of one that runs, reason and fix of others, problems; foreign text is escaped."""
+def test_what_works_comes_first_and_the_rest_is_a_line_each() -> None:
+    """Version and device of one that runs, the reason of each other one, problems; foreign text is escaped."""
     text = describe(replace(FOUND, runner="self-test of 2026-01-01"))
-    for words in (
-        "\n  runner  self-test of 2026-01-01\n",
-        "ort      ok       1.31.1   cpu\n    offers fp32, int8 static\n",
-        'trt      missing  -        -\n    tensorrt is not installed\n    fix: pip install "pytest-quant[trt]"\n',
-        "! two wheels\n    fix: pip uninstall one",
-    ):
+    backends = (
+        "\n\nbackend  version  device\nort      1.31.1   cpu\n    offers fp32, int8 static\n"
+        "\ncannot run  why\nopenvino    openvino is not installed\ntrt         tensorrt is not installed\n"
+        "ort-trt     BROKEN: bad \\x1b[31m name\n\n! two wheels\n    fix: pip uninstall one\n"
+    )
+    for words in ("\n  runner  self-test of 2026-01-01\n", backends):
         assert words in text
-    assert text.endswith("1 of 3 backends can run here")
+    assert text.endswith("1 of 4 backends can run here; what mends the others: --verbose")
     assert "\x1b" not in text
     assert "runner" not in describe(FOUND)
+
+
+def test_a_fix_is_for_a_device_that_is_here() -> None:
+    """Asked for, and of a backend for GPUs only where there is one: without it no installation helps."""
+    text = describe(FOUND, fixes=True)
+    assert 'openvino is not installed\n    fix: pip install "pytest-quant[openvino]"\ntrt ' in text
+    assert "[trt]" not in text
+    assert text.endswith("1 of 4 backends can run here")
+    card = {"cuda": "cuda:0", "name": "NVIDIA L4", "sm": "SM89", "memory_mb": 24_000.0, "uuid": "GPU-0"}
+    assert 'fix: pip install "pytest-quant[trt]"' in describe(replace(FOUND, cards=(card,)), fixes=True)
 
 
 def test_cards_are_a_table() -> None:

@@ -41,13 +41,16 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_the_cpu_wheel_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not installed is a skip with the line that installs it; both wheels overwrite each other, which is an error."""
+    """That is a skip, with a fix that takes nothing away; both wheels overwrite each other, which is an error."""
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1"}.get)
-    result = find_provider(CUDA)
-    assert (result.available, result.broken) == (False, False)
-    assert "CPU wheel" in result.reason
-    assert "pip install" in result.fix
+    # Without a driver the wheel for GPUs would run nothing, and the one for CPUs would be gone.
+    for trouble, words, fix in (("", "CPU wheel", "in an environment"), ("gone", "no NVIDIA driver", "run it")):
+        monkeypatch.setattr(libraries, "loading_trouble", lambda _, trouble=trouble: trouble)
+        result = find_provider(CUDA)
+        assert (result.available, result.broken) == (False, False)
+        assert words in result.reason
+        assert result.fix.startswith(fix)
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"}.get)
     result = find_provider(CUDA)
     assert result.broken
