@@ -10,7 +10,7 @@ import pytest
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import Controller, note_left_out
-from pytest_quant.plugin.settings import add_options, keeps_benchmarks, on_command_line, settings_of
+from pytest_quant.plugin.settings import OPTIONS, add_options, keeps_benchmarks, on_command_line, settings_of
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -21,6 +21,19 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare ``--quant-*`` and the ini options."""
     add_options(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
+    """Refuse a misspelt option of ours, once those that the user's conftest.py declares are known."""
+    yield
+    nobodys = parser.parse_known_and_unknown_args(args)[1] if any("-quant-" in word for word in args) else []
+    for name in (word.partition("=")[0] for word in nobodys):
+        if name.startswith(("--quant-", "--no-quant-")):
+            from pytest_quant.errors import UsageError, nearest
+
+            hint = nearest(name, (option.flag for option in OPTIONS)).partition(" known: ")[0]
+            raise pytest.UsageError(str(UsageError(f"there is no option {name}", allowed=hint, fix="pytest --help")))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -135,6 +135,11 @@ class Option:
         """The spelling on the command line."""
         return "--" + self.name.replace("_", "-")
 
+    @property
+    def undone_by(self) -> str:
+        """What turns a flag off: ``--no-quant-strict``, and ``--quant-with-latency`` for ``--quant-no-latency``."""
+        return self.flag.replace("-no-", "-with-") if "-no-" in self.flag else self.flag.replace("--", "--no-")
+
     def value(self, config: pytest.Config) -> Any:
         """Return the value of the command line, else of the ini file, else the default.
 
@@ -170,47 +175,20 @@ def _flag(help: str, name: str = "") -> Any:  # noqa: A002 - as there
 class Settings:
     """The options of one run. Each attribute is declared with its row, which says what it means.
 
-    Paths are absolute. `history` is a file or a database URL, ``None`` if nothing is added to a history. `compare` is
-    also on if `compare_base` is given. `latency_off` is the reason why latency is not measured, empty if it is.
+    The rows stand in the order of the help, see `_HEADINGS`. Paths are absolute. `history` is a file or a database URL,
+    ``None`` if nothing is added to a history. `compare` is also on if `compare_base` is given. `latency_off` is the
+    reason why latency is not measured, empty if it is.
     """
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
 
-    backend: str = _option(NAME, "backend of marks that name none (default: ort)", "ort")
-    strict: bool = _flag(
-        "fail checks that could not be judged (INCONCLUSIVE) or have nothing to compare with (NO_BASELINE)"
-    )
-    require: tuple[str, ...] = _option(
-        NAMES,
-        "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
-        "error, and so is one that no test used in a run of the whole suite",
-        (),
-    )
-    json_file: Path | None = _option(
-        FILE, "write the records of this run as JSON; without a check, an empty list", name="quant_json"
-    )
     html_file: Path | None = _option(
         FILE,
         "write a page about this run that a browser opens from the disk: every check, the comparison, the history; "
         "pytest-quant report writes one of earlier runs",
         name="quant_html",
     )
-    markdown_file: Path | None = _option(
-        FILE,
-        "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request, which "
-        "pytest-quant comment posts",
-        name="quant_markdown",
-    )
-    cache: Path = _option(
-        DIRECTORY, "keep built engines and reference outputs here (default: .quant/cache)", ".quant/cache"
-    )
-    history: str | None = _option(
-        LOCATION,
-        "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
-        ".quant/history.db",
-    )
-    no_history: bool = _flag("add the records of this run to no history")
     compare: bool = _flag(
         "compare the records of this run with those of the merge base with the target branch; a regression fails the "
         "run"
@@ -235,16 +213,33 @@ class Settings:
         5.0,
         name="quant_against_limit",
     )
-    against_equal: bool = _flag(
-        "let --quant-against time engines that are the same on both sides too, which shows the noise of this machine"
-    )
-    latency_off: str = _flag(
-        "measure no latency; its limits are then INCONCLUSIVE, never PASS", name="quant_no_latency"
-    )
+    backend: str = _option(NAME, "backend of marks that name none (default: ort)", "ort")
     confidence: float | None = _option(
         LEVEL,
         "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
         "place of the measured value",
+    )
+    diagnose_s: float = _option(
+        SECONDS_OR_NONE,
+        "when a limit on accuracy or coverage is broken, try for about this long at most what repairs it: other "
+        "options, and which nodes to exclude (default: 30; 0 tries nothing)",
+        30.0,
+        name="quant_diagnose_time",
+    )
+    columns: tuple[str, ...] = _option(
+        NAMES, "columns of the table at the end, in this order; pytest-quant guide reference names them", ()
+    )
+    history: str | None = _option(
+        LOCATION,
+        "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
+        ".quant/history.db",
+    )
+    no_history: bool = _flag("add the records of this run to no history")
+    cache: Path = _option(
+        DIRECTORY, "keep built engines and reference outputs here (default: .quant/cache)", ".quant/cache"
+    )
+    latency_off: str = _flag(
+        "measure no latency; its limits are then INCONCLUSIVE, never PASS", name="quant_no_latency"
     )
     max_time_s: float = _option(
         SECONDS,
@@ -260,19 +255,8 @@ class Settings:
         "in doubt, until it is decided, in at most 10 (default: 1; a comparison needs 5 on both sides)",
         1,
     )
-    diagnose_s: float = _option(
-        SECONDS_OR_NONE,
-        "when a limit on accuracy or coverage is broken, try for about this long at most what repairs it: other "
-        "options, and which nodes to exclude (default: 30; 0 tries nothing)",
-        30.0,
-        name="quant_diagnose_time",
-    )
-    lock_timeout_s: float = _option(
-        SECONDS,
-        "wait for a device that another process measures on, at most this long; then the check is an error that names "
-        "that process (default: 600)",
-        600.0,
-        name="quant_lock_timeout",
+    against_equal: bool = _flag(
+        "let --quant-against time engines that are the same on both sides too, which shows the noise of this machine"
     )
     pages: Pages = _option(
         SIZE_OF_PAGES,
@@ -281,6 +265,13 @@ class Settings:
         "the system can)",
         "huge",
     )
+    lock_timeout_s: float = _option(
+        SECONDS,
+        "wait for a device that another process measures on, at most this long; then the check is an error that names "
+        "that process (default: 600)",
+        600.0,
+        name="quant_lock_timeout",
+    )
     step_timeout_s: float = _option(
         SECONDS_OR_NONE,
         "end a single run or build of an engine that takes longer: the check is an error, or, where the runtime cannot "
@@ -288,25 +279,43 @@ class Settings:
         3600.0,
         name="quant_step_timeout",
     )
-    simulate: str | None = _option(
-        TARGET,
-        "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
-        "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
-        "device, or for trt and ort-trt their own plan, is measured",
+    require: tuple[str, ...] = _option(
+        NAMES,
+        "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
+        "error, and so is one that no test used in a run of the whole suite",
+        (),
+    )
+    strict: bool = _flag(
+        "fail checks that could not be judged (INCONCLUSIVE) or have nothing to compare with (NO_BASELINE)"
+    )
+    json_file: Path | None = _option(
+        FILE, "write the records of this run as JSON; without a check, an empty list", name="quant_json"
+    )
+    markdown_file: Path | None = _option(
+        FILE,
+        "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request, which "
+        "pytest-quant comment posts",
+        name="quant_markdown",
     )
     device: str | None = _option(
         DEVICE,
         "run on this GPU only, cuda:1 or the UUID of a card or of a MIG instance that nvidia-smi -L shows; it is then "
         "cuda:0 everywhere (default: CUDA's first; workers of xdist spread over the GPUs of its model)",
     )
-    columns: tuple[str, ...] = _option(
-        NAMES, "columns of the table at the end, in this order; pytest-quant guide reference names them", ()
+    simulate: str | None = _option(
+        TARGET,
+        "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
+        "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
+        "device, or for trt and ort-trt their own plan, is measured",
     )
 
 
 _ROWS = {field: row for field, row in vars(Settings).items() if isinstance(row, Option)}
 
 OPTIONS = tuple(_ROWS.values())
+
+_HEADINGS = {"html_file": "everyday", "latency_off": "speed", "require": "CI", "device": "GPU"}
+"""In the help, by the first option under each."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -316,17 +325,21 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption("--quant-profile", metavar="FILE", default=None, help=argparse.SUPPRESS)
     # What `--quant-against` and `pytest-quant bisect` give: see `pytest_quant.plugin.against`.
     group.addoption("--quant-leave", metavar="DIR", default=None, help=argparse.SUPPRESS)
-    for option in OPTIONS:
+    for field, option in _ROWS.items():
+        if heading := _HEADINGS.get(field):
+            group = parser.getgroup(f"quant {heading}", f"quantized models, {heading}")
         if option.kind is None:
-            # With ``--no-``, so that a run can turn off what the ini file turns on.
-            group.addoption(option.flag, action=argparse.BooleanOptionalAction, default=None, help=option.help)
-            parser.addini(option.name, f"{option.help}; as {option.flag}", type="bool", default=False)
+            # With what undoes it, so that a run can turn off what the ini file turns on.
+            group.addoption(option.flag, action="store_true", default=None, help=option.help)
+            undo = f"undo {option.flag} or {option.name} = true"
+            group.addoption(option.undone_by, dest=option.name, action="store_false", default=None, help=undo)
+            parser.addini(option.name, f"as {option.flag}", type="bool", default=False)
         else:
             bare = {} if option.alone is None else {"nargs": "?", "const": option.alone}
             group.addoption(
                 option.flag, metavar=option.kind.metavar, type=option.kind, default=None, help=option.help, **bare
             )
-            parser.addini(option.name, f"{option.help}; as {option.flag}", type="string", default="")
+            parser.addini(option.name, f"as {option.flag}", type="string", default="")
 
 
 def on_command_line(config: pytest.Config, name: str) -> bool:

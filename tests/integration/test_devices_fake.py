@@ -188,7 +188,7 @@ def test_without_a_check_on_a_gpu_none_is_chosen(project: Project, nvml_stub: Nv
     assert project.seen == {"gw0": "all", "gw1": "all"}
 
 
-TIMED = ("--no-quant-no-latency", "--quant-max-time=0.5")
+TIMED = ("--quant-with-latency", "--quant-max-time=0.5")
 
 BACKEND = """
 from pytest_quant.backends.ort import OrtBackend

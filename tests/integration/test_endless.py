@@ -32,7 +32,7 @@ def test_a_device_that_is_never_free_is_an_error(
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
     models.select_first(pytester.path / "model.onnx")
     write_project(pytester)
-    timing = ("--no-quant-no-latency", "--quant-max-time=0.1")
+    timing = ("--quant-with-latency", "--quant-max-time=0.1")
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
     )

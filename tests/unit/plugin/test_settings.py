@@ -120,20 +120,28 @@ def test_pytest_benchmarks_switches_turn_our_timing_off(pytester: pytest.Pyteste
     assert read_settings(pytester.parseconfig(option)).latency_off == f"{option} is set"
 
 
-def test_every_option_is_in_the_help_twice(pytester: pytest.Pytester) -> None:
-    """Once for the command line, once for the ini file, each with a text."""
+HEADINGS = {"everyday": "--quant-html", "speed": "--quant-no-latency", "CI": "--quant-require", "GPU": "--quant-device"}
+"""Of the help, with the first option under each."""
+
+
+def test_every_option_is_in_the_help_under_a_heading(pytester: pytest.Pytester) -> None:
+    """With its text, and by its name for the ini file; no spelling denies twice."""
     text = pytester.runpytest("--help").stdout.str()
     words = " ".join(text.split())
     for option in OPTIONS:
         assert f"  {option.flag}" in text
         assert f"  {option.name} (" in text
-        assert words.count(" ".join(option.help.split())[:40]) == 2
+        assert words.count(" ".join(option.help.split())[:40]) == 1
+    assert not re.search(r"-no-\S*no-", text)
+    starts = [text.index(f"\nquantized models, {heading}:\n  {first}") for heading, first in HEADINGS.items()]
+    assert starts == sorted(starts)
 
 
-def test_a_flag_of_the_ini_file_is_undone_by_its_no(pytester: pytest.Pytester) -> None:
-    """For one run; of both on one line the last counts, and the ini file alone turns it on."""
+def test_a_flag_of_the_ini_file_is_undone(pytester: pytest.Pytester) -> None:
+    """For one run, by ``--no-quant-strict`` or ``--quant-with-latency``; of both on one line the last counts."""
+    assert {row.undone_by for row in OPTIONS if row.kind is None} >= {"--no-quant-strict", "--quant-with-latency"}
     for option in (row for row in OPTIONS if row.kind is None):
-        undone, on = option.flag.replace("--", "--no-"), ("-o", f"{option.name}=true")
+        undone, on = option.undone_by, ("-o", f"{option.name}=true")
         given = {(): True, (undone,): False, (option.flag, undone): False, (undone, option.flag): True}
         for args, expected in given.items():
             assert option.value(pytester.parseconfig(*on, *args)) is expected
@@ -159,6 +167,23 @@ def test_a_bad_value_is_a_usage_error(pytester: pytest.Pytester) -> None:
             pytester.parseconfig(f"--{name.replace('_', '-')}={value}")
         with pytest.raises(pytest.UsageError, match=re.escape(words)):
             read_settings(pytester.parseconfig("-o", f"{name}={value}"))
+
+
+CONFTEST = """
+def pytest_addoption(parser):
+    parser.addoption("--quant-ours")
+"""
+
+
+def test_a_misspelt_option_is_a_usage_error_that_names_the_nearest(pytester: pytest.Pytester) -> None:
+    """One of the user's own conftest is none, whatever it begins with."""
+    pytester.makeconftest(CONFTEST)
+    assert pytester.parseconfig("--quant-ours=1", "--quant-strict").getoption("quant_strict")
+    for wrong, nearest in (("--quant-htm", "html"), ("--quant-nolatency", "no-latency"), ("--no-quant-strt", "strict")):
+        with pytest.raises(pytest.UsageError) as caught:
+            pytester.parseconfig("--quant-ours=1", f"{wrong}=x")
+        hint = f"  allowed: did you mean '--quant-{nearest}'?"
+        assert str(caught.value).splitlines()[:2] == [f"there is no option {wrong}", hint]
 
 
 @pytest.mark.parametrize(
