@@ -143,7 +143,7 @@ def _spelling(option: Option) -> str:
 def of_commands() -> Iterator[str]:
     """Every command with its arguments, its help and its options."""
     yield "## Commands"
-    yield "`pytest-quant --help` lists them, with examples."
+    yield "`pytest-quant --help` lists them, and each command has examples in its own help."
     for name, command in sorted(top_commands().items()):
         yield from _command(f"pytest-quant {name}", command)
 

@@ -19,9 +19,9 @@ _COMMANDS = {
     "compare": "Compare two commits, series by series.",
     "doctor": "Show which backends can run here, and how to fix the others.",
     "guide": "Show a guide, or list them.",
-    "history": "List runs, series and changes; export, import and thin the records.",
-    "init": "Write a first test of a model, its fixtures, and the workflow of CI.",
-    "profile": "Show which layers take the time of one check, next to those of its reference.",
+    "history": "List runs, series and changes; export, import and thin them.",
+    "init": "Write a first test of a model, its fixtures and a CI workflow.",
+    "profile": "Show which layers of one check take the time, and its reference's.",
     "report": "Write a page about a commit for a browser.",
     "selftest": "Measure which differences in speed this machine can tell.",
 }
@@ -54,29 +54,10 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pytest-quant")
 def commands() -> None:
-    """Manage the history and the cache of pytest-quant, compare commits, and inspect one check.
+    """Show, compare and explain what runs recorded, and set up a project.
 
-    History and cache lie in the folder .quant of the project, which is looked for here and in the folders above.
-
-    \b
-    Examples:
-      pytest-quant guide                 the guides; with a topic, one of them
-      pytest-quant init model.onnx       a first test, its fixtures and the workflow of CI
-      pytest-quant doctor                which backends can run here, and how to fix the others
-      pytest-quant selftest --quick      which limits on speed this machine can hold
-      pytest-quant profile NODEID        which layers of one check take the time, next to those of its reference
-      pytest-quant compare               what changed since the merge base with the target branch
-      pytest-quant comment FILE          post a report as a comment of a pull request, or update it
-      pytest-quant report -o FILE        a page of the last run, its comparison and the history, for a browser
-      pytest-quant bisect TEST GOOD BAD  which commit made a test slower or worse
-      pytest-quant accept --reason WHY   make the last records of this commit the baseline
-      pytest-quant history               the last runs; with a run or words of a test, its checks
-      pytest-quant history changes       at which commits a figure changed
-      pytest-quant history export FILE   every run as newline-delimited JSON, or as CSV
-      pytest-quant history push          add the runs to a branch of the git remote
-      pytest-quant cache                 what is kept, how large and how old
-      pytest-quant cache clear           remove all of it; the next run builds anew
-    """  # noqa: D301 - click reads a backspace
+    COMMAND --help has examples. History and cache lie in .quant, here or above.
+    """
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import subprocess
 import sys
@@ -46,11 +47,14 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_help_shows_every_command_with_examples() -> None:
-    """Each example starts with a command that exists."""
-    text = CliRunner().invoke(commands, ["--help"]).stdout
-    examples = [line.split() for line in text.splitlines() if line.startswith("    pytest-quant ")]
-    assert {words[1] for words in examples} == set(top_commands())
+def test_help_shows_every_command_on_one_screen() -> None:
+    """A line each, within 80 columns and 24 lines, and a prompt below; each command's own help has its examples."""
+    lines = CliRunner().invoke(commands, ["--help"], terminal_width=80).stdout.splitlines()
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[lines.index("Commands:") + 1 :]] == list(top_commands())
+    helps = {name: inspect.cleandoc(command.help or "") for name, command in top_commands().items()}
+    assert [name for name, text in helps.items() if f"Examples:\n  pytest-quant {name}" not in text] == []
 
 
 def test_help_of_a_command_loads_no_runtime_nor_database() -> None:
