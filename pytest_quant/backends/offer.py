@@ -72,7 +72,8 @@ def check_offer(spec: EngineSpec, offer: Offer) -> None:
     if spec.scheme not in schemes:
         names = ", ".join(str(name) for name in schemes if name) or "no scheme"
         message = f"backend '{spec.backend}' has no scheme '{spec.scheme}' for {spec.precision}"
-        raise UsageError(message, allowed=names)
+        having = [name for name, its in offer.precisions.items() if spec.scheme and spec.scheme in its]
+        raise UsageError(message, allowed=names, fix=f"write precision='{having[0]}', which has it" if having else None)
     if spec.scheme == "qat" and spec.quantized is None:
         raise UsageError(
             "scheme 'qat' is for a model that arrives quantized, and none is named",

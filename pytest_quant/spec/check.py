@@ -43,8 +43,10 @@ class Dataset:
     stands_in: bool = False
 
     def __post_init__(self) -> None:
-        """Reject a calibration count or share outside its range."""
+        """Reject a calibration count or share outside its range, and a `Dataset` in place of its samples."""
         amount = self.calibration
+        if isinstance(amount, Dataset):
+            raise UsageError("Dataset: calibration is a Dataset", fix="give its arrays: calibration=images")
         is_count = isinstance(amount, int) and not isinstance(amount, bool) and amount >= 1
         is_share = isinstance(amount, float) and 0.0 < amount < 1.0
         if isinstance(amount, (int, float)) and not is_count and not is_share:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.data import open_data
-from pytest_quant.errors import DataError
+from pytest_quant.errors import DataError, UsageError
 from pytest_quant.spec import Dataset, Signature, TensorInfo
 from tests.unit.data.samples import ONE, TWO, Samples, numbers, opened, streamed
 
@@ -107,6 +107,15 @@ def test_a_generator_is_refused_before_it_is_read() -> None:
     assert len(list(samples)) == 3
     with pytest.raises(DataError, match=r"calibration.*only once"):
         streamed(Samples(3), (row for row in numbers(2)))
+
+
+def test_a_dataset_is_no_calibration_data() -> None:
+    """Whose samples are meant is not guessed: its arrays are to be given."""
+    whole = Dataset.from_arrays(numbers(3))
+    with pytest.raises(UsageError, match=r"(?s)calibration is a Dataset.*give its arrays"):
+        Dataset.from_arrays(numbers(3), calibration=whole)
+    with pytest.raises(UsageError, match="calibration is a Dataset"):
+        Dataset.from_iterable(list(numbers(3)), calibration=whole)
 
 
 def test_a_graph_that_tells_no_rank_leaves_it_to_the_data() -> None:

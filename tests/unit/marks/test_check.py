@@ -216,7 +216,10 @@ def test_what_is_not_written_has_a_default(keys: dict[str, object], ids: list[st
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"scheme": "weight-only"}, "'ort' has no scheme 'weight-only' for int8"),
+        (
+            {"scheme": "weight-only"},
+            r"(?s)no scheme 'weight-only' for int8.*next: write precision='int4', which has it",
+        ),
         ({"precision": "int4", "scheme": "static"}, "'ort' has no scheme 'static' for int4"),
         ({"backend": ["ort", "trt"], "scheme": "dynamic"}, "'trt' has no scheme 'dynamic' for int8"),
         ({"precision": "bf16"}, "'ort' has no precision 'bf16'"),
