@@ -163,9 +163,9 @@ def calibrated(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:
             yield Remedy(f"calibration={_calibration_text(calibration)}", replace(spec, calibration=calibration))
 
 
-def with_all_samples(spec: EngineSpec) -> Remedy:
-    """Return `spec` calibrated on every calibration sample of the data."""
-    calibration = replace(spec.calibration, samples=None)
+def with_all_samples(spec: EngineSpec, samples: int) -> Remedy:
+    """Return `spec` calibrated on every calibration sample of the data, whose number the paste says."""
+    calibration = replace(spec.calibration, samples=samples)
     return Remedy(f"calibration={_calibration_text(calibration)}", replace(spec, calibration=calibration))
 
 

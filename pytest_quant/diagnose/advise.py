@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from pytest_quant.diagnose.trials import Effect, EngineTrials, Judge, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
-from pytest_quant.result import Hint, LatencyResult, Status, Verdict
+from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import LatencyPlan, limits_on
 
 _PARTS = 4
@@ -268,6 +269,19 @@ def timing_hints(latency: LatencyResult | None, plan: LatencyPlan | None) -> tup
     )
 
 
+def next_steps(measured: Measured, verdicts: Sequence[Verdict]) -> Iterator[Hint]:
+    """Yield where to look for what breaks a limit on speed or size, and why a latency cannot be trusted."""
+    failed = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is Status.FAIL}
+    not_met = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is not Status.PASS}
+    if failed & {*limits_on("latency")}:
+        yield Hint(f"pytest-quant profile {shlex.quote(measured.check.nodeid)} shows which layers take the time")
+    if "max_size_mb" in failed:
+        nodes = ", ".join(measured.coverage.float_nodes[:_ENOUGH]) or "nothing here, so only another model is smaller"
+        yield Hint(f"what runs in float keeps the size of FP32: {nodes}")
+    if not_met & {*limits_on("latency")}:
+        yield from timing_hints(measured.latency, measured.check.latency)
+
+
 def find_hints(
     measurement: Measurement, verdicts: Sequence[Verdict], judge: Judge, seconds: float, tools: Tools
 ) -> tuple[Hint, ...]:
@@ -283,12 +297,10 @@ def find_hints(
     seconds : approximate budget for trials; 0 for none.
     tools : the cache, and the messages to the user.
     """
-    unmet = (verdict.limit for verdict in verdicts if verdict.status is not Status.PASS)
-    is_slow = any(limit.startswith(limits_on("latency")) for limit in unmet)
-    on_timing = timing_hints(measurement.latency, measurement.check.latency) if is_slow else ()
+    others = tuple(next_steps(measurement, verdicts))
     bench = measurement.bench
     if bench is None or seconds == 0.0 or measurement.accuracy_again is not None or not broken(verdicts):
-        return on_timing
+        return others
     built = bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
     doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
@@ -299,7 +311,7 @@ def find_hints(
         stack.enter_context(tools.locks.shared(*devices, waits=times))
         try:
             trials = EngineTrials(bench, measurement, judge, tools, seconds)
-            return (*Advice(trials, budget).hints(), *on_timing)
+            return (*Advice(trials, budget).hints(), *others)
         except Exception as error:
             # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.
-            return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *on_timing)
+            return (Hint(f"looking for what repairs it broke off with {type(error).__name__}: {error}"), *others)

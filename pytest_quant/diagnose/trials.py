@@ -170,24 +170,25 @@ def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
     name, unit = FIGURES[_kind(limit)]
     where = limit.removeprefix(_kind(limit))
     both = [None if verdict is None else verdict.observed for verdict in (before, after)]
-    digits = _digits([value for value in both if value is not None])
+    places = _decimals([value for value in both if value is not None])
     told = [
-        "0" if verdict is None and limit == "outputs" else "-" if value is None else _figure(value, unit, digits)
+        "0" if verdict is None and limit == "outputs" else "-" if value is None else _figure(value, unit, places)
         for verdict, value in zip((before, after), both, strict=True)
     ]
     return f"{name}{where} {told[0]} -> {told[1]}{unit}"
 
 
-def _figure(value: float, unit: str, digits: int) -> str:
-    return f"{value + 0.0:.2f}" if unit == " %" else f"{value + 0.0:.{digits}g}"
+def _figure(value: float, unit: str, places: int) -> str:
+    return f"{value + 0.0:.2f}" if unit == " %" else f"{round(value, places) + 0.0:.15g}"
 
 
-def _digits(values: Sequence[float]) -> int:
-    """Return how many significant digits a reader wants: four, or as many as show how far two values lie apart."""
-    apart = max(values, default=0.0) - min(values, default=0.0)
-    if not 0.0 < apart < math.inf:
+def _decimals(values: Sequence[float]) -> int:
+    """Return the decimals that a reader wants: four digits of the largest, or as many as show how far two are apart."""
+    largest = max(map(abs, values), default=0.0)
+    if not 0.0 < largest < math.inf:
         return 4
-    return max(4, 1 + math.ceil(math.log10(max(map(abs, values)) / apart)))
+    apart = max(values) - min(values) or largest
+    return max(3 - math.floor(math.log10(largest)), 1 - math.floor(math.log10(apart)))
 
 
 _FEW = 64
@@ -247,7 +248,7 @@ class EngineTrials:
             remedies.append(Remedy("exclude=[]", replace(spec, exclude=())))
         samples = spec.calibration.samples
         if samples is not None and samples < data.n_calibration and backend.calibration_ingredients(spec) is not None:
-            remedies.append(with_all_samples(spec))
+            remedies.append(with_all_samples(spec, data.n_calibration))
         remedies += backend.remedies(spec)
         return [remedy for remedy in remedies if self._offered(remedy.spec)]
 

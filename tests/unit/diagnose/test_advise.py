@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.offer import Remedy, with_option, without
-from pytest_quant.diagnose.advise import Advice, Budget, rank_nodes, timing_hints
+from pytest_quant.diagnose.advise import Advice, Budget, next_steps, rank_nodes, timing_hints
 from pytest_quant.diagnose.trials import EngineTrials, TrialResult
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, LatencyPlan, Model
-from tests.unit.record.examples import LATENCY
+from tests.unit.record.examples import LATENCY, found
 
 SPEC = EngineSpec("any", "int8", "static", Model("net"))
 NODES = tuple(f"conv{i}" for i in range(20))
@@ -206,6 +206,22 @@ def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
         return None if "node0" in nodes else float("node3" in nodes)
 
     assert [group.nodes for group in rank_nodes(_names(4), noise, lambda: True)[0]] == [("node3",)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "told"),
+    [
+        ("min_speedup", Status.FAIL, "pytest-quant profile 'tests/test_digits.py::test_int8[ort-int8-static]' shows"),
+        ("max_latency_ms[p99]", Status.FAIL, "pytest-quant profile 'tests/test_digits.py"),
+        ("max_size_mb", Status.FAIL, "what runs in float keeps the size of FP32: /conv1/Conv"),
+        ("min_speedup", Status.INCONCLUSIVE, ""),
+        ("max_drop", Status.FAIL, ""),
+    ],
+)
+def test_a_broken_limit_on_speed_or_size_has_a_next_step(limit: str, status: Status, told: str) -> None:
+    """No other engine is tried for it; what is only open needs another measurement, and no cure."""
+    texts = [hint.text for hint in next_steps(found(), [Verdict(limit, 1.0, 2.0, status, "")])]
+    assert [text[: len(told)] for text in texts] == ([told] if told else [])
 
 
 def test_too_few_rounds_ask_for_more_time_than_there_was() -> None:

@@ -154,13 +154,16 @@ def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        (12.3456, 0.0123456, "12.35 -> 0.01235"),
+        (12.3456, 0.0123456, "12.35 -> 0.01"),
+        (82.27, 0.578, "82.27 -> 0.58"),
+        (4.344, -0.005826, "4.344 -> -0.006"),
+        (0.01234, 0.001111, "0.01234 -> 0.00111"),
         (0.99995812, 0.99999834, "0.999958 -> 0.999998"),
         (0.99995812, 0.5, "1 -> 0.5"),
         (1234567.0, 1234561.0, "1234567 -> 1234561"),
     ],
 )
-def test_figures_have_four_digits_or_as_many_as_show_the_change(before: float, after: float, told: str) -> None:
-    """Those of a figure that changed do not look the same."""
+def test_figures_have_the_same_decimals(before: float, after: float, told: str) -> None:
+    """Four digits of the larger, or as many as show the change: those of a figure that changed do not look the same."""
     result = _effect([_verdict("min_cosine", 99.0, before)], [_verdict("min_cosine", 99.0, after)])
     assert result.hint("all 8 samples").text.startswith(f"cosine {told} ")
