@@ -216,9 +216,9 @@ def show(config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
     terminal = config.get_terminal_writer()
     if end.records:
         columns, width = settings_of(config).columns or None, terminal.fullwidth
-        text = table(end.records, width, columns, terminal.hasmarkup, expected=end.expected, picks="--quant-columns")
-        for part in filter(None, (text, summary(end.records, end.expected))):
-            reporter.write_line(guard_lines(part))
+        ends = {"expected": end.expected, "broken": end.broken}
+        text = table(end.records, width, columns, terminal.hasmarkup, **ends, picks="--quant-columns")
+        reporter.write_line(guard_lines(f"{text}\n{summary(end.records, **ends)}"))
     if end.compared is not None:
         reporter.write_sep("-", "quant compare")
         print_comparison(config, end.compared, None, reporter)

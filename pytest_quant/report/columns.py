@@ -18,27 +18,38 @@ _MAX_NAME = 32
 EXPECTED = "XFAIL"
 """The word for a check that failed as its test said it would."""
 
+TEST_FAILED = "TEST FAILED"
+"""The word for a check that passed in a test that failed for another reason."""
+
 Figures = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """One check as the table names it: its record, the short id of its test, and its status or ``XFAIL``."""
+    """One check as the table names it: its record, the short id of its test, and its `word`."""
 
     record: Record
     test: str
     status: str
 
 
-def rows_of(records: Sequence[Record], expected: Collection[str] = ()) -> list[CheckRow]:
-    """Return one row for each record; `expected` are the node ids of tests that failed as they were expected to."""
+def rows_of(records: Sequence[Record], expected: Collection[str] = (), broken: Collection[str] = ()) -> list[CheckRow]:
+    """Return one row for each record, see `word`."""
     names = _short_ids([record.nodeid for record in records])
-    return [CheckRow(record, clean(names[record.nodeid]), word(record, expected)) for record in records]
+    return [CheckRow(record, clean(names[record.nodeid]), word(record, expected, broken)) for record in records]
 
 
-def word(record: Record, expected: Collection[str]) -> str:
-    """Return the status of `record`; ``XFAIL`` for a failure or error that its test expects."""
+def word(record: Record, expected: Collection[str], broken: Collection[str] = ()) -> str:
+    """Return the status of `record`, or the word for a test that ended otherwise than its check.
+
+    Parameters
+    ----------
+    expected : node ids of tests that failed as they were expected to; they are XFAIL.
+    broken : node ids of tests that failed and should not have.
+    """
     failed = record.status in (Status.FAIL, Status.ERROR)
+    if record.status is Status.PASS and record.nodeid in broken:
+        return TEST_FAILED
     return EXPECTED if failed and record.nodeid in expected else record.status.value
 
 
@@ -203,7 +214,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("metric", "metric", _score, _score_unit, "{} -> {}", remark=_score_remark, label=_score_label),
     Column("n", "n", _samples),
     Column("drop", "drop", _of("accuracy", "drop"), _drop_unit),
-    Column("drop_ci", "interval", _of("accuracy", "drop_ci"), _drop_unit, "[{}, {}]"),
+    Column("drop_ci", "drop interval", _of("accuracy", "drop_ci"), _drop_unit, "[{}, {}]"),
     Column("agreement", "agree", _of("accuracy", "agreement_pct"), _is("%")),
     Column("sqnr", "SQNR", _of("accuracy", "sqnr_db"), _is("dB"), remark=_sqnr_remark),
     Column("cosine", "cosine", _of("accuracy", "cosine"), full=1.0),
@@ -213,7 +224,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("p90", "p90", _of("latency", "candidate_p90_ms"), _is("ms")),
     Column("p99", "p99", _of("latency", "candidate_p99_ms"), _is("ms")),
     Column("speedup", "speedup", _of("latency", "speedup"), _is("x"), remark=_doubt),
-    Column("speedup_ci", "interval", _of("latency", "speedup_ci"), _is("x"), "[{}, {}]"),
+    Column("speedup_ci", "speedup interval", _of("latency", "speedup_ci"), _is("x"), "[{}, {}]"),
     Column("coverage", "coverage", _of("coverage", "pct", "high_pct"), _is("%"), "{} to {}"),
     Column("size", "size", _of("resources", "size_mb"), _is("MB")),
     Column("memory", "memory", _of("resources", "peak_memory_mb"), _is("MB")),
@@ -231,7 +242,7 @@ DEFAULT = ("test", *_FIGURES, "status")
 """The columns that are shown unless others are asked for or no row fills one, beside those of `WHICH` that differ."""
 
 STAY_LONGEST = (
-    "test", "status", "drop", "speedup", "metric", "coverage", "p50", "size", "batch", "scheme", "precision", "backend",
+    "test", "status", "drop", "speedup", "metric", "coverage", "scheme", "p50", "size", "batch", "precision", "backend",
     "model", "agreement", "drop_ci", "speedup_ci",
 )  # fmt: skip
 """The columns of `DEFAULT` and `WHICH` in the order in which a narrow terminal has room for them."""

@@ -103,7 +103,7 @@ def run_comment(
     faults : reasons beside the checks why the run fails.
     """
     broken_records = [record for record in records if record.nodeid in broken]
-    checks = counted(records, expected) if records else "no checks"
+    checks = counted(records, expected, broken) if records else "no checks"
     verdicts = [words.verdict(each) for each in sorted(compared, key=lambda each: not each.exit_code)]
     regressed = any(each.exit_code for each in compared)
     # What fails the run comes first.
@@ -127,8 +127,8 @@ def run_comment(
         if record.status is not Status.PASS
     ]
     if records:
-        _, *below = summary(records, expected).splitlines()
-        text = "\n".join([table(records, _WIDTH, expected=expected), *below])
+        _, *below = summary(records, expected, broken).splitlines()
+        text = "\n".join([table(records, _WIDTH, expected=expected, broken=broken), *below])
         blocks.append(folded(checks, [code_block(text)]))
     return _document(head, tables, blocks, compared, "`--quant-json FILE`")
 

@@ -13,6 +13,7 @@ from pytest_quant.record import Record
 from pytest_quant.report.columns import (
     EXPECTED,
     STAY_LONGEST,
+    TEST_FAILED,
     WHICH,
     CheckRow,
     default_columns,
@@ -28,11 +29,13 @@ _LEAST_TEST = 30
 _LEAST_REASON = 12
 _NO_FIGURES = (*WHICH, "status")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-_COLORS = {Status.PASS.value: "green", Status.FAIL.value: "red", Status.ERROR.value: "red"}
+_COLORS = {Status.PASS.value: "green"} | dict.fromkeys((Status.FAIL.value, Status.ERROR.value, TEST_FAILED), "red")
 """Of statuses; others are yellow."""
-_BOLD = (Status.FAIL.value, Status.ERROR.value, Status.UNAVAILABLE.value)
+_BOLD = (Status.FAIL.value, Status.ERROR.value, Status.UNAVAILABLE.value, TEST_FAILED)
 
 _MAX_LISTED = 10
+_MAX_NAMED = 4
+"""Tests that a line names; the others are counted."""
 _MOST_PCT = 50.0
 
 
@@ -43,6 +46,7 @@ def table(
     color: bool = False,
     *,
     expected: Collection[str] = (),
+    broken: Collection[str] = (),
     picks: str = "",
 ) -> str:
     """Return one line for each test below a head, without a newline at the end; empty without records.
@@ -55,7 +59,7 @@ def table(
     ----------
     columns : names in the order wanted; ``None`` for the default ones.
     color : put ANSI colours around the statuses.
-    expected : node ids of tests that failed as they were expected to; they are XFAIL.
+    expected, broken : node ids of tests that failed as they were expected to, and of those that should not have.
     picks : the option that picks columns, named where some are left out; empty where there is none.
 
     Raises
@@ -64,7 +68,7 @@ def table(
     """
     if not records:
         return ""
-    rows = rows_of(records, expected)
+    rows = rows_of(records, expected, broken)
     cells = {column.name: column.cells(rows) for column in pick_columns(columns or default_columns(rows))}
     sizes = {name: max(map(cell_len, (head, *texts))) for name, (head, texts, _) in cells.items()}
     shown = _fitting(sizes, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
@@ -119,27 +123,31 @@ def _with_reason(texts: Mapping[str, str], sizes: Mapping[str, int], row: CheckR
     return [*cells[:first], pad(short, room), *cells[after:]]
 
 
-def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
+def summary(records: Sequence[Record], expected: Collection[str] = (), broken: Collection[str] = ()) -> str:
     """Return counts per status, what did not run, what could not be told, what got better, and the cache's part.
 
-    Empty without records. `expected` are the node ids of tests that failed as they were expected to.
+    Empty without records. What several tests have in common is said once.
+
+    Parameters
+    ----------
+    records : of all checks.
+    expected, broken : node ids of tests that failed as they were expected to, and of those that should not have.
     """
     if not records:
         return ""
-    lines = [counted(records, expected)]
-    # A runtime that is missing is missing for many checks.
-    reasons = Counter(record.message for record in records if record.status is Status.UNAVAILABLE)
-    for message, number in reasons.items():
-        reason = "; ".join(clean(line.strip()) for line in message.splitlines())
-        lines.append(f"UNAVAILABLE: {count(number, 'check')} NOT RUN: {reason}")
+    lines = [counted(records, expected, broken)]
     simulated = sum(record.accuracy is not None and record.accuracy.simulated for record in records)
     if simulated:
         # A PASS of a simulation is none of a device.
         lines.append(
             f"SIMULATED: {count(simulated, 'check')} judged by float simulation; nothing of them ran on the device"
         )
-    for kind in (_open_limits, _mostly_float, _doubts, _without_limits, _better):
-        texts = [text for record in records for text in kind(record)]
+    rows = rows_of(records)
+    for kind in (_not_run, _open_limits, _mostly_float, _doubts, _without_limits, _better):
+        tests: dict[tuple[str, str], list[str]] = {}
+        for said, test in ((said, row.test) for row in rows for said in kind(row.record)):
+            tests.setdefault(said, []).append(test)
+        texts = [": ".join(filter(None, (what, _names(named), why))) for (what, why), named in tests.items()]
         more = len(texts) - _MAX_LISTED
         lines += texts if more <= 0 else [*texts[:_MAX_LISTED], f"... and {more} more of these"]
     # Speedups depend on a reference with TF32, or that is not FP32.
@@ -148,29 +156,32 @@ def summary(records: Sequence[Record], expected: Collection[str] = ()) -> str:
     return "\n".join([*lines, *_cache(records)])
 
 
-def counted(records: Sequence[Record], expected: Collection[str] = ()) -> str:
-    """Return the number of checks with each status.
-
-    `expected` are the node ids of tests that failed as they were expected to.
-    """
-    counts = Counter(word(record, expected) for record in records)
-    words = (*(status.value for status in reversed(Status)), EXPECTED)
+def counted(records: Sequence[Record], expected: Collection[str] = (), broken: Collection[str] = ()) -> str:
+    """Return the number of checks with each `word`."""
+    counts = Counter(word(record, expected, broken) for record in records)
+    words = (*(status.value for status in reversed(Status)), TEST_FAILED, EXPECTED)
     texts = ", ".join(f"{counts[status]} {status}" for status in words if counts[status])
     return f"{count(len(records), 'check')}: {texts}"
 
 
-def name_of(record: Record) -> str:
-    """Return ``digits ort-int8-static``, safe to print."""
-    return clean(f"{record.model} {record.engine_id}")
+def _names(tests: Sequence[str]) -> str:
+    more = len(tests) - _MAX_NAMED
+    return ", ".join(tests[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _open_limits(record: Record) -> Iterator[str]:
-    for verdict in record.verdicts or ():
-        if verdict.status in (Status.INCONCLUSIVE, Status.NO_BASELINE):
-            yield f"{verdict.status.value}: {name_of(record)}: {clean(verdict.limit)}: {clean(verdict.reason)}"
+def _not_run(record: Record) -> Iterator[tuple[str, str]]:
+    if record.status is Status.UNAVAILABLE:
+        yield f"{record.status.value}, NOT RUN", "; ".join(clean(line.strip()) for line in record.message.splitlines())
 
 
-def _mostly_float(record: Record) -> Iterator[str]:
+def _open_limits(record: Record) -> Iterator[tuple[str, str]]:
+    for status in (Status.INCONCLUSIVE, Status.NO_BASELINE):
+        whys = [f"{verdict.limit}: {verdict.reason}" for verdict in record.verdicts or () if verdict.status is status]
+        if whys:
+            yield status.value, clean("; ".join(whys))
+
+
+def _mostly_float(record: Record) -> Iterator[tuple[str, str]]:
     """Yield a line for an engine that passes and whose scheme left most of the compute in float."""
     coverage = record.coverage
     if coverage is None or not coverage.not_quantizable or (coverage.most_pct or _MOST_PCT) >= _MOST_PCT:
@@ -178,28 +189,29 @@ def _mostly_float(record: Record) -> Iterator[str]:
     if any(verdict.limit == "min_coverage" and verdict.status is Status.PASS for verdict in record.verdicts or ()):
         left = ", ".join(f"{clean(name)} ({points(share)} %)" for name, share in coverage.not_quantizable.items())
         share = f"{points(coverage.most_pct)} % of {coverage.unit} ran in {record.precision}"
-        yield f"mostly float: {name_of(record)}: {share}; {record.scheme} cannot quantize {left}"
+        yield "mostly float", f"{share}; {record.scheme} cannot quantize {left}"
 
 
-def _doubts(record: Record) -> Iterator[str]:
+def _doubts(record: Record) -> Iterator[tuple[str, str]]:
     """Explain the question mark of the table, where no limit did."""
     said = "".join(verdict.reason for verdict in record.verdicts or ())
     reasons = [reason for reason in record.latency.reasons if reason not in said] if record.latency else []
     if reasons:
-        yield f"timing in doubt (?): {name_of(record)}: {clean('; '.join(reasons))}"
+        yield "timing in doubt (?)", clean("; ".join(reasons))
 
 
-def _without_limits(record: Record) -> Iterator[str]:
+def _without_limits(record: Record) -> Iterator[tuple[str, str]]:
     if record.verdicts is not None and all(verdict.implicit for verdict in record.verdicts):
         beside = " beside coverage" if any(verdict.limit == "min_coverage" for verdict in record.verdicts) else ""
-        yield f"no limit set{beside}: {name_of(record)}"
+        yield f"no limit set{beside}", ""
 
 
-def _better(record: Record) -> Iterator[str]:
+def _better(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield a line for a gain that the interval of the drop shows; a sample or two more may be chance."""
     accuracy = record.accuracy
-    if accuracy is not None and accuracy.drop is not None and accuracy.drop < 0.0:
+    if accuracy is not None and accuracy.drop_ci is not None and accuracy.drop_ci.high < 0.0:
         scores = f"{in_unit(accuracy.reference, accuracy.unit)} -> {in_unit(accuracy.candidate, accuracy.unit)}"
-        yield clean(f"better than FP32: {name_of(record)}: {accuracy.metric} {scores} {accuracy.unit or ''}".rstrip())
+        yield "better than FP32", clean(f"{accuracy.metric} {scores} {accuracy.unit or ''}".rstrip())
 
 
 def _cache(records: Sequence[Record]) -> Iterator[str]:

@@ -68,7 +68,7 @@ OUTCOMES = {
         1,
         "**FAIL: 1 check: 1 PASS; pytest failed for another reason than a check**",
     ),
-    "its own body": (FINE.replace(": pass", ": assert False"), (), 1, "**FAIL: 1 check: 1 PASS**"),
+    "its own body": (FINE.replace(": pass", ": assert False"), (), 1, "**FAIL: 1 check: 1 TEST FAILED**"),
 }  # fmt: skip
 
 

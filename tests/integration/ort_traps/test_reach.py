@@ -119,4 +119,4 @@ def test_a_scheme_that_can_take_next_to_nothing_fails(pytester: pytest.Pytester,
     text = " ".join(output(result).split())
     left = "cannot quantize Conv (98.63 %)"
     assert f"1.36986 % is below 5 % of all MACs; of all MACs it {left}" in text or status == "PASS"
-    assert ("mostly float: model ort-int8-dynamic: 1.37 % of MACs ran in int8" in text) is (status == "PASS")
+    assert ("mostly float: test_model: 1.37 % of MACs ran in int8" in text) is (status == "PASS")

@@ -14,9 +14,9 @@ from pytest_quant.errors import UsageError
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report.columns import COLUMNS, pick_columns, rows_of
 from pytest_quant.report.summary import summary, table
-from pytest_quant.result import AccuracyResult, Resources
-from tests.support.failed_checks import run_of_all_kinds
-from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, a_record
+from pytest_quant.result import AccuracyResult, Interval, Resources, Status, Verdict
+from tests.support.failed_checks import named, run_of_all_kinds
+from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, a_pass, a_record
 from tests.unit.record.strategies import records
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -136,6 +136,31 @@ def test_an_unknown_column_is_an_error_that_names_the_nearest() -> None:
     """A typo must not cost a column silently."""
     with pytest.raises(UsageError, match="did you mean 'speedup'"):
         table([a_record()], 100, ["speedupp"])
+
+
+def test_what_tests_have_in_common_is_said_once_with_their_names() -> None:
+    """Six tests that leave the same open are one line, which names four of them; two limits of a test are in it."""
+    both = [Verdict(limit, 1.0, None, Status.INCONCLUSIVE, "too noisy") for limit in ("min_speedup", "max_slowdown")]
+    records = named(*[a_record(verdicts=tuple(both), status=Status.INCONCLUSIVE)] * 6, a_pass())
+    (line,) = [line for line in summary(records).splitlines() if line.startswith("INCONCLUSIVE")]
+    names = ", ".join(f"test_it[{number}]" for number in range(4))
+    assert line == f"INCONCLUSIVE: {names} and 2 more: min_speedup: too noisy; max_slowdown: too noisy"
+
+
+@pytest.mark.parametrize(("high", "told"), [(-0.01, True), (0.14, False)])
+def test_better_than_fp32_is_said_where_the_interval_shows_it(high: float, told: bool) -> None:
+    """A sample more than FP32 may be chance."""
+    better = replace(ACCURACY, candidate=97.9, drop=-0.12, drop_ci=Interval(-0.25, high))
+    lines = summary(named(a_record(accuracy=better))).splitlines()
+    assert ("better than FP32: test_it[0]: top1 97.78 -> 97.90 %" in lines) is told
+
+
+def test_a_check_that_passed_in_a_test_that_failed_is_no_pass() -> None:
+    """It has a word of its own, in its row and in the counts; a broken limit stays a FAIL."""
+    records = named(a_pass(), a_record())
+    broken = {record.nodeid for record in records}
+    assert [line.split("  ")[-1] for line in _body(table(records, 200, broken=broken))] == ["TEST FAILED", "FAIL"]
+    assert summary(records, broken=broken).startswith("2 checks: 1 FAIL, 1 TEST FAILED\n")
 
 
 _OF_TESTS = st.lists(
