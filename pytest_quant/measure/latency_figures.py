@@ -215,8 +215,8 @@ def widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
     # Of independent rounds 95 % stay within 2 / sqrt(n), whatever n (Box and Jenkins 1976, section 2.1.6).
     if r > max(_CORRELATED, 2.0 / math.sqrt(rounds)):
         causes.append(
-            f"for rounds that are not independent: a round's ratio resembles the one before it (r = {r:.2f}): "
-            f"{rounds} rounds tell as much as {float(ratio.effective_rounds.item()):.1f} independent ones"
+            f"for slow waves: each round resembles the one before it (r = {r:.2f}), so {rounds} rounds count as "
+            f"{float(ratio.effective_rounds.item()):.1f}"
         )
     return f"the {100 * plan.confidence:g} % interval allows {' and '.join(causes)}" if causes else ""
 

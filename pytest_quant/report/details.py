@@ -151,8 +151,8 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
     )
     further = said(
         ("confidence of intervals", f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""),
-        ("samples that would tell", whole(accuracy.n_to_resolve)),
-        ("what no look at the samples scores", measured(accuracy.chance, unit, form=form)),
+        ("samples needed to decide", whole(accuracy.n_to_resolve)),
+        ("score without a look at the samples", measured(accuracy.chance, unit, form=form)),
         ("KL", measured(accuracy.kl, "nats")),
     )
     faults = [(fault.output, whole(fault.sample), fault.kind, fault.detail) for fault in accuracy.faults]
@@ -211,7 +211,7 @@ def _latency(record: Record) -> DetailSection:
         ("p99", measured(latency.candidate_p99_ms, "ms")),
         ("null / reference", _around(latency.null_ratio_ci)),
         ("detectable effect", measured(latency.half_width_pct, "%")),
-        ("looks at the rounds", whole(latency.looks)),
+        ("times it was judged while measured", whole(latency.looks)),
         ("speedup, measured again", "" if repeat is None else measured(repeat.speedup, "x", repeat.speedup_ci)),
     )
     lines = (*(f"timing in doubt: {reason}" for reason in latency.reasons), latency.widened, *latency.notes)

@@ -174,10 +174,8 @@ def test_what_widens_an_interval_is_one_sentence() -> None:
     assert shown == f"{known.replace('0.45', '0.99')} that this launch's null shows"
     waves = [100.0] * 12 + [104.0] * 12
     alike = widening(judged(waves, STEADY), 24, plan)
-    assert alike.startswith(
-        f"{known} and for rounds that are not independent: a round's ratio resembles the one before"
-    )
-    assert alike.endswith("24 rounds tell as much as 1.3 independent ones")
+    assert alike.startswith(f"{known} and for slow waves: each round resembles the one before it (r = 0.")
+    assert alike.endswith("), so 24 rounds count as 1.3")
     assert widening(judged(STEADY, STEADY, sd=0.0), 24, plan) == ""
 
 
