@@ -22,7 +22,7 @@ from pytest_quant.measure.bench import LayerProfile, SideLayers
 from pytest_quant.record import Record
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.report.comparison_text import comparison_text
-from pytest_quant.report.failure import failure, headline
+from pytest_quant.report.failure import SINCE, failure, headline
 from pytest_quant.report.layers import layers_text
 from pytest_quant.report.page import page_html
 from pytest_quant.report.pull_request import comparison_comment, run_comment
@@ -49,7 +49,9 @@ FOLDER = Path(__file__).parent / "unit" / "report" / "screens"
 
 
 def _failures() -> str:
+    changed = (f"{SINCE} (c0ffee123456, 2026-01-02): calibration samples 100 -> 3", *a_record().notes)
     checks = {**failed_checks(), "several launches": with_launches(a_record())}
+    checks["what changed"] = replace(checks["advice"], notes=changed)
     screens = [f"{failure(record)}\n-> {headline(record)}" for record in checks.values()]
     narrow = failure(a_record(), 60)
     return _chapters(dict(zip([*checks, "a narrow terminal"], [*screens, narrow], strict=True)))
@@ -62,6 +64,7 @@ def _tables() -> str:
     screens["every column"] = table(records, 500, [column.name for column in COLUMNS])
     screens["columns that were picked"] = table(records, 60, ["test", "metric", "drop", "sqnr", "p50", "status"])
     screens["an expected failure"] = table(records[:2], 100, expected=expected)
+    screens["a test that failed itself"] = table(records[:2], 100, broken={records[1].nodeid})
     screens["nothing was measured"] = table(records[2:4], 100)
     screens["little was measured"] = table(
         named(a_record(accuracy=AccuracyResult(n=1), latency=None, resources=Resources()), records[3]), 80
@@ -69,7 +72,7 @@ def _tables() -> str:
     screens["colours"] = table(records[:4], 120, color=True, expected=expected).replace("\x1b", "ESC")
     screens["below the table"] = summary(records)
     screens["below the table, with an expected failure"] = summary(records[:1], expected)
-    screens["below a long table"] = summary([records[6]] * 12)
+    screens["below a long table"] = summary(named(*[records[6]] * 12))
     return _chapters(screens)
 
 

@@ -28,6 +28,7 @@ from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
 from pytest_quant.history.writing import RunToAdd, add_runs, batches
 from pytest_quant.record import Encoded, Record, Run
+from pytest_quant.result import Status
 
 T = TypeVar("T")
 
@@ -159,6 +160,12 @@ class Store:
         if series is not None:
             wanted = wanted.where(SERIES.c.digest == digest_of(series))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
+
+    def last_pass(self, series: str) -> StoredCheck | None:
+        """Return the newest record of a series that is a PASS, of any commit; ``None`` without one."""
+        passed = _CHECKS.where(SERIES.c.digest == digest_of(series), CHECKS.c.status == Status.PASS.value)
+        newest = passed.order_by(*_NEWEST_FIRST, CHECKS.c.position.desc()).limit(1)
+        return next(iter(_stored_checks(self._read(newest))), None)
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Return the summaries of all checks of all runs of `commits` with a clean tree, oldest run first."""

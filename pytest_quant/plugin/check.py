@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
@@ -14,7 +15,7 @@ from pytest_quant.cache import Cache
 from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import missing_libraries, open_store
-from pytest_quant.history.rows import way_of_timing
+from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
@@ -24,7 +25,7 @@ from pytest_quant.plugin.console import open_console, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
-from pytest_quant.record import Encoded, Record, series_key
+from pytest_quant.record import Encoded, Record, encoded, series_key
 from pytest_quant.record.figures import junit_properties
 from pytest_quant.result import Baseline, Status
 from pytest_quant.session import Session
@@ -106,7 +107,7 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
         state.absent = error
         return None
     try:
-        _set_record(item, state, session.judge(measurement))
+        _set_record(item, state, _with_changes(item.config, session.judge(measurement)))
     except BaseException:
         measurement.close()
         raise
@@ -116,6 +117,30 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
 
         state.samples_ns = samples_of(measurement.latency)
     return measurement
+
+
+def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
+    """Return the record of a check that does not pass with a first note on what changed since its series last did."""
+    record, place = judged.record, settings_of(config).history
+    if record.status is Status.PASS or place is None or missing_libraries():
+        return judged
+    # Here, because a check that passes needs none of it.
+    from pytest_quant.history.compare.facts import what_differs
+    from pytest_quant.history.compare.pairing import Pair
+    from pytest_quant.report.comparison import in_words
+    from pytest_quant.report.failure import SINCE
+
+    # What keeps the history from being read is told at the end of the run, which cannot write it either.
+    with suppress(HistoryError):
+        if passed := open_store(place).last_pass(record.series):
+            now = StoredCheck(replace(passed.run, environment=fingerprint()), record)
+            if differs := what_differs(Pair(record.series, (passed,), (now,))):
+                # Another engine is what other differences lead to; alone, it comes from what no record has.
+                causes = [difference for difference in differs if not difference.name.endswith("engine digest")]
+                words = in_words(causes) or "the engine alone: compare exclude and options of the mark"
+                when = f"{passed.run.commit or 'no commit':.12}, {passed.run.started_at:.10}"
+                return encoded(replace(record, notes=(f"{SINCE} ({when}): {words}", *record.notes)))
+    return judged
 
 
 def measurement_or_error(item: pytest.Item, measurement: Measurement | None) -> Measurement:
@@ -149,7 +174,9 @@ def apply_verdict(item: pytest.Item) -> None:
     state = item.stash[STATE]
     record = cast("Encoded", state.record).record
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
-    if record.status is Status.FAIL or (unsure and settings_of(item.config).strict):
+    settings, dataset = settings_of(item.config), state.check.dataset
+    # Where a backend is required, as in CI, numbers that only stand in for samples must not look like a green check.
+    if record.status is Status.FAIL or (unsure and (settings.strict or (settings.require and dataset.stands_in))):
         # Here, because a check that passes needs no words.
         from pytest_quant.report.failure import failure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 from pytest_quant.history.compare.comparison import (
@@ -164,9 +164,14 @@ def remarks(row: Row) -> Iterator[str]:
 def differences(row: Row) -> Iterator[str]:
     """Yield what else differs between base and head, in one line; all rows of a series share it."""
     if row.differs:
-        shown = [_difference(difference) for difference in row.differs[:_MAX_DIFFERENCES]]
-        more = len(row.differs) - len(shown)
-        yield f"differs: {'; '.join([*shown, f'and {more} more'] if more else shown)}"
+        yield f"differs: {in_words(row.differs)}"
+
+
+def in_words(differs: Sequence[Difference]) -> str:
+    """Return what differs, in one line; empty where nothing does."""
+    shown = [_difference(difference) for difference in differs[:_MAX_DIFFERENCES]]
+    more = len(differs) - len(shown)
+    return "; ".join([*shown, f"and {more} more"] if more else shown)
 
 
 _DIGEST = " digest"

@@ -3,54 +3,64 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record
 from pytest_quant.report.details import DetailSection, details, lost_samples
-from pytest_quant.report.summary import name_of
 from pytest_quant.report.text import NOT_MEASURED, count, figure, points
 from pytest_quant.result import AccuracyResult, Interval, Status, Verdict
-from pytest_quant.spec import LIMITS
+from pytest_quant.spec import LIMITS, limits_on
 from pytest_quant.verdict.rules import apart, written
 
-_MAX_LINES = 25
+_MAX_LINES = 24
 _WIDTH = 100
+_MOST_WIDTH = 160
 _LEAST_WIDTH = 40
 _LABEL = 10
-_SECTIONS = ("Accuracy", "Latency", "Coverage")
+_SECTIONS: Mapping[str, Collection[str]] = {
+    "Accuracy": ("outputs", *limits_on("score", "reference", "accuracy", "output")),
+    "Latency": limits_on("latency"),
+    "Coverage": limits_on("coverage"),
+}
+"""Each section with the limits that it is about; where none of them is broken its first line is enough."""
+
+SINCE = "since the last PASS"
+"""Begins the note on what changed since then, which is told right below the limit: a cause comes before its cures."""
+
+_OF_CACHE = ("engine built:", "reference outputs built:")
+"""Begin notes that compare with whatever the cache had last, which may be of another test."""
 
 _RARE = 0.05
 _SAID_OF = {"fp32": "FP32", "tf32": "FP32 with TF32"}
 """What the reference of the latency is called in a sentence, where not by its precision."""
-_EXPLAINED = ("outputs", "max_drop", "min_accuracy", "min_speedup", "min_coverage", "max_size_mb")
+_EXPLAINED = ("outputs", "max_drop", "min_accuracy", "min_speedup", "max_latency_ms", "min_coverage", "max_size_mb")
 
 
 def failure(record: Record, width: int = _WIDTH) -> str:
-    """Return which limit is broken, what was measured and means, and what to try.
+    """Return which limit is broken, what changed since it held, what was measured and means, and what to try.
 
-    At most 25 lines of `width` characters, and of 100, without escapes of a terminal, whatever the names contain. The
+    At most 24 lines of `width` characters, and of 160, without escapes of a terminal, whatever the names contain. The
     first thing to try is written whole, in more lines if need be, since a part of it cannot be pasted.
     """
-    width = max(_LEAST_WIDTH, min(width, _WIDTH))
+    width = max(_LEAST_WIDTH, min(width, _MOST_WIDTH))
     broken = broken_first(record)
-    head = textwrap.wrap(f"{name_of(record)}: {_summary(record, broken)}", width)
+    head = textwrap.wrap(clean(f"{record.model} {record.engine_id}: {_summary(record, broken)}"), width)
     blocks = [("limit", _limit(verdict)) for verdict in broken]
-    blocks += [
-        (section.title.lower(), text)
-        for section in details(record)
-        if section.title in _SECTIONS
-        for text in _texts(section, broken)
-    ]
+    blocks += [("changed", note) for note in record.notes if note.startswith(SINCE)]
     blocks += [("means", text) for text in meanings(record)]
+    blocks += [(section.title.lower(), text) for section in details(record) for text in _texts(section, broken)]
     hints = [("try", f"- {hint.paste}: {hint.text}" if hint.paste else f"- {hint.text}") for hint in record.hints]
-    notes = [("note", text) for text in record.notes]
+    notes = [("note", text) for text in record.notes if not text.startswith((SINCE, *_OF_CACHE))]
     lines = [*head, *_lines([*blocks, *hints, *notes], width)]
     if len(lines) > _MAX_LINES:
-        advice = _lines(hints[:1], width)
-        room = max(_MAX_LINES - 1 - len(advice), len(head) + 1)
+        first, advice = len(_lines(hints[:1], width)), len(_lines(hints, width))
+        room = max(_MAX_LINES - 1 - max(first, min(advice, _MAX_LINES // 2)), len(head) + 1)
+        # Texts are left out whole, those that matter least first.
+        while len(blocks) > 1 and len(head) + len(_lines(blocks, width)) > room:
+            blocks.pop()
         lines = [*head, *_lines(blocks, width)][:room]
-        most = max(len(advice), _MAX_LINES - 1 - len(lines))
+        most = max(first, _MAX_LINES - 1 - len(lines))
         lines += [*_lines([*hints, *notes], width)[:most], "... --quant-json FILE writes all of it"]
     return guard_lines("\n".join(lines))
 
@@ -62,13 +72,22 @@ def broken_first(record: Record) -> list[Verdict]:
     return sorted(open_ones, key=lambda verdict: order.index(verdict.status))
 
 
-def _texts(section: DetailSection, broken: list[Verdict]) -> Iterator[str]:
-    """Yield a text for each group of figures, then the sentences; of a coverage that is too low, all figures."""
-    too_low = section.title == "Coverage" and any(verdict.limit == "min_coverage" for verdict in broken)
-    for group in (*section.groups, section.further if too_low else ()):
-        if group:
-            yield "; ".join(f"{label} {text}" for label, text in group)
-    yield from section.lines
+def _texts(section: DetailSection, broken: list[Verdict]) -> list[str]:
+    """Return a text for each group of figures, then the sentences; the first alone where no broken limit needs more.
+
+    Of a coverage that is too low, all figures are told; of what is in no failure, none.
+    """
+    if section.title not in _SECTIONS:
+        return []
+    concerned = any(_kind(verdict) in _SECTIONS[section.title] for verdict in broken)
+    groups = filter(None, (*section.groups, section.further if concerned and section.title == "Coverage" else ()))
+    texts = [*("; ".join(f"{label} {text}" for label, text in group) for group in groups), *section.lines]
+    return texts if concerned else texts[:1]
+
+
+def _kind(verdict: Verdict) -> str:
+    """Return the limit without the output or the percentile that it names."""
+    return verdict.limit.partition("[")[0]
 
 
 def _lines(blocks: list[tuple[str, str]], width: int) -> list[str]:
@@ -150,10 +169,10 @@ def _limit(verdict: Verdict) -> str:
 
 def meanings(record: Record) -> Iterator[str]:
     """Yield what each broken limit means, the main sentence first; nothing where a verdict's reason says it all."""
-    broken = {verdict.limit: verdict for verdict in record.verdicts or () if verdict.status is not Status.PASS}
-    for limit in _EXPLAINED:
-        if limit in broken:
-            yield from meaning(broken[limit], record)
+    explained = [verdict for verdict in broken_first(record) if _kind(verdict) in _EXPLAINED]
+    explained.sort(key=lambda verdict: _EXPLAINED.index(_kind(verdict)))
+    # Two limits on speed have one meaning.
+    yield from dict.fromkeys(text for verdict in explained for text in meaning(verdict, record))
 
 
 def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
@@ -169,7 +188,8 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
         yield from _drop(verdict, accuracy)
     if verdict.limit == "min_accuracy" and accuracy is not None and accuracy.reference is not None:
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
-    if verdict.limit == "min_speedup" and latency is not None and latency.speedup and latency.speedup_ci:
+    is_slow = _kind(verdict) in ("min_speedup", "max_latency_ms") and verdict.status is Status.FAIL
+    if is_slow and latency is not None and latency.speedup and latency.speedup_ci:
         against = _SAID_OF.get(latency.reference_precision, latency.reference_precision)
         yield _speedup(latency.speedup, latency.speedup_ci, against)
     if verdict.limit == "min_coverage" and verdict.status is Status.FAIL and coverage is not None:

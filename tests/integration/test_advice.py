@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.spec import EngineSpec, Model
-from tests.integration.projects import output, run_project, run_project_apart
+from tests.integration.projects import output, run_marks, run_project, run_project_apart
 from tests.support import layouts
 
 WIDTH, CLASSES = 16, 4
@@ -238,9 +239,29 @@ def test_hints_of_ort_are_worth_following(pytester: pytest.Pytester) -> None:
     assert result["large_channel"][0]["paste"] == "exclude=['fc2', 'fc3']"
     assert result["one_scale"][0]["paste"] == "options={'per_channel': True}"
     assert any(hint["paste"].startswith("calibration=") for hint in result["outlier"])
-    assert "calibration='minmax'" in [hint["paste"] for hint in result["few_samples"]]
+    assert "calibration={'samples': 200}" in [hint["paste"] for hint in result["few_samples"]]
     assert [hint["paste"] for hint in result["recurrent"]] == ["scheme='dynamic'"]
     assert "scheme='dynamic'" in [hint["paste"] for hint in result["state"]]
+
+
+def test_the_cause_is_told_before_what_repairs_it(pytester: pytest.Pytester) -> None:
+    """What changed since this test passed, not since another one's engine; a change of the mark alone is named so."""
+    _models(pytester)
+    mark = "model='plain.onnx', data='flat', min_sqnr_db=25"
+    _, before = run_marks(pytester, {"samples": mark, "nodes": f"{mark}, exclude=['fc2']"})
+    assert {check["status"] for check in before.values()} == {"PASS"}
+    marks = {"samples": f"{mark}, calibration={{'samples': 1}}", "nodes": f"{mark}, exclude=['fc1']"}
+    result, after = run_marks(pytester, marks)
+    since = f"since the last PASS (no commit, {datetime.now(UTC):%Y}"
+    causes = {"samples": "calibration samples 200 -> 1", "nodes": "the engine alone: compare exclude and options"}
+    for name, cause in causes.items():
+        told = after[name]["notes"][0]
+        assert (after[name]["status"], told.partition(": ")[2].partition(" of the mark")[0]) == ("FAIL", cause)
+        assert told.startswith(since)
+    text = output(result).partition("test_samples ___")[2]
+    places = [text.index(f"\n  {label} ") for label in ("limit", "changed", "accuracy", "try")]
+    assert places == sorted(places)
+    assert "engine built" not in text
 
 
 def test_a_repair_that_breaks_another_limit_is_told_as_that(pytester: pytest.Pytester) -> None:

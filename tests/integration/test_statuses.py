@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.integration.fake_session import run_fake
+from tests.integration.fake_session import CONFTEST, run_fake
 
 
 def test_strict_fails_what_is_not_judged(pytester: pytest.Pytester) -> None:
@@ -19,6 +19,24 @@ def test_strict_fails_what_is_not_judged(pytester: pytest.Pytester) -> None:
     for option in (("--quant-strict",), ("-o", "quant_strict=true")):
         run_fake(pytester, source, *option, "--quant-json=run.json").assert_outcomes(passed=1, failed=2, skipped=1)
         assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 3
+
+
+@pytest.mark.parametrize("required", [(), ("--quant-require=ort",)])
+def test_numbers_that_stand_in_for_samples_are_red_where_a_backend_is_required(
+    pytester: pytest.Pytester, required: tuple[str, ...]
+) -> None:
+    """As in the workflow of ``init``; at a desk they are a warning, and real samples are one anywhere."""
+    source = "@mark.quant(output='INCONCLUSIVE')\ndef test_it(): pass\n"
+    random = CONFTEST.replace("([1.0], [0])", "pytest_quant.Dataset.placeholder([1.0])")
+    result = run_fake(pytester, source, *required, conftest=f"import pytest_quant\n{random}")
+    result.assert_outcomes(failed=len(required), passed=1 - len(required))
+    run_fake(pytester, source, *required).assert_outcomes(passed=1)
+
+
+def test_a_check_that_passed_in_a_test_that_failed_is_no_pass(pytester: pytest.Pytester) -> None:
+    """In the row and in the counts."""
+    result = run_fake(pytester, "@mark.quant()\ndef test_it(): raise RuntimeError('the body is wrong')\n")
+    result.stdout.fnmatch_lines(["test_it * TEST FAILED", "1 check: 1 TEST FAILED"])
 
 
 def test_a_required_backend_that_is_not_here_fails_its_tests(pytester: pytest.Pytester) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import Executable, create_engine, delete, update
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
+from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.schema import RECORDS, RUNS
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
@@ -103,6 +104,14 @@ def two_runs(history_url: str) -> str:
     store.append(RUN, [a_record(), a_pass(), unavailable()])
     store.append(_SECOND, [a_pass(), a_record()])
     return history_url
+
+
+def test_the_newest_pass_of_a_series_is_found(two_runs: str) -> None:
+    """Whatever came after it, of whatever commit; a series that never passed has none."""
+    store = open_store(two_runs)
+    store.append(replace(RUN, id="newest", started_at="2026-03-01T00:00:00+00:00"), [a_record()])
+    assert store.last_pass(a_pass().series) == StoredCheck(_SECOND, a_pass())
+    assert store.last_pass(unavailable().series) is None
 
 
 def _spoil(url: str, *statements: Executable) -> None:
