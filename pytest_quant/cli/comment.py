@@ -108,7 +108,7 @@ def comment(
     address = api or _first(os.environ, variables["api"]) or (GITHUB_API if on_github else GITLAB_API)
     where = repository or _first(os.environ, variables["repository"])
     which = number or (number_on_github(os.environ) if on_github else _whole(_first(os.environ, variables["number"])))
-    if not token:
+    if not token and not dry_run:
         raise UsageError("there is no token", allowed=" or ".join(variables["token"]), fix=_GUIDE)
     if not where:
         raise UsageError("CI does not tell the repository", fix="write --repository owner/name")
@@ -120,9 +120,12 @@ def comment(
     # An address with a password, or a token with a line break, would come back in messages of the libraries.
     if not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", address):
         raise UsageError("--api is no address of an API", allowed="https://..., without a name or a password in it")
+    said = f"{where}, {kind} request {which}"
+    if not token:
+        say(f"{said}: {len(text)} characters; without a token nobody knows whether a comment is there already")
+        return
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise UsageError("the token has characters that no token has", fix="set the variable anew, without blanks")
-    said = f"{where}, {kind} request {which}"
     with _refusals(address, token):
         request = (open_github if on_github else open_gitlab)(address.rstrip("/"), token, where, which)
         own = find(request, text)

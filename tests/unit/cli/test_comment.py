@@ -115,6 +115,14 @@ def test_it_is_posted_and_then_updated_on_github(on_github: FakeForge, comment: 
     assert on_github.asked[0].headers["Authorization"].split()[1] == TOKEN
 
 
+def test_a_dry_run_needs_no_token(on_github: FakeForge, monkeypatch: pytest.MonkeyPatch, comment: Comment) -> None:
+    """It says what would be posted, and asks nobody."""
+    monkeypatch.delenv("GITHUB_TOKEN")
+    code, said = comment("quant.md", "--dry-run")
+    assert said.startswith(f"me/models, pull request 12: {len(TEXT)} characters; without a token nobody knows")
+    assert (code, list(on_github.asked)) == (0, [])
+
+
 def test_it_is_posted_and_then_updated_on_gitlab(on_gitlab: FakeForge, comment: Comment) -> None:
     """By the token of the project."""
     for done in ("posted", "updated"):
