@@ -47,13 +47,13 @@ class ChosenBase:
     def __str__(self) -> str:
         """Return one line for the user."""
         hint = f"; {self.hint}" if self.hint else ""
+        steps = f"{self.distance} first parent{'s' if self.distance > 1 else ''} below"
         if self.commit is None:
-            looked = f"{self.asked[:12]} ({self.asked_as}) and {self.distance} first parents below it"
-            return f"no base: there are no records of {looked}{hint}"
+            further = f" and {steps} it" if self.distance else ""
+            return f"no base: there are no records of {self.asked[:12]} ({self.asked_as}){further}{hint}"
         if self.distance == 0:
             return f"base {self.commit[:12]}: {self.asked_as}"
-        steps = f"{self.distance} first parent{'s' if self.distance > 1 else ''} below {self.asked[:12]}"
-        return f"base {self.commit[:12]}: {steps} ({self.asked_as}), which has no records{hint}"
+        return f"base {self.commit[:12]}: {steps} {self.asked[:12]} ({self.asked_as}), which has no records{hint}"
 
 
 def select_base(
@@ -223,7 +223,7 @@ def _common(git: Repository, tip: str, *, dirty: bool) -> tuple[str, str]:
         return common, f"merge base with {target}"
     before = git.parents(tip)
     if before:
-        return before[0], f"the commit before, for {tip[:12]} is on {target}"
+        return before[0], f"the commit before {tip[:12]}, which is on {target}"
     raise UsageError(
         f"{tip[:12]} is on {target}, and no commit before it is here",
         fix=_shallow_hint(git) or "compare again when there is a second commit",

@@ -193,7 +193,8 @@ def identity_of(run: Run, record: Record) -> str:
 def describe_identity(identity: Mapping[str, str]) -> list[str]:
     """Return the parts of a machine's identity by which it is recognized."""
     parts = [name for name in ("gpu", "cpu", "isa", "cores") if name in identity]
-    return [f"{identity[name]} cores" if name == "cores" else identity[name] for name in parts]
+    plural = "" if identity.get("cores") == "1" else "s"
+    return [f"{identity[name]} core{plural}" if name == "cores" else identity[name] for name in parts]
 
 
 def machine_of(identity: Mapping[str, str]) -> str:

@@ -37,16 +37,15 @@ _PLURALS = {
 
 
 def title(comparison: Comparison) -> str:
-    """Return which two commits were compared, and how many launches each has."""
+    """Return which two commits were compared, and how many runs of pytest each has."""
     return f"{_side(comparison.base)} -> {_side(comparison.head)}"
 
 
 def _side(side: Side) -> str:
-    commit = clean(side.commit)[:_COMMIT] if side.commit else ("no commit" if side.launches else "nothing")
+    commit = clean(side.commit)[:_COMMIT] if side.commit else ("no commit" if side.runs else "nothing")
     about = [clean(side.branch)] if side.branch else []
     about += ["dirty"] if side.dirty else []
-    plural = "launch" if side.launches == 1 else "launches"
-    return f"{commit} ({', '.join([*about, f'{side.launches} {plural}'])})"
+    return f"{commit} ({', '.join([*about, count(side.runs, 'run')])})"
 
 
 _WORDS = {
@@ -113,7 +112,9 @@ def name(row: Row | Listed | Record) -> str:
 
 
 def values(row: Row) -> str:
-    """Return base and head in the row's unit."""
+    """Return base and head in the row's unit; ``-`` where neither was measured."""
+    if row.base is None and row.head is None:
+        return NOT_MEASURED
     unit = f" {clean(row.unit)}" if row.unit not in ("", "x") else ""
     return f"{_value(row.base, row.unit)} -> {_value(row.head, row.unit)}{unit}"
 
@@ -129,7 +130,7 @@ def _value(value: float | str | None, unit: str) -> str:
 def change(row: Row) -> str:
     """Return the change with its sign, and its interval where there is one."""
     if row.change is None or row.outcome is Outcome.NO_BASELINE:
-        return NOT_MEASURED if row.base != row.head else "0"
+        return "0" if row.base == row.head is not None else NOT_MEASURED
     unit, span = row.change_unit, row.interval
     interval = "" if span is None else f" [{_signed(span.low, unit)}, {_signed(span.high, unit)}]"
     return f"{_signed(row.change, unit)}{interval} {clean(unit)}".rstrip()

@@ -28,11 +28,11 @@ def change_words(change: Change) -> str:
     span = f"{clean(change.last_good)[:_COMMIT]}..{clean(change.first_bad)[:_COMMIT]}"
     unit = clean(change.unit)
     size = f"{change.size:+.4g} {'points' if unit == '%' else unit}" if change.quantity == "score" else ""
-    confidence = "exact" if change.confidence == 1.0 else f"{100.0 * change.confidence:.1f} %"
+    sure = "certain" if change.confidence == 1.0 else f"confidence {100.0 * change.confidence:.1f} %"
     since = f"{count(change.commits_after, 'commit')} since"
     return (
         f"{direction:<7}  {change.quantity} {figure(change.before)} -> {figure(change.after)} {unit} "
-        f"({size.rstrip() or f'{change.size:+.3g} %'})  in {span}  confidence {confidence}  "
+        f"({size.rstrip() or f'{change.size:+.3g} %'})  in {span}  {sure}  "
         f"{since}{f', probable until {CONFIDENT_POINTS}' if change.probable else ''}"
     )
 

@@ -124,7 +124,7 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
         return
     row = row_of(one, "p50", unit="ms", better="lower")
     if _same_engine(was, now) and base.python == head.python and not terms.equal_too:
-        yield replace(row, unit="", change=0.0, notes=("the same engine on both sides: not timed",))
+        yield replace(row, notes=("the same engine on both sides: not timed",))
         return
     allowed = _limits(now)
     named = [allowed[name] for name in _SHIFTS if name in allowed] if terms.by_mark else []

@@ -171,14 +171,14 @@ class Side:
     commit : full id of that of its last run; ``None`` without one.
     branch : ``None`` where its runs are of several branches, or it is not known.
     dirty : a run of it had uncommitted changes.
-    launches : runs of pytest.
+    runs : runs of pytest.
     checks : records in all of them.
     """
 
     commit: str | None
     branch: str | None
     dirty: bool
-    launches: Count
+    runs: Count
     checks: Count
 
 

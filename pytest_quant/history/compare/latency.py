@@ -196,8 +196,8 @@ def _begun(
     change = difference(was, now, noise[figure])
     if change.assumed:
         share = {launch.day for launch in was} & {launch.day for launch in now}
-        what = "how launches of one day" if share else "base and head share no day, and how days"
-        note = f"{what} differ here is not known yet: {100.0 * ASSUMED.sd:g} % are assumed"
+        what = "how much launches of one day" if share else "base and head share no day, and how much days"
+        note = f"{what} differ on this machine is not measured yet: {100.0 * ASSUMED.sd:g} % is assumed"
         row = replace(row, notes=(*row.notes, note))
     elif change.freedom:
         row = replace(row, interval=Interval(percent(change.low), percent(change.high)))
@@ -246,7 +246,7 @@ def _whole_machine(shift: float | None) -> tuple[str, ...]:
 def _doubts(base: Launches, head: Launches) -> Iterator[str]:
     for name, side in (("base", base), ("head", head)):
         if side.doubted:
-            yield f"{side.doubted} of {side.n + side.doubted} launches of the {name} left out: their numbers are noise"
+            yield f"{side.doubted} of {side.n + side.doubted} launches of the {name} not counted: timing in doubt"
 
 
 def _advisory(row: Row, base: Launches, head: Launches) -> Row:

@@ -138,7 +138,7 @@ def _side(checks: Sequence[StoredCheck]) -> Side:
         commit=commit_of(checks),
         branch=branches.pop() if len(branches) == 1 else None,
         dirty=any(run.dirty for run in runs.values()),
-        launches=len(runs),
+        runs=len(runs),
         checks=len(checks),
     )
 

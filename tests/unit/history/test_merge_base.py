@@ -84,11 +84,13 @@ def test_records_of_a_commit_are_those_of_its_content() -> None:
 
 
 def test_no_records_anywhere_is_no_base(scratch: ScratchRepository) -> None:
-    """It says how far it looked."""
-    result = select_base(_having(), Repository(scratch.path))
-    assert result.commit is None
-    assert result.distance == 2
-    assert str(result).startswith("no base: there are no records of")
+    """It says how far it looked, where it looked further than at one commit."""
+    fork, first = (scratch.git("rev-parse", name)[:12] for name in ("main~1", "main~3"))
+    said = [str(select_base(_having(), Repository(scratch.path), base)) for base in (None, "main~3")]
+    assert said == [
+        f"no base: there are no records of {fork} (merge base with main) and 2 first parents below it",
+        f"no base: there are no records of {first} (main~3)",
+    ]
 
 
 def test_on_the_target_branch_the_commit_before_is_the_base(scratch: ScratchRepository) -> None:
@@ -97,7 +99,7 @@ def test_on_the_target_branch_the_commit_before_is_the_base(scratch: ScratchRepo
     tip, before = (scratch.git("rev-parse", name) for name in ("main", "main~1"))
     result = select_base(_having(tip, before), Repository(scratch.path))
     assert result.commit == before
-    assert result.asked_as == f"the commit before, for {tip[:12]} is on main"
+    assert result.asked_as == f"the commit before {tip[:12]}, which is on main"
     dirty = select_base(_having(tip), Repository(scratch.path), dirty=True)
     assert dirty == ChosenBase(tip, tip, "merge base with main"), "what is not committed is what is new"
 
@@ -130,7 +132,7 @@ def test_a_clone_of_one_commit_knows_the_parent_that_the_commit_names(
     git = _shallow(scratch, tmp_path / "shallow", "--branch=main")
     assert git.parents(tip) == (before,)
     result = select_base(_having(before), git)
-    assert result == ChosenBase(before, before, f"the commit before, for {tip[:12]} is on origin/main")
+    assert result == ChosenBase(before, before, f"the commit before {tip[:12]}, which is on origin/main")
     hint = select_base(_having(), git).hint
     assert "git fetch --unshallow" in hint
     assert select_base(_having(before), git, "HEAD") == ChosenBase(before, tip, "HEAD", 1, hint)

@@ -14,6 +14,7 @@ from pytest_quant.errors import LaunchError
 from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
 from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pairs
 from pytest_quant.record import Record, failed_record
+from pytest_quant.report.comparison import change, values
 from pytest_quant.result import Status, Verdict
 from pytest_quant.sides.compare import Terms, compare_sides
 from pytest_quant.sides.run import Collected, Left
@@ -124,7 +125,7 @@ def test_equal_engines_are_not_timed_unless_that_is_asked_for() -> None:
     """They cannot differ; with another environment they can."""
     times = Played(1.5)
     same = row(compared(timed(), timed(), times), "p50")
-    assert (same.outcome, times.asked) == (Outcome.UNCHANGED, [])
+    assert (same.outcome, values(same), change(same), times.asked) == (Outcome.UNCHANGED, "-", "-", [])
     assert "not timed" in same.notes[0]
     assert row(compared(timed(), timed(), times, Terms(equal_too=True)), "p50").outcome is Outcome.REGRESSION
     other = replace(left([timed()], "base"), python="/other/python")

@@ -109,14 +109,16 @@ def test_launches_of_two_days_differ_by_their_days_too() -> None:
     base, slower = [0.5 * noise for noise in NOISE], [0.525 * noise for noise in NOISE]
     result = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, slower, "head")), "speedup")
     assert (result.outcome, result.interval) == (Outcome.INCONCLUSIVE, None)
-    assert result.notes[0] == "base and head share no day, and how days differ here is not known yet: 3 % are assumed"
+    assert result.notes[0] == (
+        "base and head share no day, and how much days differ on this machine is not measured yet: 3 % is assumed"
+    )
     far = [one * 1.5 for one in base]
     result = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, far, "head")), "speedup")
     assert result.outcome is Outcome.REGRESSION
     result = row(compare(_on_days([1] * 5, base, "base"), _on_days([1] * 5, slower, "head")), "speedup")
     assert result.outcome is Outcome.REGRESSION
     result = row(compare(_on_days([1], [0.5], "base"), _on_days([1], [0.51], "head")), "speedup")
-    assert result.notes[0] == "how launches of one day differ here is not known yet: 3 % are assumed"
+    assert result.notes[0] == "how much launches of one day differ on this machine is not measured yet: 3 % is assumed"
 
 
 def test_earlier_commits_tell_how_days_differ() -> None:

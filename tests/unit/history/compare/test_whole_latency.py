@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Outcome, Row
 from pytest_quant.history.compare.latency import describe_machine, when_ratio_changed
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.rows import StoredCheck, describe_identity
 from pytest_quant.record import Record
 from pytest_quant.result import Interval, LatencyFigures, Status
 from tests.unit.history.compare.launched import launch, launches, record_of, row, timed
@@ -171,8 +171,8 @@ def test_doubted_launches_are_counted() -> None:
         head_launches=0,
         machine=MACHINE,
         notes=(
-            "2 of 7 launches of the base left out: their numbers are noise",
-            "5 of 5 launches of the head left out: their numbers are noise",
+            "2 of 7 launches of the base not counted: timing in doubt",
+            "5 of 5 launches of the head not counted: timing in doubt",
         ),
     )
 
@@ -248,3 +248,4 @@ def test_a_machine_is_described_by_what_it_is_known_for() -> None:
     told = replace(check, run=replace(check.run, environment=replace(check.run.environment, identity=identity)))
     assert describe_machine(told) == "Some GPU, Some CPU, avx2, 2 cores, CPUExecutionProvider"
     assert describe_machine(replace(told, record=BROKEN)) == "Some GPU, Some CPU, avx2, 2 cores"
+    assert describe_identity({"cores": "1"}) == ["1 core"]

@@ -298,8 +298,8 @@ def test_both_sides() -> None:
     head = [*launch(a, run="0", commit="head"), *launch(a, run="1", commit="later")]
     dirty = [replace(one, run=replace(one.run, dirty=True, branch=f"branch-{place}")) for place, one in enumerate(head)]
     result = compare(base, dirty)
-    assert result.base == Side("base", "main", dirty=False, launches=2, checks=3)
-    assert result.head == Side("later", None, dirty=True, launches=2, checks=2)
+    assert result.base == Side("base", "main", dirty=False, runs=2, checks=3)
+    assert result.head == Side("later", None, dirty=True, runs=2, checks=2)
     assert result.notes == ("the head was run with uncommitted changes",)
 
 
