@@ -186,6 +186,13 @@ def parse_status(text: str, environ: Mapping[str, str]) -> GitState:
     return GitState(None if commit == "(initial)" else commit, branch, dirty)
 
 
+def has_untracked(root: Path, files: Collection[Path]) -> bool:
+    """Whether git neither tracks nor ignores one of `files`, relative to `root`; one that is missing does not count."""
+    listing = ("ls-files", "--others", "--exclude-standard", "--", *map(str, files))
+    answer = ask_git(root, "--literal-pathspecs", *listing)
+    return bool(files) and answer.ok and bool(answer.text)
+
+
 MAX_DISTANCE = 50
 """Number of first parents that are searched for records; older ones say little about a change."""
 

@@ -158,6 +158,7 @@ class Against:
         self._fault = end_of(self._config).not_compared = why
 
     def _left_by_head(self) -> Left:
+        self._controller.note_untracked()
         encoded = decoded(self._config, self._controller.in_order())
         records = {each.record.nodeid: each.record for each in reversed(encoded)}
         return Left(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,6 +128,7 @@ class Controller:
         whole = ended_by_tests and not (session.shouldstop or session.shouldfail)
         end = end_of(self._config)
         end.failed = session.exitstatus != pytest.ExitCode.OK
+        self.note_untracked()
         all_ran = whole and takes_all(self._config)
         end_run(self._config, self.in_order(), ended_by_tests=ended_by_tests, all_ran=all_ran)
         self._has_ended = True
@@ -141,6 +143,21 @@ class Controller:
             from pytest_quant.plugin.run_end import show
 
             show(self._config, terminalreporter)
+
+    def note_untracked(self) -> None:
+        """Count the run as dirty where git does not track the file of one of its tests, or a conftest.py above it.
+
+        Other files that git does not track do not count: CI keeps environments and caches in its checkout.
+        """
+        # Here, because only a run with a check needs them.
+        from pytest_quant.environment.revision import has_untracked
+        from pytest_quant.plugin.outputs import end_of
+
+        end = end_of(self._config)
+        files = {Path(nodeid.partition("::")[0]) for nodeid in self._records}
+        files |= {folder / "conftest.py" for file in files for folder in file.parents}
+        if end.run is not None and has_untracked(self._config.rootpath, files):
+            end.run = replace(end.run, dirty=True, tree=None)
 
     def in_order(self) -> list[dict[str, Json]]:
         """Return the records so far, in the order of the tests."""

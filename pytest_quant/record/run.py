@@ -29,7 +29,7 @@ class Run:
     started_at : UTC, ISO 8601.
     commit : of the code under test, its full id; ``None`` outside a repository.
     branch : of the code under test; ``None`` outside a repository, and when it is not known.
-    dirty : a tracked file differs from the commit.
+    dirty : a tracked file differs from the commit, or git does not track the file of a test or a conftest.py above it.
     environment : machine and libraries.
     parents : of the commit, the first one first; empty when they are not known.
     merge_base : best common ancestor of the commit and `target`; ``None`` when it is not known.

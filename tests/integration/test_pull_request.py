@@ -101,6 +101,8 @@ def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch
     without_ci(monkeypatch)
     repository = make_repository(pytester.path)
     repository.commit("1")
+    # Its files are no part of the commits.
+    (pytester.path / ".gitignore").write_text("*.py\n")
     run_fake(pytester, TWO.replace('"FAIL"', '"PASS"'))
     repository.git("checkout", "-b", "topic")
     repository.commit("2")
