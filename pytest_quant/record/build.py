@@ -98,6 +98,7 @@ def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
         calibration=spec.calibration.method if spec.scheme == "static" else None,
         isa=isa_tier(),
         latency_off=check.latency_off,
+        stands_in=check.dataset.stands_in,
     )
 
 

@@ -66,6 +66,8 @@ class Record:
     digests : of the model, the engines and the data, by name: what a difference between two records comes from.
     notes : what else the reader should know, one sentence each.
     hints : what is worth trying about the broken limits, the best first; each was measured.
+    stands_in : the samples only stand in for real ones, see `Dataset.placeholder`.
+    expected : the test failed as its ``xfail`` says.
     """
 
     nodeid: str
@@ -94,6 +96,8 @@ class Record:
     digests: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
+    stands_in: bool = False
+    expected: bool = False
 
     @property
     def engine_id(self) -> str:

@@ -52,8 +52,8 @@ def accept(checks: Sequence[StoredCheck], *, reason: str, accepted_at: datetime)
 
     Raises
     ------
-    UsageError : the tree was dirty, no commit is known, or the last record is FAIL or ERROR: later runs would be judged
-        against the regression.
+    UsageError : the tree was dirty, no commit is known, the data was a placeholder, or the last record is FAIL or
+        ERROR: later runs would be judged against the regression.
     """
     measured = [check for check in checks if check.record.status is not Status.UNAVAILABLE]
     if not measured:
@@ -85,10 +85,13 @@ def _refuse(check: StoredCheck) -> None:
         raise UsageError(
             "a run with changes that were not committed is never a baseline",
             value=shown,
-            fix="commit, run the tests again, and accept that run",
+            fix="commit, new test files too, run the tests again, and accept that run",
         )
     if run.commit is None:
         raise UsageError("a run without a commit is never a baseline", value=shown, fix="run the tests in a repository")
+    if record.stands_in:
+        fix = "return Dataset.from_arrays(inputs, labels, calibration=100) in its place, and run the tests again"
+        raise UsageError("random numbers of Dataset.placeholder are never a baseline", value=shown, fix=fix)
     if record.status in _REGRESSED:
         broken = [
             f"{verdict.limit}: {verdict.reason}" for verdict in record.verdicts or () if verdict.status in _REGRESSED

@@ -96,6 +96,7 @@ def test_some_series_are_accepted_and_the_others_stay(scratch: ScratchRepository
     [
         ({}, [a_record()], "FAIL never becomes a baseline"),
         ({"dirty": True}, [a_pass()], "not committed"),
+        ({}, [replace(a_pass(), stands_in=True)], "Dataset.placeholder"),
         ({}, [unavailable()], "nothing was measured"),
         ({}, [], "there are no records"),
     ],
@@ -103,7 +104,7 @@ def test_some_series_are_accepted_and_the_others_stay(scratch: ScratchRepository
 def test_what_is_refused_leaves_the_file_alone(
     scratch: ScratchRepository, run: dict[str, bool], records: list[Record], message: str
 ) -> None:
-    """A failed record, a dirty run, one in which nothing ran, a commit without any."""
+    """A failed record, a dirty run, random numbers, a run in which nothing ran, a commit without any."""
     dirty = run.get("dirty", False)
     _add_run(scratch, replace(RUN, commit=scratch.git("rev-parse", "HEAD"), dirty=dirty), records)
     with pytest.raises(UsageError, match=message):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_quant.metrics import Metric
 from pytest_quant.record import Record, build_record, failed_record, series_key, to_json
 from pytest_quant.result import Blocks, Hint, LatencyFigures, LatencyResult, Status
-from pytest_quant.spec import Calibration, Check, LatencyPlan, Model
+from pytest_quant.spec import Calibration, Check, Dataset, LatencyPlan, Model
 from tests.unit.record.examples import (
     ACCURACY,
     COVERAGE,
@@ -54,6 +54,12 @@ def test_a_record_of_a_measured_check() -> None:
     assert record.latency is not None
     names = {field.name for field in fields(LatencyFigures)} - {"round_p50_ms"}
     assert {name: getattr(record.latency, name) for name in names} == {name: getattr(LATENCY, name) for name in names}
+
+
+def test_a_record_of_a_placeholder_says_so() -> None:
+    """So that it never becomes a baseline."""
+    stands_in = a_record(replace(a_check(), dataset=Dataset.placeholder([[0.0]])))
+    assert (stands_in.stands_in, a_record().stands_in) == (True, False)
 
 
 def test_each_engine_has_its_own_rounds() -> None:
