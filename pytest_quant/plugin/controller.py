@@ -83,6 +83,8 @@ class Controller:
         from pytest_quant.plugin.outputs import end_of
         from pytest_quant.plugin.run_end import journal_check
 
+        if report.skipped and hasattr(report, "wasxfail"):
+            record = {**record, "expected": True}
         # xdist gives the test's index in the collection; without it reports come in that order.
         index = vars(report).get("item_index", len(self._records))
         place, _ = self._records.get(report.nodeid, (index, record))
@@ -93,9 +95,8 @@ class Controller:
             # The process runs no test, but the record of the run names the GPU of its workers.
             choose(self._config, ())
         journal_check(self._config, record)
-        end, is_expected = end_of(self._config), report.skipped and hasattr(report, "wasxfail")
-        for nodeids, belongs in ((end.broken, report.failed), (end.expected, is_expected)):
-            (nodeids.add if belongs else nodeids.discard)(report.nodeid)
+        broken = end_of(self._config).broken
+        (broken.add if report.failed else broken.discard)(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:

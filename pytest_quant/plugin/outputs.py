@@ -40,7 +40,6 @@ class RunEnd:
     journal : of the finished checks, until they are stored; ``None`` where no history is written, or the disk refuses.
     failed : the tests let the run fail.
     broken : node ids of tests with a record that failed and should not have.
-    expected : node ids of tests that failed as they were expected to.
     records : of the checks, in the order of the tests.
     compared : the comparison of ``--quant-compare``, if there is one.
     regression : why ``--quant-compare`` lets the run fail; empty if it does not.
@@ -55,7 +54,6 @@ class RunEnd:
     journal: UnfinishedRun | None = None
     failed: bool = False
     broken: set[str] = field(default_factory=set)
-    expected: set[str] = field(default_factory=set)
     records: tuple[Record, ...] = ()
     compared: Comparison | None = None
     regression: str = ""
@@ -70,6 +68,11 @@ class RunEnd:
         if self.journal is not None:
             self.journal.close(stored=stored)
             self.journal = None
+
+    @property
+    def expected(self) -> set[str]:
+        """Node ids of tests that failed as they were expected to."""
+        return {record.nodeid for record in self.records if record.expected}
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -121,7 +124,7 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
     page = page_html(
         [StoredCheck(end.run, record) for record in end.records],
         runs=(end.run,),
-        expected=frozenset(end.expected),
+        expected=end.expected,
         compared=shown[0] if shown else None,
         why_not_compared="" if shown else why_not or "This run was not compared with another commit.",
         next_step="" if settings.compare or settings.against is not None else _TO_COMPARE,

@@ -15,8 +15,9 @@ from pytest_quant.backends import get_backend
 from pytest_quant.errors import LaunchError, QuantError, UsageError
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
+from pytest_quant.history.compare.facts import explained
 from pytest_quant.history.compare.latency import percent
-from pytest_quant.history.compare.pairing import Pair, judge, measured, pair, row_of
+from pytest_quant.history.compare.pairing import Pair, judge, measured, pair, reason, row_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pair, time_pairs
@@ -73,12 +74,12 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     """
     pairs, found = pair(_checks(base), _checks(head))
     drafts = [draft for each in pairs if _is_measured(each) for draft in compare_accuracy(each)]
-    records = {each.series: each.head[-1].record for each in pairs}
-    rows = [_within_limit(row, records[row.series]) for row in judge(drafts)]
+    by_series = {each.series: each for each in pairs}
+    rows = [_within_limit(row, by_series[row.series].head[-1].record) for row in judge(drafts)]
     rows += [row for each in pairs for row in _other_rows(each, base, head, times, terms)]
     without, added = _without_base(found.added, base, head)
     return replace(
-        found.with_rows((*rows, *without)),
+        found.with_rows((*(explained(row, by_series[row.series]) for row in rows), *without)),
         added=added,
         removed=found.removed if terms.whole else (),
         notes=tuple(_notes(base, head)),
@@ -147,15 +148,9 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
 def _unmeasured(one: Pair, was: Record, now: Record) -> Row:
     row = row_of(one, "status", was.status.value, now.status.value)
     if measured(now):
-        return replace(row, outcome=Outcome.NO_BASELINE, notes=(f"the base: {_reason(was)}",))
+        return replace(row, outcome=Outcome.NO_BASELINE, notes=(f"the base: {reason(was)}",))
     whose = "" if measured(was) else "neither side: "
-    return replace(row, outcome=Outcome.INCONCLUSIVE, notes=(f"{whose}{_reason(now)}",))
-
-
-def _reason(record: Record) -> str:
-    """Return the first two lines of the message of a check that was not measured."""
-    lines = [line.strip() for line in record.message.splitlines() if line.strip()]
-    return " / ".join(lines[:2]) or "it was not measured"
+    return replace(row, outcome=Outcome.INCONCLUSIVE, notes=(f"{whose}{reason(now)}",))
 
 
 def _same_engine(was: Record, now: Record) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
-from pytest_quant.history.compare.facts import compare_exact, compare_statuses, what_differs
+from pytest_quant.history.compare.facts import compare_exact, compare_statuses, explained
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
@@ -49,9 +49,7 @@ def compare(
     judged = judge([draft for each in pairs for draft in _drafts(each, machines)])
     rows = [_with_accepted(row, by_series[row.series], accepted.get(row.series)) for row in judged]
     return replace(
-        comparison.with_rows(
-            replace(row, differs=what_differs(by_series[row.series])) if row.changed else row for row in rows
-        ),
+        comparison.with_rows(explained(row, by_series[row.series]) for row in rows),
         removed=tuple(_removed(listed, accepted.get(listed.series)) for listed in comparison.removed),
         notes=tuple(_notes(base, head)),
         strict=strict,

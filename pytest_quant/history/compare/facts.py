@@ -16,6 +16,13 @@ from pytest_quant.record import Record
 from pytest_quant.result import Status
 
 
+def explained(row: Row, pair: Pair) -> Row:
+    """Return a row that changed with what else differs; a test that is expected to fail fails no comparison."""
+    if row.outcome is Outcome.REGRESSION and pair.head[-1].record.expected:
+        row = replace(row, outcome=Outcome.WORSE, notes=(*row.notes, "the test is expected to fail (xfail)"))
+    return replace(row, differs=what_differs(pair)) if row.changed else row
+
+
 def what_differs(pair: Pair) -> tuple[Difference, ...]:
     """Return the properties that differ between the last launches of base and head.
 

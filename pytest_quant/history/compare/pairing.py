@@ -148,6 +148,12 @@ def measured(record: Record) -> bool:
     return record.accuracy is not None
 
 
+def reason(record: Record) -> str:
+    """Return the first two lines of the message of a check that was not measured."""
+    lines = [line.strip() for line in record.message.splitlines() if line.strip()]
+    return " / ".join(lines[:2]) or "it was not measured"
+
+
 def _by_series(checks: Iterable[StoredCheck], complete: Mapping[str, set[str]]) -> dict[str, _Launches]:
     launches_of: dict[str, dict[str, StoredCheck]] = {}
     for check in checks:

@@ -14,6 +14,7 @@ from pytest_quant.plugin.controller import Controller, note_left_out, takes_all
 from pytest_quant.record import failed_record
 from pytest_quant.result import Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
+from tests.support.repository import make_repository, without_ci
 
 
 def _report(nodeid: str, status: Status | None, worker: str = "") -> pytest.TestReport:
@@ -46,6 +47,39 @@ def test_of_several_reports_of_one_test_the_last_counts(pytester: pytest.Pyteste
     assert _kept(pytester, [_report(*one) for one in written]) == [("a", "UNAVAILABLE"), ("b", "PASS")]
     reports = [_report("a", Status.ERROR, "gw0"), _report("a", Status.PASS, "gw1")]
     assert _kept(pytester, reports, "--dist=load") == [("a", "PASS")]
+
+
+def test_a_failure_that_its_test_expects_is_kept_as_such(pytester: pytest.Pytester) -> None:
+    """The record says so, for comparisons that know no report."""
+    report = _report("a", Status.FAIL)
+    vars(report).update(outcome="skipped", wasxfail="no such model yet")
+    _kept(pytester, [report, _report("b", Status.PASS)])
+    assert [check["expected"] for check in json.loads(Path("run.json").read_text())["checks"]] == [True, False]
+
+
+def test_a_test_that_git_does_not_track_makes_its_run_dirty(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a conftest.py above it; a model, an environment in the checkout and a file that git ignores do not."""
+    without_ci(monkeypatch)
+    repository = make_repository(pytester.path)
+    for name in ("tests/unit/test_old.py", "tests/unit/test_made.py", ".venv/lib/test_venv.py", "model.onnx"):
+        (pytester.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (pytester.path / name).touch()
+    (pytester.path / ".gitignore").write_text("test_made.py\n")
+    repository.git("add", "tests/unit/test_old.py")
+    repository.commit("1")
+
+    def is_dirty(*names: str) -> bool:
+        _kept(pytester, [_report(f"tests/unit/test_{name}.py::test_it", Status.PASS) for name in names])
+        run = json.loads(Path("run.json").read_text())["run"]
+        assert (run["tree"] is None) is run["dirty"]
+        return bool(run["dirty"])
+
+    (pytester.path / "tests" / "unit" / "test_new.py").touch()
+    assert (is_dirty("old", "made"), is_dirty("old", "new")) == (False, True)
+    (pytester.path / "tests" / "conftest.py").touch()
+    assert is_dirty("old")
 
 
 _PASSING = "def test_one(): pass\ndef test_two(): pass\n"

@@ -167,6 +167,14 @@ def test_accuracy_is_judged_by_the_marks_limit_else_by_proof(
     assert (result.outcome, result.lost, result.n) == (outcome, lost, N)
 
 
+def test_a_change_says_what_else_differs() -> None:
+    """In the words of a comparison of records."""
+    head = replace(answered(timed("new"), answers(range(20))), calibration_samples=3)
+    result = row(compared(timed("old"), head), "accuracy")
+    differs = [(one.name, one.base, one.head) for one in result.differs]
+    assert differs == [("calibration samples", "64", "3"), ("engine digest", "old", "new")]
+
+
 def test_a_test_that_the_base_does_not_have_is_new() -> None:
     """And one that the head does not have is removed, unless not every test ran."""
     other = replace(timed(), nodeid=f"{FILE}::test_other", series=key(f"{FILE}::test_other"), backend="openvino")
