@@ -56,6 +56,13 @@ OF_CI = {
         *("CI_MERGE_REQUEST_PROJECT_ID", "CI_PROJECT_ID", "CI_API_V4_URL"),
     ),
     "the token that posts it": posting.TOKENS,
+    "what a comment links": (
+        "GITHUB_SERVER_URL",
+        "GITHUB_REPOSITORY",
+        "GITHUB_RUN_ID",
+        "CI_PIPELINE_URL",
+        "CI_JOB_URL",
+    ),
 }
 """What is read from variables that CI services set; of one service, the first one that is set counts."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,18 +10,21 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_quant.cli.common import existing_history, history_option, project_root, say, show, show_json, width
+from pytest_quant.environment.revision import ci_links
 from pytest_quant.errors import UsageError
 from pytest_quant.files import file_errors, write_whole
 from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.commits import NamedRecords, compare_records, find_side, find_sides, of_run
+from pytest_quant.history.compare.facts import BROKEN
 from pytest_quant.history.trends import series_histories
 from pytest_quant.report.comparison import comparison_json
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.page import page_html
-from pytest_quant.report.pull_request import comparison_comment
+from pytest_quant.report.pull_request import run_comment
 
 if TYPE_CHECKING:
+    from pytest_quant.history.rows import StoredCheck
     from pytest_quant.history.store import Store
 
 
@@ -73,7 +77,10 @@ def compare(
     if form == "json":
         show_json(comparison_json(comparison), indent=1)
     elif form == "markdown":
-        show(comparison_comment(comparison))
+        records = [check.record for check in _newest(now.checks)]
+        broken = {record.nodeid for record in records if record.status in BROKEN and not record.expected}
+        failed, links = bool(broken or comparison.exit_code), ci_links(os.environ)
+        show(run_comment(None, records, failed=failed, broken=broken, compared=[comparison], links=links))
     else:
         show(comparison_text(comparison, width(), color=True))
     sys.exit(comparison.exit_code)
@@ -117,13 +124,13 @@ def report(commits: str | None, output: Path, place: str | None) -> None:
     else:
         compared = compare_records(store, root, before, now, full_suite=True)
     say(now.description if now.description.startswith("head") else f"head {now.description}")
-    # The last record of each test, in the order of the first.
-    checks = list({(check.record.nodeid, check.record.series): check for check in now.checks}.values())
+    checks = _newest(now.checks)
     page = page_html(
         checks,
+        expected={check.record.nodeid for check in checks if check.record.expected},
         compared=compared,
         why_not_compared=why_not,
-        next_step="pytest-quant report BASE..HEAD -o FILE" if why_not else "",
+        next_step="pytest-quant report BASE..HEAD" if why_not else "",
         history=series_histories(store, [check.record.series for check in checks], read_baselines(root / NAME)),
         why_no_history="The history has no series of these records.",
     )
@@ -131,6 +138,19 @@ def report(commits: str | None, output: Path, place: str | None) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
         write_whole(output, page)
     say(f"written: {output}")
+
+
+def _two(words: tuple[str, ...]) -> list[str]:
+    """Return the sides of ``BASE HEAD`` or ``BASE..HEAD``, empty where one is left out. Raises `UsageError`."""
+    names = [name for word in words for name in word.split("..")]
+    if len(names) > 2:
+        raise UsageError("there are more than two revisions", value=" ".join(words), allowed="BASE HEAD, or BASE..HEAD")
+    return names
+
+
+def _newest(checks: list[StoredCheck]) -> list[StoredCheck]:
+    """Return the last record of each test and engine, in the order of the first."""
+    return list({(check.record.nodeid, check.record.engine_id): check for check in checks}.values())
 
 
 def _head(store: Store, name: str, root: Path) -> tuple[str, NamedRecords]:

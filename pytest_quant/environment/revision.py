@@ -56,6 +56,15 @@ def ci_pull_request(environ: Mapping[str, str]) -> str | None:
     return next((environ[name] for name in _PULL_REQUEST if environ.get(name, "false") != "false"), None)
 
 
+def ci_links(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the addresses of this run of CI and of the files that it keeps, on GitHub and GitLab."""
+    server, repository, run = (environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    links = environ.get("CI_PIPELINE_URL", ""), f"{environ.get('CI_JOB_URL')}/artifacts/browse"
+    if run:
+        links = f"{server}/{repository}/actions/runs/{run}", f"{server}/{repository}/actions/runs/{run}#artifacts"
+    return links if all(re.fullmatch(r"https?://[\w.:/#-]+", link) for link in links) else None
+
+
 def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     return next((environ[name] for name in names if environ.get(name)), None)
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import inflate, parse_json
@@ -64,7 +64,7 @@ def series_row(record: Record) -> Row:
     return {
         "digest": digest_of(key),
         "key": key,
-        "nodeid": searchable(_nodeid_of(record)),
+        "nodeid": searchable(key_parts(record)[0]),
         "model": searchable(record.model),
         "engine_id": searchable(record.engine_id),
         "metric": _optional(record.metric),
@@ -133,13 +133,13 @@ def _optional(text: str | None) -> str | None:
     return None if text is None else searchable(text)
 
 
-def _nodeid_of(record: Record) -> str:
-    """Return the node id in the series key, without parameters of lists; the record's own where the key is foreign."""
+def key_parts(record: Record) -> list[Any]:
+    """Return the parts of a series key, see `series_key`, the node id first; that of the record of a foreign key."""
     try:
         key = parse_json(record.series)
     except ValueError:
-        return record.nodeid
-    return key[0] if isinstance(key, list) and key and isinstance(key[0], str) else record.nodeid
+        return [record.nodeid]
+    return key if isinstance(key, list) and key and isinstance(key[0], str) else [record.nodeid]
 
 
 def decoded(read: Callable[[object], T], text: str | bytes, where: str) -> T:

@@ -165,11 +165,11 @@ def write_markdown(config: pytest.Config, end: RunEnd) -> None:
 
 def _markdown(end: RunEnd) -> str:
     # Here, because only a run that writes Markdown should import it, and the comparisons with it.
+    from pytest_quant.environment.revision import ci_links
     from pytest_quant.report.pull_request import run_comment
 
-    # The verdict says that rows regressed, but not why nothing was compared, nor what to do about tests that are gone.
-    is_said = end.compared is not None and not end.compared.missing
-    faults = [*end.faults, *([end.regression] if end.regression and not is_said else [])]
+    # The comparison itself says what regressed, but not why there is none.
+    faults = [*end.faults, *([end.regression] if end.regression and end.compared is None else [])]
     if end.not_compared:
         faults.append(f"--quant-against: {end.not_compared}")
     failed = end.failed or bool(faults) or any(each.exit_code for each in end.comparisons)
@@ -178,9 +178,9 @@ def _markdown(end: RunEnd) -> str:
         end.records,
         failed=failed,
         broken=frozenset(end.broken),
-        expected=frozenset(end.expected),
         compared=end.comparisons,
         faults=faults,
+        links=ci_links(os.environ),
     )
 
 

@@ -17,15 +17,15 @@ from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison as words
-from pytest_quant.report.failure import both_figures, failure, headline, meaning
+from pytest_quant.report.failure import SINCE, both_figures, failure, headline, meaning
 from pytest_quant.report.summary import counted, summary, table
 from pytest_quant.report.text import NOT_MEASURED, shorten
-from pytest_quant.result import Status
+from pytest_quant.result import Status, Verdict
 
 MARKER = "<!-- pytest-quant comment -->"
 """First line of every such comment: a job finds its earlier comment by it, and replaces it."""
 
-_LIMIT_HEADS = ("", "test", "limit", "allowed", "observed", "what it means")
+_LIMIT_HEADS = ("", "test", "limit", "allowed", "observed", "what it means, what to try")
 _CHANGE_HEADS = ("", "test", "quantity", "base → head")
 _UNDECIDED = (Status.INCONCLUSIVE, Status.NO_BASELINE, Status.UNAVAILABLE)
 _MAX_NAME = 160
@@ -83,43 +83,49 @@ def run_comment(
     *,
     failed: bool = False,
     broken: Collection[str] = (),
-    expected: Collection[str] = (),
     compared: Sequence[Comparison] = (),
     faults: Sequence[str] = (),
+    links: tuple[str, str] | None = None,
 ) -> str:
     """Return the verdict of a run, the broken limits, the changed rows of comparisons, and the rest folded.
 
-    It has at most 60 000 characters, and counts what does not fit. Names cannot become markup, mentions, references or
-    links.
+    Where something changed since the base, that comes first. It has at most 60 000 characters, and counts what does not
+    fit. Names cannot become markup, mentions, references or links.
 
     Parameters
     ----------
-    run : ``None`` where there was no check.
+    run : ``None`` where there was no check, or the records are of several runs.
     records : of all checks, in the order of the tests.
     failed : the run fails, for whatever reason.
     broken : node ids of tests with a record that failed; not those that were expected to.
-    expected : node ids of tests that failed as they were expected to.
     compared : comparisons that this run made.
     faults : reasons beside the checks why the run fails.
+    links : addresses of the run of CI and of its artifacts.
     """
+    faults = [*faults, *(words.fault(each) for each in compared if each.missing)]
     broken_records = [record for record in records if record.nodeid in broken]
+    expected = {record.nodeid for record in records if record.expected}
     checks = counted(records, expected, broken) if records else "no checks"
     verdicts = [words.verdict(each) for each in sorted(compared, key=lambda each: not each.exit_code)]
-    regressed = any(each.exit_code for each in compared)
-    # What fails the run comes first.
-    parts = [*verdicts, checks] if regressed and not broken else [checks, *verdicts]
-    if failed and not (broken or faults or regressed):
+    opens_on_changes = any(each.base.checks and (each.changed or each.missing) for each in compared)
+    parts = [*verdicts, checks] if opens_on_changes else [checks, *verdicts]
+    if failed and not (broken or faults or any(each.exit_code for each in compared)):
         parts.append("pytest failed for another reason than a check")
-    statuses = {record.status for record in records}
-    undecided = next((status for status in _UNDECIDED if status in statuses), Status.PASS)
+    undecided = next((one for one in _UNDECIDED if any(record.status is one for record in records)), Status.PASS)
     # The first word is FAIL exactly where the run fails.
     head = [MARKER, f"**{Status.FAIL.value if failed else undecided.value}: {'; '.join(parts)}**", ""]
     if run is not None and not compared:
         head += [plain(_where(run)), ""]
-    limits = [line for record in broken_records for line in _limit_rows(record)]
+    if links is not None:
+        head += [f"[This run of CI]({links[0]}), [its artifacts]({links[1]}) such as the page", ""]
+    limits: Table = ((), _LIMIT_HEADS, [line for record in broken_records for line in _limit_rows(record)])
+    changes: list[Table] = [
+        (list(map(plain, (*each.about, words.title(each)))), _CHANGE_HEADS, list(_change_rows(each.changed)))
+        for each in compared
+    ]
     tables: list[Table] = [
         ((), (), entries([_one_line(text) for text in faults], _MAX_LISTED)),
-        ((), _LIMIT_HEADS, limits),
+        *((*changes, limits) if opens_on_changes else (limits, *changes)),
     ]
     blocks = [
         folded(f"{words.name(record)}: {headline(record) or record.status.value}", [code_block(failure(record))])
@@ -130,27 +136,8 @@ def run_comment(
         _, *below = summary(records, expected, broken).splitlines()
         text = "\n".join([table(records, _WIDTH, expected=expected, broken=broken), *below])
         blocks.append(folded(checks, [code_block(text)]))
-    return _document(head, tables, blocks, compared, "`--quant-json FILE`")
-
-
-def comparison_comment(comparison: Comparison) -> str:
-    """Return the verdict of a comparison, its changed rows and the rest folded, within the bounds of `run_comment`."""
-    return _document([MARKER, f"**{words.verdict(comparison)}**", ""], [], [], [comparison], "`--json`")
-
-
-def _document(
-    head: Sequence[str],
-    tables: Sequence[Table],
-    blocks: Sequence[str],
-    compared: Sequence[Comparison],
-    everything: str,
-) -> str:
-    shown, rest = list(tables), list(blocks)
-    for each in compared:
-        about = (*each.about, words.title(each))
-        shown.append((list(map(plain, about)), _CHANGE_HEADS, list(_change_rows(each.changed))))
-        rest += _folded(each)
-    return guard_lines(document(head, shown, rest, everything))
+    blocks += [block for each in compared for block in _folded(each)]
+    return guard_lines(document(head, tables, blocks))
 
 
 def _where(run: Run) -> str:
@@ -165,18 +152,27 @@ def _where(run: Run) -> str:
 
 def _limit_rows(record: Record) -> Iterator[str]:
     """Yield a line for each broken limit of a test that failed, or one that says why else it failed."""
-    rows: list[tuple[Status, str, str, str, str]] = [
-        (verdict.status, verdict.limit, *both_figures(verdict, record), next(meaning(verdict, record), verdict.reason))
+    rows: list[tuple[Status, list[str], list[str]]] = [
+        (verdict.status, [verdict.limit, *both_figures(verdict, record)], list(_told(verdict, record)))
         for verdict in record.verdicts or ()
         if verdict.status in (Status.FAIL, record.status) and verdict.status is not Status.PASS
     ]
     if record.verdicts is None:
-        rows = [(record.status, "", NOT_MEASURED, NOT_MEASURED, _one_line(record.message))]
+        rows = [(record.status, ["", NOT_MEASURED, NOT_MEASURED], [_one_line(record.message)])]
     elif not rows:
         why = "the check passed, and the test itself failed" if record.status is Status.PASS else "the test failed"
-        rows = [(Status.FAIL, "", NOT_MEASURED, NOT_MEASURED, why)]
-    for status, *cells in rows:
-        yield row([f"**{status.value}**", inline(words.name(record), _MAX_NAME), *map(inline, cells)])
+        rows = [(Status.FAIL, ["", NOT_MEASURED, NOT_MEASURED], [why])]
+    for status, figures, told in rows:
+        cells = [*map(inline, figures), "<br>".join(map(inline, told))]
+        yield row([f"**{status.value}**", inline(words.name(record), _MAX_NAME), *cells])
+
+
+def _told(verdict: Verdict, record: Record) -> Iterator[str]:
+    """Yield what a broken limit means, what changed since it held, and the first thing to try where there is one."""
+    yield next(meaning(verdict, record), verdict.reason)
+    yield from (note for note in record.notes if note.startswith(SINCE))
+    for hint in [each for each in record.hints if each.limit in (verdict.limit, "")][:1]:
+        yield f"try {hint.paste}: {hint.text}" if hint.paste else hint.text
 
 
 def _one_line(message: str) -> str:
@@ -261,7 +257,7 @@ def folded(summary: str, lines: Sequence[str]) -> str:
     return "\n".join(["", f"<details><summary>{inline(summary)}</summary>", "", *lines, "", "</details>"])
 
 
-def document(head: Sequence[str], tables: Sequence[Table], rest: Sequence[str], everything: str) -> str:
+def document(head: Sequence[str], tables: Sequence[Table], rest: Sequence[str]) -> str:
     """Return a whole comment of at most `MAX_CHARACTERS`; what does not fit is counted.
 
     Parameters
@@ -269,7 +265,6 @@ def document(head: Sequence[str], tables: Sequence[Table], rest: Sequence[str], 
     head : lines that are always shown.
     tables : the most important one first.
     rest : blocks, of which each is shown whole or not at all.
-    everything : what has all of it, for the reader.
     """
     # Whether each block is one of those that are counted where they are left out.
     blocks = [(line, False) for line in head]
@@ -285,5 +280,5 @@ def document(head: Sequence[str], tables: Sequence[Table], rest: Sequence[str], 
     lines = [block for block, _ in blocks[:fitting]]
     left_out = sum(counts for _, counts in blocks[fitting:])
     if left_out:
-        lines += ["", f"{left_out} more are left out; {everything} has all of them"]
+        lines += ["", f"{left_out} more are left out; `pytest-quant report` shows all of them"]
     return "\n".join(lines) + "\n"

@@ -111,7 +111,8 @@ def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch
     result.stdout.fnmatch_lines(["*= quant =*", "*- quant compare -*", f"base {fork[:12]}: merge base with main"])
     lines = written(pytester)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert lines[1].startswith("**FAIL: 2 checks: 1 PASS, 1 FAIL; REGRESSION: 1 regression")
+    assert lines[1].startswith("**FAIL: REGRESSION: 1 regression")
+    assert lines[1].endswith("; 2 checks: 1 PASS, 1 FAIL**")
     assert f"base {fork[:12]}: merge base with main" in lines
     assert any(line.startswith("| **regression** | test_it.py::test_fail") for line in lines)
     assert "rows regressed" not in "\n".join(lines)

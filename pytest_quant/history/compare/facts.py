@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pytest_quant.history.compare.comparison import Difference, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
-from pytest_quant.history.compare.pairing import Pair, row_of
+from pytest_quant.history.compare.pairing import Pair, measured, reason, row_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import Status
@@ -26,11 +26,14 @@ def explained(row: Row, pair: Pair) -> Row:
 def what_differs(pair: Pair) -> tuple[Difference, ...]:
     """Return the properties that differ between the last launches of base and head.
 
-    Calibration, reference and provider come first, then digests, the machine, and the versions of libraries.
+    Calibration, reference and provider come first, then digests, the machine, and the versions of libraries. Of a check
+    that was not measured, only what is known of it counts.
     """
     base, head = pair.base[-1], pair.head[-1]
+    both = measured(base.record) and measured(head.record)
     kinds = zip(_facts(base), _facts(head), strict=True)
-    return tuple(difference for before, after in kinds for difference in _between(before, after))
+    differing = (difference for before, after in kinds for difference in _between(before, after))
+    return tuple(each for each in differing if both or None not in (each.base, each.head))
 
 
 def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
@@ -66,6 +69,7 @@ def compare_statuses(pair: Pair) -> Row:
     """
     base, head = _usual(pair.base), _usual(pair.head)
     notes = (*_others("base", pair.base, base), *_others("head", pair.head, head))
+    notes += () if measured(pair.head[-1].record) else (reason(pair.head[-1].record),)
     row = replace(row_of(pair, "status", base.value, head.value), notes=notes)
     outcome = _outcome(base, head)
     if outcome is Outcome.UNCHANGED and _fails(pair.head) and not _fails(pair.base):

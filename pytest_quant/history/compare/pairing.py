@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, Outcome, Quantity, Row, Side
-from pytest_quant.history.rows import StoredCheck, commit_of, version_of
+from pytest_quant.history.rows import StoredCheck, commit_of, key_parts, version_of
 from pytest_quant.record import Record
 from pytest_quant.result import Better
 
@@ -162,23 +162,28 @@ def _by_series(checks: Iterable[StoredCheck], complete: Mapping[str, set[str]]) 
     return {key: tuple(launches.values()) for key, launches in launches_of.items()}
 
 
-def _without_metric(record: Record) -> str:
-    """Return a series key without its last part, the metric."""
-    return record.series.removesuffix(f"{json.dumps(record.metric)}]")
+def _shorter_keys(record: Record) -> tuple[str, ...]:
+    """Return the series key, and what is left of it without the metric, and without the model too."""
+    nodeid, *others = key_parts(record)
+    return record.series, json.dumps([nodeid, *others[:5]]), json.dumps([nodeid, *others[1:5]])
 
 
 def _complete_keys(checks: Iterable[StoredCheck]) -> dict[str, set[str]]:
     keys: dict[str, set[str]] = {}
     for record in (check.record for check in checks if measured(check.record)):
-        keys.setdefault(_without_metric(record), set()).add(record.series)
+        for shorter in _shorter_keys(record):
+            keys.setdefault(shorter, set()).add(record.series)
     return keys
 
 
 def _key(record: Record, complete: Mapping[str, set[str]]) -> str:
-    """Return the key of a record; that of a check that was not measured lacks the default metric, which is added."""
-    if measured(record) or record.metric is not None:
+    """Return the key of a record; that of a check that was not measured is the one that it would have had.
+
+    It may lack the default metric, and the name of a model whose fixture raised.
+    """
+    if measured(record):
         return record.series
-    likely = complete.get(_without_metric(record), set())
+    likely = next((complete[shorter] for shorter in _shorter_keys(record) if shorter in complete), set())
     return next(iter(likely)) if len(likely) == 1 else record.series
 
 

@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 from pytest_quant.cli import commands
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
-from pytest_quant.record import Record
+from pytest_quant.record import Record, failed_record
+from pytest_quant.result import Hint, Status
+from pytest_quant.spec import Model
 from tests.support.pages import figures_of, ladder, rich_record, words_of
 from tests.support.repository import ScratchRepository, make_repository, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
@@ -147,6 +149,34 @@ def test_a_dirty_run_is_a_head_and_never_a_base(scratch: ScratchRepository) -> N
     assert "no base" in _compare().stdout
     _add(scratch, "main", [a_pass()])
     assert "base " + scratch.git("rev-parse", "main")[:12] in _compare().stdout
+    newest = _add(scratch, "topic", [a_record()], dirty=True)
+    assert f"1 record of 1 run; left out: 1 newer, with uncommitted changes, the last {newest}\n" in _compare().stdout
+
+
+def test_the_comment_opens_on_what_changed_and_says_why(
+    scratch: ScratchRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then broken limits with what to try, errors with their text; the run of CI and its page are one click away."""
+    monkeypatch.setenv("CI_PIPELINE_URL", "https://host/me/-/pipelines/8")
+    monkeypatch.setenv("CI_JOB_URL", "https://host/me/-/jobs/9")
+    other = replace(a_check(), nodeid="tests/test_b.py::test_b", series_nodeid="tests/test_b.py::test_b")
+    unnamed = replace(other, candidate=replace(other.candidate, model=Model("quant_model")))
+    error = failed_record(unnamed, status=Status.ERROR, message="quant_model raised: no such file").record
+    hint = Hint("drop 4.23 -> 0.50 pp", "exclude=['/conv1']", "max_drop", 4.23, 0.5)
+    _add(scratch, "main", [a_pass(), a_record(other, verdicts=(), status=Status.PASS)])
+    _add(scratch, "topic", [replace(a_record(), hints=(hint,)), error])
+    done = _compare("--markdown")
+    lines = done.stdout.splitlines()
+    assert (done.exit_code, lines[1][:24]) == (1, "**FAIL: REGRESSION: 3 re")
+    assert lines[1].endswith("; 2 checks: 1 FAIL, 1 ERROR**")
+    assert "(https://host/me/-/pipelines/8)" in lines[3]
+    changed, limits = (next(n for n, line in enumerate(lines) if text in line) for text in ("base →", "what to try"))
+    assert changed < limits
+    (broken,) = [line for line in lines[limits:] if "| max_drop | 1.0 pp | 4.23 pp |" in line]
+    assert broken.split("<br>")[1].startswith("try exclude=")
+    (failed,) = [line for line in lines[limits:] if line.startswith("| **ERROR** | tests/test_b.py::test_b")]
+    assert "quant_model raised: no such file" in failed
+    assert "removed" not in done.stdout
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pytest_quant.environment.revision import (
     GitState,
     Repository,
     ci_branch,
+    ci_links,
     ci_pull_request,
     ci_state,
     ci_target,
@@ -43,6 +44,15 @@ def test_the_state_is_that_of_the_checkout(repository: ScratchRepository, monkey
     assert git_state(repository.path) == GitState(commit, None, dirty=True)
     monkeypatch.setenv("GITHUB_REF_NAME", "topic")
     assert git_state(repository.path) == GitState(commit, "topic", dirty=True)
+
+
+def test_a_run_of_ci_has_an_address() -> None:
+    """And its artifacts have one, on GitLab too (`tests/unit/cli/test_compare.py`); no name becomes another link."""
+    told = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "me/models", "GITHUB_RUN_ID": "7"}
+    address = "https://github.com/me/models/actions/runs/7"
+    assert ci_links(told) == (address, f"{address}#artifacts")
+    assert ci_links(told | {"GITHUB_REPOSITORY": "me) [x](https://evil.example"}) is None
+    assert ci_links({}) is None
 
 
 @pytest.mark.parametrize(("oid", "commit"), [("abc", "abc"), ("(initial)", None)])

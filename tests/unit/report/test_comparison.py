@@ -17,7 +17,7 @@ from pytest_quant.history.compare import compare
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.report.comparison import comparison_json
 from pytest_quant.report.comparison_text import comparison_text
-from pytest_quant.report.pull_request import MARKER, MAX_CHARACTERS, comparison_comment
+from pytest_quant.report.pull_request import MARKER, MAX_CHARACTERS, run_comment
 from pytest_quant.result import Resources
 from tests.screens import regression, two_sides
 from tests.unit.history.compare.launched import launch, record_of
@@ -47,7 +47,7 @@ def test_no_name_reaches_the_terminal_as_a_command(color: bool) -> None:
 
 def test_no_name_becomes_markup() -> None:
     """No tag, link, mention, reference or cell of a table comes from a name."""
-    text = comparison_comment(regression(_HOSTILE))
+    text = run_comment(None, [], compared=[regression(_HOSTILE)])
     assert "<img" not in text
     assert "@team" not in text
     assert "#1 " not in text
@@ -64,7 +64,8 @@ def test_a_comment_stays_below_its_limit(tests: int) -> None:
         replace(record_of(f"tests/{'x' * 150}.py::test_{i}"), resources=Resources(size_mb=1.0)) for i in range(tests)
     ]
     after = [replace(one, resources=Resources(size_mb=2.0)) for one in before]
-    text = comparison_comment(compare(launch(*before), launch(*after, commit="head"), full_suite=True))
+    result = compare(launch(*before), launch(*after, commit="head"), full_suite=True)
+    text = run_comment(None, [], compared=[result])
     assert len(text) <= MAX_CHARACTERS
     assert text.count("<details>") == text.count("</details>")
     shown = text.count("**regression**")
@@ -90,5 +91,5 @@ def test_any_name_can_be_rendered(name: str, width: int) -> None:
     """Each form is made, within its bounds, whatever a test is called."""
     result = regression(name.encode("utf-8", "replace").decode())
     assert all(char.isprintable() or char == "\n" for char in comparison_text(result, width))
-    assert len(comparison_comment(result)) <= MAX_CHARACTERS
+    assert len(run_comment(None, [], compared=[result])) <= MAX_CHARACTERS
     json.dumps(comparison_json(result), allow_nan=False)

@@ -173,9 +173,9 @@ def _table(rows: int, size: int = 50) -> Table:
 def test_a_document_fits_and_counts_what_it_leaves_out(rows: list[int], blocks: int, size: int) -> None:
     """Every row and every block is shown or counted, and no folded block is cut."""
     rest = [folded("more", ["y" * size])] * blocks
-    text = document(["<!-- m -->", "**OK**"], [_table(number) for number in rows], rest, "`--json`")
+    text = document(["<!-- m -->", "**OK**"], [_table(number) for number in rows], rest)
     assert len(text) <= MAX_CHARACTERS
-    left_out = sum(int(number) for number in re.findall(r"^(\d+) more are left out; `--json` has all", text, re.M))
+    left_out = sum(int(number) for number in re.findall(r"^(\d+) more are left out; `pytest-qu", text, re.M))
     assert text.count(f"| {'x' * 50} |") + text.count("<details>") + left_out == sum(rows) + blocks
     assert text.count("<details>") == text.count("</details>")
 

@@ -19,7 +19,7 @@ from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.report.comparison import comparison_json
 from pytest_quant.report.comparison_text import comparison_text
-from pytest_quant.report.pull_request import comparison_comment
+from pytest_quant.report.pull_request import run_comment
 from pytest_quant.result import Resources, Status
 from tests.unit.history.compare.launched import answered, answers, changed, key, launch, launches, record_of, timed
 
@@ -121,7 +121,7 @@ def test_the_headline_agrees_with_the_exit_code(
     accepted = {entry.series.key: entry for entry in entries}
     result = compare(base, head, accepted=accepted, strict=strict, full_suite=full_suite)
     headline = comparison_text(result, 10_000).splitlines()[1]
-    assert f"**{headline}**" in unescape(comparison_comment(result))
+    assert headline in unescape(run_comment(None, [], compared=[result])).splitlines()[1]
     document = comparison_json(result)
     word = headline.partition(":")[0]
     assert result.exit_code in _CODES[word]

@@ -106,6 +106,31 @@ def test_a_check_that_never_came_to_be_is_of_the_series_it_would_have_been() -> 
     assert (row(result, "status").base, row(result, "status").head) == ("PASS", "ERROR")
 
 
+def test_a_check_whose_model_raised_is_of_the_series_of_its_test() -> None:
+    """Its model has the name of a fixture; its row has the text of the error, and no figure that it lacks."""
+    series, message = key(_A, None).replace("digits", "quant_model"), "the fixture raised\n  value: x\n  next: write it"
+    broken = replace(
+        record_of(_A), model="quant_model", series=series, metric=None, accuracy=None, coverage=None, digests={},
+        status=Status.ERROR, message=message,
+    )  # fmt: skip
+    result = between(record_of(_A), broken)
+    assert (result.added, result.removed) == ((), ())
+    status = row(result, "status")
+    assert (status.outcome, status.base, status.head) == (Outcome.REGRESSION, "PASS", "ERROR")
+    assert (status.notes, status.differs) == (("the fixture raised / value: x",), ())
+
+
+def test_a_test_that_failed_as_expected_is_no_regression() -> None:
+    """All of it that became worse is, and says why it fails nothing."""
+    before = replace(record_of(_A), resources=Resources(size_mb=1.0))
+    after = replace(before, resources=Resources(size_mb=2.0), status=Status.FAIL)
+    assert between(before, after).exit_code == 1
+    result = between(before, replace(after, expected=True))
+    worse = result.having(Outcome.WORSE)
+    assert ([one.quantity for one in worse], result.exit_code) == (["size", "status"], 0)
+    assert all("xfail" in one.notes[-1] for one in worse)
+
+
 _P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)
 
 
