@@ -28,10 +28,9 @@ _LIMIT_HELP = "Largest slow-down. [default: that of the mark, else 5 %]"
 @click.command(short_help="Which commit made a test slower or worse.")
 @click.argument("test")
 @click.argument("good")
-@click.argument("bad")
-@click.argument("pytest_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_OPTION...]")
+@click.argument("others", nargs=-1, type=click.UNPROCESSED, metavar="[BAD] [-- PYTEST_OPTION...]")
 @click.option("--limit", type=click.FloatRange(0, 1000, min_open=True), metavar="PERCENT", help=_LIMIT_HELP)
-def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limit: float | None) -> None:
+def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -> None:
     """Find the first commit between GOOD and BAD at which TEST is slower or less accurate than at GOOD.
 
     Each commit is compared with GOOD as `pytest --quant-against` compares two: its files are written into a folder of
@@ -39,26 +38,29 @@ def bisect(test: str, good: str, bad: str, pytest_options: tuple[str, ...], limi
     whose runs alternate. A commit that cannot be built or judged is left out, as by git bisect skip. What is
     checked out stays as it is, and nothing is recorded.
 
-    TEST is a node id, written as for pytest in this folder. GOOD must be an ancestor of BAD. Options of pytest go after
-    two dashes.
+    TEST is a node id, written as for pytest in this folder. GOOD must be an ancestor of BAD, which is HEAD by
+    default; both may be written as GOOD..BAD. Options of pytest go after two dashes.
 
     Exit code: 0 found, 1 BAD is not worse than GOOD, 2 a question that cannot be answered, 3 only commits that
     were left out remain.
 
     \b
     Examples:
-      pytest-quant bisect tests/test_resnet.py::test_int8 v1.0 HEAD
+      pytest-quant bisect tests/test_resnet.py::test_int8 v1.0..HEAD
       pytest-quant bisect "test_ladder.py::test_ladder[ort-int8-dynamic]" HEAD~16 HEAD --limit 3
     """  # noqa: D301 - click reads a backspace
+    # Options of pytest begin behind both, which are one word or two.
+    words = [*good.split(".."), *others]
+    good, bad = [*words, "HEAD"][:2]
     git = Repository(Path.cwd())
     checkout = top_level(git.root)
-    first, last = (resolve(git, name) for name in (good, bad))
+    first, last = (resolve(git, name) for name in (good, bad or "HEAD"))
     if git.merge_base(first, last) != first or first == last:
         fix = "name an ancestor of BAD as GOOD; in a shallow clone: git fetch --unshallow"
         raise UsageError("GOOD is not before BAD", value=f"{good} is {first[:12]}, {bad} is {last[:12]}", fix=fix)
     terms = Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit")
     with workplace(checkout) as place:
-        asked = Asked(checkout, None, Path.cwd(), (test,), pytest_options, nearest_folder() / "cache")
+        asked = Asked(checkout, None, Path.cwd(), (test,), tuple(words[2:]), nearest_folder() / "cache")
         say(f"good {_named(checkout, first)}")
         base = _run(asked, first, place)
         compared: dict[str, Comparison] = {}

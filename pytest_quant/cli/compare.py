@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("base", required=False)
-@click.argument("head", required=False)
+@click.argument("commits", nargs=-1, metavar="[BASE [HEAD]]")
 @click.option("--json", "form", flag_value="json", help="Print one JSON document.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a comment in a pull request.")
 @click.option(
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
 )
 @history_option
 def compare(
-    base: str | None,
-    head: str | None,
+    commits: tuple[str, ...],
     form: str | None,
     strict: bool,
     full_suite: bool,
@@ -55,8 +53,9 @@ def compare(
 ) -> None:
     """Compare the records of HEAD with those of BASE: accuracy, sizes, coverage and latency.
 
-    Both are revisions of git or ids of runs. HEAD is what is checked out. BASE is its merge base with the branch it
-    is to be merged into; where that has no records, the nearest first parent below it that has some.
+    Both are revisions of git or ids of runs, and may be written as BASE..HEAD. HEAD is what is checked out. BASE is its
+    merge base with the branch it is to be merged into; where that has no records, the nearest first parent below it
+    that has some.
 
     Exit code: 0 no regression, 1 a regression or a test that was removed, 2 a question that cannot be answered;
     under --strict also 3 inconclusive and 4 no base.
@@ -65,12 +64,13 @@ def compare(
     Examples:
       pytest-quant compare
       pytest-quant compare v1.0              has it crept since the release?
-      pytest-quant compare main topic --markdown
+      pytest-quant compare main..topic --markdown
       pytest-quant compare 20260102T0304 20260102T0506
     """  # noqa: D301 - click reads a backspace
     root = project_root()
     store = open_store(existing_history(place))
-    before, now = find_sides(store, base, head, root)
+    base, head, *_ = *_two(commits), "", ""
+    before, now = find_sides(store, base or None, head or None, root)
     for side in (before, now):
         say(side.description, err=form is not None)
     comparison = compare_records(store, root, before, now, strict=strict, full_suite=full_suite)
@@ -87,32 +87,33 @@ def compare(
 
 
 @click.command()
-@click.argument("commits", required=False, metavar="[BASE..HEAD]")
+@click.argument("commits", nargs=-1, metavar="[[BASE] HEAD]")
 @click.option(
     "-o",
     "--output",
-    required=True,
+    default="quant-report.html",
+    show_default=True,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="The page, one file that loads nothing else.",
 )
 @history_option
-def report(commits: str | None, output: Path, place: str | None) -> None:
+def report(commits: tuple[str, ...], output: Path, place: str | None) -> None:
     """Write a page about the records of HEAD: every check, what changed since BASE, the history, Pareto.
 
-    Both are revisions of git or ids of runs, as pytest-quant compare takes them; without HEAD it is what is checked
-    out, or the last run where that has no records. The page opens from the disk and loads nothing from a network; of
+    Both are revisions of git or ids of runs, and may be written as BASE..HEAD; without HEAD it is what is checked out,
+    or the last run where that has no records. The page opens from the disk and loads nothing from a network; of
     long histories it has the newest points.
 
     \b
     Examples:
-      pytest-quant report -o report.html
-      pytest-quant report main..topic -o report.html
-      pytest-quant report 20260102T0304 -o report.html
+      pytest-quant report
+      pytest-quant report main..topic -o topic.html
+      pytest-quant report 20260102T0304
     """  # noqa: D301 - click reads a backspace
     root = project_root()
     store = open_store(existing_history(place))
-    base, _, name = (commits or "").rpartition("..")
+    *_, base, name = "", "", *_two(commits)
     head, now = _head(store, name, root)
     compared, why_not = None, ""
     try:

@@ -163,12 +163,14 @@ def find_side(store: Store, name: str, root: Path) -> NamedRecords:
     committed = Committed(commit, git.tree(commit))
     checks = records_of(store, committed)
     shown = f"{clean(name)} ({commit[:12]})" if not commit.startswith(name) else commit[:12]
-    if checks:
-        return NamedRecords(checks, f"{shown}: {_count(checks)}{elsewhere(checks, commit)}", committed)
     recent = (stored.run for stored in store.runs(limit=_RECENT_RUNS))
-    dirty = next((run for run in recent if run.commit == commit and run.dirty), None)
-    if dirty is not None:
-        return of_run(store, dirty.id)
+    dirty = [run for run in recent if run.commit == commit and run.dirty]
+    if checks:
+        newer = [run.id for run in dirty if run.started_at > checks[-1].run.started_at]
+        left_out = f"; left out: {len(newer)} newer, with uncommitted changes, the last {newer[0]}" if newer else ""
+        return NamedRecords(checks, f"{shown}: {_count(checks)}{elsewhere(checks, commit)}{left_out}", committed)
+    if dirty:
+        return of_run(store, dirty[0].id)
     raise UsageError(
         f"there are no records of {shown}",
         fix="run the tests there; 'pytest-quant history' lists the runs there are, whose ids can be named too",

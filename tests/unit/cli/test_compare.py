@@ -108,7 +108,7 @@ def test_json_is_one_document(scratch: ScratchRepository) -> None:
 
 
 def test_revisions_can_be_named(scratch: ScratchRepository) -> None:
-    """Base alone, or both."""
+    """Base alone, or both, as two words or one."""
     _add(scratch, "main~1", [a_pass()])
     _add(scratch, "main", [a_pass()])
     _add(scratch, "topic", [a_record()])
@@ -117,6 +117,10 @@ def test_revisions_can_be_named(scratch: ScratchRepository) -> None:
     done = _compare("v1", "main")
     assert f"head main ({scratch.git('rev-parse', 'main')[:12]})" in done.stdout
     assert done.exit_code == 0
+    assert _compare("v1..main").stdout == done.stdout
+    assert _compare("v1..").stdout == _compare("v1").stdout
+    with pytest.raises(UsageError, match="more than two revisions"):
+        _compare("v1..main", "topic")
 
 
 def test_runs_can_be_named_without_a_repository(
@@ -196,7 +200,8 @@ def _report(*arguments: str) -> Result:
 
 
 def test_without_a_name_the_last_run_is_shown(project: Path) -> None:
-    """The file is named; there is no base without git, and the page says so."""
+    """The file has a name; there is no base without git, and the page says so."""
+    assert _report().stdout.endswith("written: quant-report.html\n")
     said = _report("-o", "deep/out.html").stdout
     assert "20260203T000000Z-bb" in said
     assert said.splitlines()[-1] == "written: deep/out.html"
@@ -206,13 +211,14 @@ def test_without_a_name_the_last_run_is_shown(project: Path) -> None:
     assert {one.check for one in figures_of(html)} >= {0, 2}
 
 
-def test_two_runs_are_compared(project: Path) -> None:
+@pytest.mark.parametrize("words", [(f"{RUN.id[:12]}..20260203T0",), (RUN.id[:12], "20260203T0")])
+def test_two_runs_are_compared(project: Path, words: tuple[str, ...]) -> None:
     """The first is the base; figures of the comparison are those of both records."""
-    _report(f"{RUN.id[:12]}..20260203T0", "-o", "page.html")
+    _report(*words, "-o", "page.html")
     html = (project / "page.html").read_text("utf-8")
     assert "There is no base" not in words_of(html)
-    assert "(main, 1 launch)" in words_of(html)
-    assert "(topic, 1 launch)" in words_of(html)
+    assert "(main, 1 run)" in words_of(html)
+    assert "(topic, 1 run)" in words_of(html)
 
 
 def test_what_cannot_be_drawn_is_told(project: Path) -> None:
