@@ -19,8 +19,8 @@ from pytest_quant.backends.apart import end_running
 from pytest_quant.errors import BuildError
 from pytest_quant.printable import clean
 
-SHOW_AFTER_S = 2.0
-REPEAT_EVERY_S = 10.0
+SHOW_EVERY_S = 2.0
+LINES_AT_S = (10.0, 30.0, 60.0, 120.0)
 
 STEP_TIMEOUT_S = 3600.0
 """Longest run or build, unless an option says otherwise."""
@@ -44,7 +44,7 @@ def _in_thread(target: Callable[[], None]) -> None:
 
 @dataclass(eq=False, slots=True)
 class _Step:
-    """A step under way; `due_s` is when its next line is shown, `ends_s` when it has taken too long."""
+    """A step under way; `due_s` is when it is shown next, `ends_s` when it has taken too long."""
 
     text: str
     began_s: float
@@ -65,6 +65,8 @@ class Steps:
     ----------
     write : shows one line, given without its end; called from another thread during a step.
     limit_s : longest time of a bounded step in seconds; 0 for no bound.
+    passing : shows a line in place of the one that it showed before, and removes that for an empty one; ``None`` where
+        lines stay.
     clock : seconds, monotonic; replaced in tests.
     start : starts the thread, which calls what it is given; replaced in tests.
     end : ends the process with an exit code; replaced in tests.
@@ -75,12 +77,15 @@ class Steps:
         write: Callable[[str], object],
         limit_s: float = 0.0,
         *,
+        passing: Callable[[str], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
         start: Callable[[Callable[[], None]], None] = _in_thread,
         end: Callable[[int], object] = os._exit,
     ) -> None:
         self._write = write
         self._limit_s = limit_s
+        self._tell = passing or write
+        self._lines_stay = passing is None
         self._clock = clock
         self._start = start
         self._end = end
@@ -90,10 +95,15 @@ class Steps:
 
     def notify(self, text: str) -> None:
         """Show one line now."""
-        self._write(clean(text))
+        with self._lock:
+            self._write(clean(text))
 
     def show(self, text: str) -> AbstractContextManager[None]:
-        """Show `text` when the block takes longer than 2 s, then the elapsed time every 10 s and at its end."""
+        """Show `text` with the elapsed time while the block lasts.
+
+        Where the line can be replaced that is every 2 s, and nothing is left of it. In a log it is after 10, 30, 60 and
+        120 s, then every two minutes, and at the end.
+        """
         return self._under_way(text, shown=True)
 
     def bounded(self, text: str) -> AbstractContextManager[None]:
@@ -107,10 +117,14 @@ class Steps:
         """Bound the time of the block, which `stop` may end; raises `BuildError` where it did."""
         return self._under_way(text, shown=False, stop=stop) if self._limit_s else nullcontext()
 
+    def describe(self, text: str) -> None:
+        """Show another text for the innermost step under way."""
+        self._steps[-1].text = text
+
     @contextmanager
     def _under_way(self, text: str, *, shown: bool, stop: Stop | None = None) -> Iterator[None]:
         now_s = self._clock()
-        due_s = now_s + SHOW_AFTER_S if shown else math.inf
+        due_s = self._due_s(now_s, now_s) if shown else math.inf
         step = _Step(text, now_s, due_s, math.inf if stop is None else now_s + self._limit_s, stop)
         with self._lock:
             self._steps.append(step)
@@ -130,8 +144,14 @@ class Steps:
                 around = self._innermost()
                 if stop is not None and around is not None:
                     around.ends_s += took_s  # the time of a step within another one counts for it alone
-        if step.is_shown:
-            self.notify(f"{text}: done after {took_s:.0f} s")
+                if step.is_shown:
+                    self._tell(clean(f"{text}: took {took_s:.0f} s") if self._lines_stay else "")
+
+    def _due_s(self, began_s: float, now_s: float) -> float:
+        """Return when a step is shown next."""
+        if not self._lines_stay:
+            return now_s + SHOW_EVERY_S
+        return next(began_s + at_s for at_s in (*LINES_AT_S, now_s - began_s + 120.0) if began_s + at_s > now_s)
 
     def _innermost(self) -> _Step | None:
         """Return the step that is bounded now."""
@@ -151,15 +171,15 @@ class Steps:
                 self._is_watched = False
                 return None
             now_s = self._clock()
-            for step in self._steps:
-                if step.due_s <= now_s:
-                    elapsed = f" {step.due_s - step.began_s:.0f} s" if step.is_shown else ""
-                    self.notify(f"{step.text} ...{elapsed}")
-                    step.is_shown = True
-                    step.due_s += REPEAT_EVERY_S
+            due = [step for step in self._steps if step.due_s <= now_s]
+            for step in due:
+                step.is_shown, step.due_s = True, self._due_s(step.began_s, now_s)
+            # Of steps within one another the innermost that lasts is shown.
+            if due and due[-1] is [step for step in self._steps if step.is_shown][-1]:
+                self._tell(clean(f"{now_s - due[-1].began_s:.0f} s: {due[-1].text}"))
             innermost = self._innermost()
             # A step that begins meanwhile is due no sooner than that.
-            wait_s = min(SHOW_AFTER_S, *(step.due_s - now_s for step in self._steps))
+            wait_s = min(SHOW_EVERY_S, *(step.due_s - now_s for step in self._steps))
         if innermost is not None and innermost.ends_s <= now_s:
             self._stop_or_end(innermost)
         return min(wait_s, self._limit_s / 4) if self._limit_s else wait_s

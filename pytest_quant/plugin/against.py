@@ -24,10 +24,9 @@ from pytest_quant.history.merge_base import base_to_run
 from pytest_quant.marks import is_marked
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.lock import DeviceLocks
-from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.plugin.collect import STATE
-from pytest_quant.plugin.console import open_console
+from pytest_quant.plugin.console import open_steps
 from pytest_quant.plugin.controller import Controller, takes_all
 from pytest_quant.plugin.outputs import end_of
 from pytest_quant.plugin.run_end import begin, decoded, print_comparison
@@ -133,7 +132,7 @@ class Against:
 
     def _compare(self) -> None:
         settings = self._settings
-        steps = Steps(open_console(self._config))
+        steps = open_steps(self._config)
         head = self._left_by_head()
         whole = takes_all(self._config)
         try:

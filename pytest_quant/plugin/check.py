@@ -19,9 +19,8 @@ from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
-from pytest_quant.measure.steps import Steps
 from pytest_quant.plugin.collect import STATE, ItemState, backends_of, find_data, find_models, prepare, simulate_check
-from pytest_quant.plugin.console import open_console, width_of
+from pytest_quant.plugin.console import open_steps, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
@@ -42,7 +41,7 @@ def session_of(config: pytest.Config) -> Session:
     """Return the session of this process, created once."""
     if SESSION not in config.stash:
         settings = settings_of(config)
-        steps = Steps(open_console(config), settings.step_timeout_s)
+        steps = open_steps(config, settings.step_timeout_s)
         config.stash[SESSION] = Session(
             Cache(settings.cache, notify=steps.notify),
             baseline=lambda measurement: _baseline(config, measurement),
@@ -230,7 +229,7 @@ def _noise_of_runner(config: pytest.Config, device: str) -> Spread:
         except HistoryError as error:
             why = f"{error.what}: {error.value}" if error.value else error.what
             note = f"the noise of this runner is taken to be the default of a runner that nobody measured: {why}"
-            Steps(open_console(config)).notify(note)
+            open_steps(config).notify(note)
     return by_device[device]
 
 

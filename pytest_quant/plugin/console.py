@@ -1,15 +1,21 @@
-"""Messages to the user while a test runs: past pytest's capture, in terminals, CI logs and xdist's workers."""
+"""Messages to the user while a test runs: past pytest's capture, in terminals, CI logs and xdist's workers.
+
+On a terminal the step under way has a line below pytest's own, and leaves the cursor where pytest left it. Elsewhere,
+and where tests or workers may write between, each message is a line that stays. Under ``-q`` no step is shown.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import TextIO
 
 import pytest
+
+from pytest_quant.measure.steps import Steps
 
 WIDTH = "quant_width"
 """Key under which a worker of xdist receives the width of the terminal."""
@@ -21,30 +27,44 @@ def width_of(config: pytest.Config) -> int:
     return received if isinstance(received, int) else config.get_terminal_writer().fullwidth
 
 
-def open_console(config: pytest.Config) -> Callable[[str], None]:
-    """Return a function that writes one line to the terminal, or to standard error in xdist's workers.
+def open_steps(config: pytest.Config, limit_s: float = 0.0) -> Steps:
+    """Return steps that are shown on the terminal, or on standard error in xdist's workers.
 
     The stream is duplicated while capture is off, so that a line may come at any time and from any thread.
     Without pytest's terminal reporter nothing is shown.
+
+    Parameters
+    ----------
+    config : pytest's.
+    limit_s : longest time of a bounded step in seconds; 0 for no bound.
     """
     in_worker = hasattr(config, "workerinput")
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reporter = None if in_worker else config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None and not in_worker:
-        return lambda _: None
+        return Steps(lambda _: None, limit_s)
     capture = config.pluginmanager.get_plugin("capturemanager")
     with nullcontext() if capture is None else capture.global_and_fixture_disabled():
         stream = _duplicate(sys.stderr if in_worker else sys.stdout, config)
+    writer = None if in_worker else config.get_terminal_writer()
+    is_shown = False
 
-    def write(line: str) -> None:
-        # The reporter may be in the middle of a line, and names the file again when its state is reset. A worker does
-        # not know the state of the controller's line.
-        lead = "\n" if in_worker or (reporter is not None and reporter.currentfspath is not None) else ""
-        if reporter is not None:
-            reporter.currentfspath = None
-        stream.write(f"{lead}quant: {line}\n")
+    def show(line: str, end: str = "") -> None:
+        nonlocal is_shown
+        # pytest may be in the middle of a line. A worker does not know the controller's.
+        column = 1 if writer is None else writer.width_of_current_line % writer.fullwidth
+        to_pytest, to_own = (f"\x1b[A\x1b[{column}C", "\n") if column else ("", "")
+        stream.write((f"\r\x1b[K{to_pytest}" if is_shown else "") + (f"{to_own}quant: {line}{end}" if line else ""))
         stream.flush()
+        is_shown = bool(line) and not end
+        if end and reporter is not None:
+            # What pytest writes next begins a line, and with the name of the file.
+            reporter.currentfspath, vars(writer)["_current_line"] = None, ""
 
-    return write
+    # The pytest of `pytest-quant profile` is quiet, and that command shows the steps.
+    quiet = config.get_verbosity() < 0 and not config.getoption("quant_profile", None)
+    in_place = writer is not None and writer.hasmarkup and stream.isatty() and config.getoption("capture", "") == "fd"
+    passing = (lambda _: None) if quiet else (lambda line: show(line[: width_of(config) - 8])) if in_place else None
+    return Steps(partial(show, end="\n"), limit_s, passing=passing)
 
 
 def _duplicate(stream: TextIO, config: pytest.Config) -> TextIO:

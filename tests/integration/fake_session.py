@@ -15,9 +15,9 @@ from typing import cast
 import pytest
 
 from pytest_quant.errors import BackendUnavailable, BuildError, UsageError
-from pytest_quant.measure.steps import SHOW_AFTER_S, Steps
+from pytest_quant.measure.steps import LINES_AT_S
 from pytest_quant.plugin.check import SESSION
-from pytest_quant.plugin.console import open_console
+from pytest_quant.plugin.console import open_steps
 from pytest_quant.record import Encoded, build_record
 from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, Status, Verdict
 from pytest_quant.session import Session
@@ -66,15 +66,15 @@ class FakeSession:
 
     def _last_until_shown(self) -> None:
         """Be a step that is shown at once and lasts until it was."""
-        shown = threading.Event()
-        console = open_console(self._config)
+        shown, steps = threading.Event(), open_steps(self._config)
+        clock, tell = chain([0.0], repeat(LINES_AT_S[0])), vars(steps)["_tell"]
 
-        def write(line: str) -> None:
-            console(line)
+        def tell_and_go_on(line: str) -> None:
+            tell(line)
             shown.set()
 
-        clock = chain([0.0], repeat(SHOW_AFTER_S))
-        with Steps(write, clock=lambda: next(clock)).show("building slowly"):
+        vars(steps).update(_clock=lambda: next(clock), _tell=tell_and_go_on)
+        with steps.show("building slowly"):
             shown.wait()
 
     def measure(self, check: Check) -> FakeMeasurement:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
-from pytest_quant.plugin.console import open_console
+from pytest_quant.plugin.console import open_steps
 from tests.integration.fake_session import run_fake_apart
 from tests.integration.projects import output, run_project_apart, write_project
 from tests.integration.test_interruptions import install_backend
@@ -117,23 +117,23 @@ def test_a_build_that_never_ends_ends_the_process(pytester: pytest.Pytester, mon
 SLOW = "@mark.quant(output='slow')\ndef test_slow():\n    print('captured')\n\ndef test_next(): pass\n"
 
 
-@pytest.mark.parametrize("args", [(), ("-v",), ("--capture=sys",), ("-s",), ("-n", "2")])
+@pytest.mark.parametrize("args", [(), ("-v",), ("--capture=sys",), ("-s",), ("-n", "2"), ("-q",)])
 def test_a_long_step_is_shown_on_a_line_of_its_own(pytester: pytest.Pytester, args: tuple[str, ...]) -> None:
-    """Before the outcome of its test, whatever captures and whoever works; what the test prints stays captured."""
+    """Before the outcome of its test, whatever captures and whoever works; what it prints stays captured; not by -q."""
     result = run_fake_apart(pytester, SLOW, *args)
     result.assert_outcomes(passed=2)
     printed = result.errlines if "-n" in args else result.outlines
-    shown = [line for line in printed if "quant: building slowly" in line]
-    assert shown[0] == "quant: building slowly ..."
-    assert shown[1].startswith("quant: building slowly: done after ")
+    shown = [line for line in printed if "building slowly" in line]
+    lines = ["quant: 10 s: building slowly", "quant: building slowly: took 10 s"]
+    assert shown == ([] if "-q" in args else lines)
     assert ("captured" in result.stdout.str()) is ("-s" in args)
     if "-v" in args:
-        result.stdout.fnmatch_lines(["quant: building slowly: done*", "test_it.py::test_slow PASSED*"])
+        result.stdout.fnmatch_lines(["quant: building slowly: took*", "test_it.py::test_slow PASSED*"])
 
 
 def test_without_a_terminal_nothing_is_shown(pytester: pytest.Pytester, capfd: pytest.CaptureFixture[str]) -> None:
     """Whoever turns pytest's output off gets none of ours."""
-    open_console(pytester.parseconfigure("-p", "no:terminal"))("hidden")
+    open_steps(pytester.parseconfigure("-p", "no:terminal")).notify("hidden")
     assert "hidden" not in "".join(capfd.readouterr())
-    open_console(pytester.parseconfigure())("shown")
+    open_steps(pytester.parseconfigure()).notify("shown")
     assert "shown" in "".join(capfd.readouterr())

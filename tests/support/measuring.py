@@ -29,12 +29,14 @@ class QuietSteps(Steps):
     ----------
     texts : of all steps so far.
     now : those that are under way.
+    described : how far they were.
     """
 
     def __init__(self) -> None:
         super().__init__(pytest.fail)
         self.texts: list[str] = []
         self.now: list[str] = []
+        self.described: list[str] = []
 
     @contextmanager
     def show(self, text: str) -> Iterator[None]:
@@ -47,6 +49,10 @@ class QuietSteps(Steps):
             self.now.remove(text)
 
     bounded = show
+
+    def describe(self, text: str) -> None:
+        """Remember how far the step is."""
+        self.described.append(text)
 
 
 def quiet_tools(folder: Path, steps: QuietSteps | None = None) -> Tools:

@@ -1,10 +1,11 @@
-"""A step that lasts is shown, then the time it takes; one that takes too long is ended, else the process is."""
+"""A step that lasts is shown with its time; one that takes too long is ended, else the process is."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -12,17 +13,19 @@ from hypothesis import strategies as st
 
 from pytest_quant.errors import BuildError
 from pytest_quant.measure import steps
-from pytest_quant.measure.steps import REPEAT_EVERY_S, SHOW_AFTER_S, Steps
+from pytest_quant.measure.steps import Steps
 
 
 class Watched:
-    """A `Steps` whose clock stands still until it is told, looked at by hand."""
+    """A `Steps` whose clock stands still until it is told, looked at by hand; `in_place` shows them on a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_place: bool = False) -> None:
         self.now_s = 100.0
         self.lines: list[str] = []
+        self.passing: list[str] = []
         self.watches: list[Callable[[], None]] = []
-        self.steps = Steps(self.lines.append, clock=lambda: self.now_s, start=self.watches.append)
+        passing = self.passing.append if in_place else None
+        self.steps = Steps(self.lines.append, passing=passing, clock=lambda: self.now_s, start=self.watches.append)
 
     def pass_by(self, seconds: float) -> None:
         """Let time pass, looking whenever something may be due."""
@@ -32,18 +35,31 @@ class Watched:
         self.now_s = end_s
 
 
-@given(st.integers(1, 6))
-def test_a_long_step_is_shown_once_and_then_its_time(times: int) -> None:
-    """After 2 s the text, then every 10 s the time, at the end that it is done."""
+@pytest.mark.parametrize("lasts_s", [9, 10, 59, 130, 600])
+def test_in_a_log_a_long_step_has_few_lines(lasts_s: int) -> None:
+    """After 10, 30, 60 and 120 s, then every two minutes, and at its end; a short one has none."""
     watched = Watched()
     with watched.steps.show("building x"):
-        watched.pass_by(SHOW_AFTER_S + REPEAT_EVERY_S * (times - 1) + 1)
-    shown = [f"building x ... {2 + 10 * i} s" for i in range(1, times)]
-    end = f"building x: done after {2 + 10 * (times - 1) + 1} s"
-    assert watched.lines == ["building x ...", *shown, end]
+        watched.pass_by(lasts_s)
+    shown = [f"{at_s} s: building x" for at_s in (10, 30, 60, 120, 240, 360, 480, 600) if at_s <= lasts_s]
+    assert watched.lines == [*shown, *([f"building x: took {lasts_s} s"] if shown else [])]
 
 
-@given(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=20), st.floats(2.1, 9.0))
+def test_on_a_terminal_the_innermost_step_is_shown_in_one_place() -> None:
+    """Every 2 s, with what it says by then; nothing is left of it at its end, nor where it fails."""
+    watched = Watched(in_place=True)
+    with watched.steps.show("all"):
+        watched.pass_by(2)
+        with suppress(ZeroDivisionError), watched.steps.show("building x"):
+            watched.pass_by(3)
+            watched.steps.describe("calibrating x")
+            watched.pass_by(2)
+            raise ZeroDivisionError
+    assert watched.passing == ["2 s: all", "2 s: building x", "4 s: calibrating x", "", ""]
+    assert watched.lines == []
+
+
+@given(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=20), st.floats(10.1, 19.0))
 def test_a_step_among_short_ones_is_shown(short: Sequence[float], long: float) -> None:
     """Inside, before and after others: each is watched from its own beginning."""
     watched = Watched()
@@ -53,7 +69,7 @@ def test_a_step_among_short_ones_is_shown(short: Sequence[float], long: float) -
                 watched.pass_by(min(seconds, 1.9))
         with watched.steps.show("long"):
             watched.pass_by(long)
-    assert watched.lines.count("long ...") == 1
+    assert watched.lines.count("10 s: long") == 1
     assert not any("short" in line for line in watched.lines)
 
 
