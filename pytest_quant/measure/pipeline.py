@@ -171,7 +171,7 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
         notes.append(
             f"outputs of {bench.reference.spec.id} are those of an earlier run, which a new one would not repeat"
         )
-    return (*notes, *filter(None, [bench.unseen]))
+    return (*notes, *filter(None, [bench.unseen, accuracy.note]))
 
 
 def _described(difference: SelfDifference) -> str:

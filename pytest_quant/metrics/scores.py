@@ -116,7 +116,8 @@ class Scores:
                 "sample",
             ) from error
         if not all(math.isfinite(score) for score in scores):
-            return result
+            gave = f"{scores[0]} for the reference and {scores[1]} for the candidate"
+            return replace(result, note=f"metric '{metric.name}' gave {gave}; next: evaluate samples of every class")
         drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
         result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
         if metric.unit == "%":

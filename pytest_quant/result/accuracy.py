@@ -142,6 +142,7 @@ class AccuracyResult:
         included, 0..100; ``None`` when no output is (n, classes).
     commonest_pct : share of samples with the reference's commonest answer, 0..100, which one answer to everything
         agrees with; ``None`` when no output is (n, classes).
+    note : why the metric gave no score, or why the interval of the drop is missing or of fewer resamples than usual.
     """
 
     n: Count
@@ -176,6 +177,7 @@ class AccuracyResult:
     by_class: tuple[ClassScore, ...] = field(default=(), repr=False)
     agreement_chance: Percent | None = None
     commonest_pct: Percent | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,14 +105,12 @@ def _outputs(accuracy: AccuracyResult) -> Verdict:
 
 def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:
     if accuracy.drop is None:
-        return not_measured("max_drop", allowed, "no metric could be computed")
+        return not_measured("max_drop", allowed, accuracy.note or "no metric could be computed")
     unit = _unit(accuracy)
     few = _too_few(accuracy, allowed, unit)
     verdict = by_value("max_drop", allowed, accuracy.drop, unit)
     if confidence is None and not _needs_interval(verdict, few, allowed):
         return verdict
-    if accuracy.drop_ci is None and confidence is not None:
-        return not_measured("max_drop", allowed, f"{_samples(accuracy.n)} cannot give an interval")
     need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
     return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{written(allowed)}{unit}", need)
 
@@ -130,9 +128,9 @@ def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, 
     allowed, bound : the largest drop that passes, as a number and in words.
     need : what would decide where the interval does not.
     """
-    samples = _samples(accuracy.n) + (f"; {need}" if need else "")
+    samples = ("1 sample" if accuracy.n == 1 else f"{accuracy.n} samples") + (f"; {need}" if need else "")
     if accuracy.drop_ci is None:
-        reason = f"the drop has no interval with {samples}"
+        reason = f"the drop has no interval with {samples}" + (f": {accuracy.note}" if accuracy.note else "")
         return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
     ends = accuracy.drop_ci.low, accuracy.drop_ci.high
     figure = f"the {confidence:.0%} interval [{ends[0]:.4g}, {ends[1]:.4g}]{_unit(accuracy)}"
@@ -165,10 +163,6 @@ def _steps(n: int, weight: float | None, room: float, unit: str) -> str:
     return f"{one} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
 
 
-def _samples(n: int) -> str:
-    return "1 sample" if n == 1 else f"{n} samples"
-
-
 def _needs_interval(verdict: Verdict, few: str, room: float) -> bool:
     """Whether the score does not carry its verdict; one that breaks a limit without room is broken on these samples."""
     return bool(few) and not (room <= 0.0 and verdict.status is Status.FAIL)
@@ -176,7 +170,7 @@ def _needs_interval(verdict: Verdict, few: str, room: float) -> bool:
 
 def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
     if accuracy.reference is None or accuracy.candidate is None:
-        return not_measured("min_ratio", allowed, "no metric could be computed")
+        return not_measured("min_ratio", allowed, accuracy.note or "no metric could be computed")
     over, under = accuracy.candidate, accuracy.reference
     if accuracy.better == "lower":
         over, under = under, over
@@ -197,7 +191,7 @@ def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
 
 def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
     if accuracy.reference is None:
-        return not_measured("min_accuracy", allowed, "no metric could be computed")
+        return not_measured("min_accuracy", allowed, accuracy.note or "no metric could be computed")
     is_least = accuracy.better != "lower"
     verdict = by_value("min_accuracy", allowed, accuracy.reference, accuracy.unit or "", is_least=is_least)
     if accuracy.unit != "%" or accuracy.better != "higher" or accuracy.sample_weight is None:

@@ -201,7 +201,7 @@ def _percent(log_change: float) -> float:
 
 def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | str | None) -> Verdict:
     if accuracy.drop is None:
-        return not_measured("max_drop_increase", allowed, "no metric could be computed")
+        return not_measured("max_drop_increase", allowed, accuracy.note or "no metric could be computed")
     if not isinstance(baseline, Baseline):
         return _no_baseline("max_drop_increase", allowed, baseline)
     if baseline.drop is None:

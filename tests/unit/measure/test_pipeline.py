@@ -18,6 +18,7 @@ from pytest_quant.measure import engines, pipeline, timing
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.pipeline import measure_check
+from pytest_quant.metrics import Metric
 from pytest_quant.result import Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
     Check,
@@ -94,6 +95,18 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
         pipeline, "measure_energy", lambda call, _, limit_mj: (float(len(call()["y"])), Interval(0.0, limit_mj or 0.5))
     )
     return result
+
+
+def test_a_metric_without_a_score_is_noted(bench: Bench) -> None:
+    """Also where no limit needs it."""
+
+    def undefined(_labels: object, _outputs: object) -> float:
+        return float("nan")
+
+    undefined.__module__ = "sklearn.metrics._ranking"
+    result = bench.measure(metric=Metric(undefined, name="auc"))
+    assert result.accuracy.note.startswith("metric 'auc' gave nan")
+    assert result.accuracy.note in result.notes
 
 
 def test_everything_that_is_found(bench: Bench) -> None:

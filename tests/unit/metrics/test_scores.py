@@ -99,6 +99,18 @@ def test_a_score_that_is_not_finite() -> None:
     assert message.startswith("metric 'own' must give a finite score for every sample\n  got: inf for sample 42\n")
 
 
+def test_a_score_that_is_no_number_is_named() -> None:
+    """As scikit-learn gives it, with a warning, for labels of one class."""
+
+    def undefined(_labels: object, _outputs: object) -> float:
+        return float("nan")
+
+    undefined.__module__ = "sklearn.metrics._ranking"
+    result = of(Metric(undefined, name="auc"), np.zeros((5, 2)), np.zeros((5, 2)), np.zeros(5))
+    assert (result.reference, result.drop) == (None, None)
+    assert result.note.startswith("metric 'auc' gave nan for the reference and nan for the candidate; next: ")
+
+
 def test_a_third_party_that_gives_no_score() -> None:
     """What it said, and what would be a score."""
 
