@@ -81,7 +81,7 @@ class Bench:
         with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
             result = evaluate(
                 side_by_side(reference, (chunk.renamed(names) for chunk in run_over(opened, data))),
-                self.metric,
+                self.metric and replace(self.metric, progress=self.tools.steps.describe),
                 output=self.output,
                 channels=self.check.channels,
                 margin=self.check.limits.max_drop,

@@ -92,6 +92,7 @@ class ResolvedMetric:
         no fixed score.
     fewest_classes : smallest number of classes with which an answer can be wrong.
     costly : `aggregate` calls a third party over all samples, so that it is resampled less often.
+    progress : is called with how far a long computation is, for the user.
     """
 
     name: str
@@ -105,6 +106,7 @@ class ResolvedMetric:
     reads_objects: bool = False
     fewest_classes: int = 2
     costly: bool = False
+    progress: Callable[[str], object] = str
 
 
 def resolve_wrapped(metric: Metric) -> ResolvedMetric:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import timeit
 import warnings
 import zlib
 from dataclasses import replace
@@ -28,6 +29,10 @@ _WHOLE_PCT = 100.0
 
 MOST_SCORES = 10_000
 """Of larger sets no scores of single samples are kept, since they would take more than 53 kB of every record."""
+
+# What one bootstrap may take. A slower one has fewer resamples, of a few fixed counts: on machines where the same count
+# fits, equal data give an equal interval.
+MOST_S = 120.0
 
 FEWEST_UNBOUNDED = 10
 """Samples from which a score without a largest value has an interval: what fewer show says little about the next."""
@@ -193,20 +198,30 @@ def _resampled(
     # How far scores of single samples lie apart, 0 included; unknown where a sample has none by itself.
     span = _WHOLE_PCT if bounded else None
     if not bounded and metric.rate is not None:
-        seen = np.concatenate([reference, candidate, [0.0]])
-        span = metric.rate * float(seen.max() - seen.min())
+        span = metric.rate * float(np.ptp(np.concatenate([reference, candidate, [0.0]])))
     better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)
+    efforts = COSTLY if metric.costly else (USUAL, *COSTLY)
     with warnings.catch_warnings():
         # A third party's warnings were shown when all samples were scored; resamples would repeat them.
         warnings.simplefilter("ignore")
+        # Another process may interrupt one of the calls.
+        score_s = min(timeit.repeat(lambda: metric.aggregate(better), number=1, repeat=2))
+        fitting = [effort for effort in efforts if effort.lasts_s(score_s, len(better)) <= MOST_S]
+        resamples = fitting[0].resamples if fitting else 0
+        if len(fitting) < len(efforts):
+            slow = f"one score of '{metric.name}' takes {score_s:.2g} s, all may take {MOST_S:g} s; next: fewer samples"
+            result = replace(result, note=f"{resamples} of {efforts[0].resamples} resamples of the drop: {slow}")
+        if not fitting:
+            return result
         drops = paired_bootstrap(
             better,
             worse,
             metric.aggregate,
             confidence=result.confidence,
-            effort=COSTLY if metric.costly else USUAL,
+            effort=fitting[0],
             span=span,
             bounded=bounded,
+            each=lambda done: metric.progress(f"bootstrap of {metric.name}, {done} of {resamples} resamples"),
         )
     # Of scores that are all 0 nothing says how far another sample's could lie from it.
     if drops is None or drops.low == drops.high:

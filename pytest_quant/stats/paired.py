@@ -225,10 +225,14 @@ class Resampling:
     samples: int
     groups: int
 
+    def lasts_s(self, score_s: float, n: int) -> float:
+        """Return about how many seconds an interval takes where one score of all `n` samples takes `score_s`."""
+        return 2.0 * (self.resamples + self.groups) * score_s * min(1.0, self.samples / n)
+
 
 USUAL = Resampling(resamples=2000, samples=20_000, groups=400)
-COSTLY = Resampling(resamples=400, samples=5_000, groups=50)
-"""For scores of third parties, which are computed over all samples at every call."""
+COSTLY = tuple(Resampling(resamples, samples=5_000, groups=resamples // 8) for resamples in (400, 200, 100))
+"""For scores of third parties, which are computed over all samples at every call: the first that time allows."""
 
 _SEED = 20260101
 _MOST_UNDEFINED = 0.05
@@ -259,6 +263,7 @@ def paired_bootstrap(
     effort: Resampling = USUAL,
     span: float | None = None,
     bounded: bool = False,
+    each: Callable[[int], object] = abs,
 ) -> Resampled | None:
     """Interval of aggregate(reference) - aggregate(candidate).
 
@@ -280,6 +285,7 @@ def paired_bootstrap(
         jackknife's pseudo-values of both scores, which are the samples' own scores where `aggregate` is their mean.
     bounded : no sample can be worth more than `span`, and the doubts are added in squares, as independent ones. Else
         the span is only what was seen, which an unseen event may exceed, and they are added as they are.
+    each : called before each resample with the number of those before it.
 
     Returns
     -------
@@ -294,6 +300,7 @@ def paired_bootstrap(
     random = np.random.default_rng(_SEED)
     differences = np.empty(effort.resamples)
     for i in range(effort.resamples):
+        each(i)
         drawn = random.integers(0, n, size=drawn_samples)
         differences[i] = _score_of(reference[drawn], aggregate) - _score_of(candidate[drawn], aggregate)
     differences = differences[np.isfinite(differences)]
@@ -306,7 +313,8 @@ def paired_bootstrap(
     )
     shrink = math.sqrt(drawn_samples / n)
     tails = _tails(differences, estimate, shrink * _acceleration(ours - theirs), shrink, confidence)
-    ends = (shrink * (float(end) - estimate) for end in np.quantile(differences, tails))
+    # numpy's own rule leaves more beyond an end than the share: of a hundred resamples 3.4 % in place of 2.5 %.
+    ends = (shrink * (float(end) - estimate) for end in np.quantile(differences, tails, method="weibull"))
     worth = max(0.0, *our_range, *their_range) - min(0.0, *our_range, *their_range) if span is None else span
     unseen = worth * zero_event_share(n, confidence=confidence)
     below, above = (math.hypot(end, unseen) if bounded else abs(end) + unseen for end in ends)

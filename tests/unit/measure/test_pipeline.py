@@ -97,6 +97,12 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
     return result
 
 
+def test_a_bootstrap_is_named_and_counted(bench: Bench) -> None:
+    """Under the step that evaluates, which it is most of where a score takes long."""
+    bench.measure(metric="f1")
+    assert bench.steps.described[-1] == "bootstrap of f1, 1999 of 2000 resamples"
+
+
 def test_a_metric_without_a_score_is_noted(bench: Bench) -> None:
     """Also where no limit needs it."""
 

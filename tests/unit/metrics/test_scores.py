@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import timeit
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -109,6 +111,22 @@ def test_a_score_that_is_no_number_is_named() -> None:
     result = of(Metric(undefined, name="auc"), np.zeros((5, 2)), np.zeros((5, 2)), np.zeros(5))
     assert (result.reference, result.drop) == (None, None)
     assert result.note.startswith("metric 'auc' gave nan for the reference and nan for the candidate; next: ")
+
+
+@pytest.mark.parametrize(("score_s", "resamples"), [(0.13, 400), (0.14, 200), (0.27, 100), (0.54, 0)])
+def test_a_slow_metric_has_fewer_resamples(monkeypatch: pytest.MonkeyPatch, score_s: float, resamples: int) -> None:
+    """As many as fit into two minutes, counted for the user; a note says so, also where there is no interval at all."""
+    monkeypatch.setattr(timeit, "repeat", lambda *_, **__: [9.0, score_s])
+    shown: list[str] = []
+    metric = replace(resolve_wrapped(Metric(sklearn.metrics.accuracy_score, name="acc")), progress=shown.append)
+    outputs, candidate = scores(0)
+    scored = Scores(metric)
+    scored.add(outputs, candidate, np.arange(40) % 6, np.ones(40, dtype=bool), 0)
+    result = scored.added_to(AccuracyResult(n=40), None, 0.95)
+    assert shown == [f"bootstrap of acc, {done} of {resamples} resamples" for done in range(resamples)]
+    assert (result.drop_ci is None) is (resamples == 0)
+    why = f"one score of 'acc' takes {score_s} s, all may take 120 s; next: fewer samples"
+    assert result.note == ("" if resamples == 400 else f"{resamples} of 400 resamples of the drop: {why}")
 
 
 def test_a_third_party_that_gives_no_score() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import permutations
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.power import TTestPower
 
 from pytest_quant.stats.paired import (
+    COSTLY,
     USUAL,
     Resampling,
     agreement_by_luck,
@@ -208,6 +210,31 @@ def test_the_variance_is_that_of_one_difference(most_samples: int) -> None:
     result = paired_bootstrap(reference, candidate, mean, effort=Resampling(2000, most_samples, 50))
     assert result is not None
     assert result.variance == pytest.approx(np.var(reference - candidate), rel=0.1)
+
+
+def test_a_hundred_resamples_leave_no_more_beyond_an_end_than_many() -> None:
+    """Of what a mean of normal differences can be 2.5 %, and a little for noise; numpy's own rule leaves 3.6 %."""
+    random, beyond = np.random.default_rng(3), []
+    for _ in range(200):
+        differences = random.normal(size=200)
+        normal = NormalDist(mean(differences), float(np.std(differences)) / math.sqrt(200))
+        low, high = ends(differences, np.zeros(200), COSTLY[-1])
+        beyond += [normal.cdf(low), 1.0 - normal.cdf(high)]
+    assert np.mean(beyond) < 0.033
+
+
+@pytest.mark.parametrize("n", [300, 50_000])
+def test_how_long_an_interval_takes_is_known_from_one_score(n: int) -> None:
+    """Within a tenth, where the time of a score grows with the samples in it."""
+    scored: list[int] = []
+
+    def counted(values: np.ndarray) -> float:
+        scored.append(len(values))
+        return mean(values)
+
+    values = np.arange(float(n))
+    paired_bootstrap(values, values, counted, effort=COSTLY[0])
+    assert COSTLY[0].lasts_s(1.0, n) == pytest.approx(sum(scored) / n, rel=0.1)
 
 
 @given(seed=st.integers(0, 1000))
