@@ -6,7 +6,7 @@ sent once, because a second one could post the comment twice.
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 import re
 import sys
@@ -20,6 +20,7 @@ import click
 from pytest_quant.cli.common import say
 from pytest_quant.environment.revision import ci_pull_request
 from pytest_quant.errors import ForgeError, UsageError
+from pytest_quant.files import parse_json, read_file
 from pytest_quant.printable import HIDDEN
 
 GITHUB_API, GITLAB_API = "https://api.github.com", "https://gitlab.com/api/v4"
@@ -62,13 +63,13 @@ class PullRequest(NamedTuple):
     Attributes
     ----------
     own : as the library has them; each has an `id` and a `body`.
-    create : posts a text and returns the address of the comment; empty on GitLab, which does not tell it.
-    edit : replaces the body of a comment, and returns the same.
+    create : posts a text and returns the comment.
+    edit : replaces the body of a comment, and returns it anew or nothing.
     """
 
     own: Iterator[Any]
-    create: Callable[[str], str]
-    edit: Callable[[Any, str], str]
+    create: Callable[[str], Any]
+    edit: Callable[[Any, str], Any]
 
 
 @click.command()
@@ -133,8 +134,12 @@ def comment(
             what = "a new comment would be posted" if own is None else f"comment {own.id} would be updated"
             say(f"{said}: {what}, with {len(text)} characters; nothing was written")
             return
-        link = request.create(text) if own is None else request.edit(own, text)
-    say(f"{said}: the comment is {'posted' if own is None else 'updated'}{f': {link}' if link else ''}")
+        posted = request.create(text) if own is None else request.edit(own, text) or own
+        # GitLab does not tell the address. One of GitHub without it was no answer of GitHub's, but a redirection.
+        link = f": {posted.html_url}".replace(token, HIDDEN) if on_github and posted.html_url else ""
+        if on_github and not link:
+            raise ValueError("what it answered to the new comment is no comment")
+    say(f"{said}: the comment is {'posted' if own is None else 'updated'}{link}")
 
 
 def _first(environ: Mapping[str, str], names: Sequence[str]) -> str:
@@ -193,12 +198,18 @@ def number_on_github(environ: Mapping[str, str]) -> int | None:
     if of_ref is not None:
         return int(of_ref)
     try:
-        event = json.loads(Path(environ.get("GITHUB_EVENT_PATH", "")).read_text("utf-8"))
+        # GitHub sends 25 MB at most.
+        event = parse_json(read_file(Path(environ.get("GITHUB_EVENT_PATH", "")), 32_000_000))
     except (OSError, ValueError):
         return None
-    of_run = event.get("workflow_run", {}).get("pull_requests") or []
-    numbers = (part.get("number") for part in (event.get("pull_request", {}), event.get("issue", {}), event, *of_run))
+    of_run = _part(_part(event, "workflow_run"), "pull_requests")
+    parts = (_part(event, "pull_request"), _part(event, "issue"), event, *(of_run if isinstance(of_run, list) else ()))
+    numbers = (_part(part, "number") for part in parts)
     return next((number for number in numbers if isinstance(number, int)), None)
+
+
+def _part(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def find(request: PullRequest, text: str) -> Any | None:
@@ -211,34 +222,29 @@ def open_github(api: str, token: str, repository: str, number: int) -> PullReque
     """Return a pull request on GitHub, whose comments are those of the issue with its number."""
     import github
 
+    # It shows what it logs by itself, with each request that it sends again.
+    logging.getLogger("github").setLevel(logging.WARNING)
+    retry = github.GithubRetry(total=_RETRIES, allowed_methods={"GET"}, max_rate_limit_wait=_LONGEST_WAIT_S)
+    retry.retry_after_max = int(_LONGEST_WAIT_S)
     client = github.Github(
         base_url=api,
         auth=github.Auth.Token(token),
         timeout=_TIMEOUT_S,
         user_agent="pytest-quant",
         per_page=_PER_PAGE,
-        retry=github.GithubRetry(total=_RETRIES, allowed_methods={"GET"}, max_rate_limit_wait=_LONGEST_WAIT_S),
+        retry=retry,
         lazy=True,
     )
     issue = client.get_repo(repository).get_issue(number)
 
     def is_own(user: Any) -> bool:
-        try:
-            login = client.get_user().login
-        except github.GithubException as error:
-            # The token of an app, as a job of Actions has it, may not ask who it is.
-            if error.status != 403:
-                raise
-            return bool(user) and user.type == "Bot"
-        return bool(user) and user.login == login
-
-    def edit(comment: Any, text: str) -> str:
-        comment.edit(text)
-        return str(comment.html_url)
+        # Unlike /user, it tells the token of a job or of an app too who it is: github-actions[bot].
+        _, answer = client.requester.graphql_query("{ viewer { login } }", {})
+        return bool(user) and user.login == answer["data"]["viewer"]["login"]
 
     listed = (comment for comment in issue.get_comments() if (comment.body or "").startswith(_BEGINNING))
     own = (comment for comment in listed if is_own(comment.user))
-    return PullRequest(own, lambda text: str(issue.create_comment(text).html_url), edit)
+    return PullRequest(own, issue.create_comment, lambda comment, text: comment.edit(text))
 
 
 def open_gitlab(api: str, token: str, project: str, number: int) -> PullRequest:
@@ -253,26 +259,21 @@ def open_gitlab(api: str, token: str, project: str, number: int) -> PullRequest:
         per_page=_PER_PAGE,
         keep_base_url=True,
     )
+    # The header of its token would go along to any other host.
+    client.session.max_redirects = 0
     notes = client.projects.get(project, lazy=True).mergerequests.get(number, lazy=True).notes
 
     def is_own(note: Any) -> bool:
         me: Any = client.http_get("/user")
         return not note.system and (note.author or {}).get("id") == me["id"]
 
-    def create(text: str) -> str:
-        notes.create({"body": text})
-        return ""
-
-    def edit(note: Any, text: str) -> str:
-        note.body = text
-        note.save()
-        return ""
-
     listed = notes.list(
         iterator=True, order_by="created_at", sort="asc", retry_transient_errors=True, max_retries=_RETRIES
     )
     own = (note for note in listed if (note.body or "").startswith(_BEGINNING) and is_own(note))
-    return PullRequest(own, create, edit)
+    return PullRequest(
+        own, lambda text: notes.create({"body": text}), lambda note, text: notes.update(note.id, {"body": text})
+    )
 
 
 @contextmanager
@@ -283,14 +284,19 @@ def _refusals(api: str, token: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed", fix='pip install "pytest-quant[comment]"') from error
     except Exception as error:
-        status = getattr(error, "status", None) or getattr(error, "response_code", None)
-        shown = " ".join(str(error).replace(token, HIDDEN).split())[:_MOST_SHOWN]
+        text = str(error).replace(token, HIDDEN)
+        shown = " ".join(text.split())[:_MOST_SHOWN]
+        # Where every attempt failed, the status is in the words alone.
+        busy = re.search(r"too many (\d{3}) error responses", text)
+        status = int(busy[1]) if busy else getattr(error, "status", None) or getattr(error, "response_code", None)
         if not isinstance(status, int):
             # No answer, or that of a server of another kind, which the libraries do not expect.
             raise ForgeError(f"{api} does not answer as its API does", value=shown, fix=_API) from None
         fix = _ADVICE.get(status, _API)
         if "<" in shown:  # a page of what stands before the forge, which no token moves
             fix = _API
-        elif status >= _TOO_MANY or "rate limit" in shown.lower():
+        elif busy or status >= _TOO_MANY or "rate limit" in shown.lower():
             fix = "run it again later"
-        raise ForgeError(f"{api} answers {status}", value=shown, fix=fix) from None
+        # A page, or a text with escapes, may repeat the token in another spelling.
+        value = None if re.search(r"[<\\]|&#", text) else shown
+        raise ForgeError(f"{api} answers {status}", value=value, fix=fix) from None

@@ -50,7 +50,7 @@ class FakeForge:
     ----------
     address : of the server.
     comments : of the pull request, oldest first, as the forge keeps them.
-    user : who asks; a status in its place is the refusal to tell, as an app of GitHub gets it.
+    user : who asks; ``None`` for a job of Actions, which GitHub tells by GraphQL only.
     scripted : answers that come before any other, in their order; ``None`` lets a request pass to the forge.
     asked : every request.
     """
@@ -63,7 +63,8 @@ class FakeForge:
 
     def written(self) -> list[str]:
         """Return the method and path of each request that writes."""
-        return [f"{one.method} {urlsplit(one.path).path}" for one in self.asked if one.method != "GET"]
+        asked = [f"{one.method} {urlsplit(one.path).path}" for one in self.asked if one.method != "GET"]
+        return [one for one in asked if one != "POST /graphql"]
 
     def answer(self, asked: Asked) -> Reply:
         """Return what the forge answers."""
@@ -75,6 +76,8 @@ class FakeForge:
         path = urlsplit(asked.path).path
         if path in ("/user", "/api/v4/user"):
             return self._who()
+        if path == "/graphql":
+            return Reply(200, {"data": {"viewer": self.user or {"login": "github-actions[bot]"}}})
         routes: list[tuple[re.Pattern[str], Callable[[Asked, str], Reply]]] = [
             (GITHUB_COMMENTS, self._github_comments),
             (GITHUB_COMMENT, self._changed),
