@@ -70,6 +70,7 @@ OF_OTHERS = {
     "CC": "the C compiler that triton compiles with for the backend `torch-cuda` (default: gcc, else clang)",
     "CXX": "the C++ compiler that the backend `torch` compiles with (default: g++)",
     "ONEDNN_MAX_CPU_ISA": "disables instruction sets for OpenVINO and PyTorch; a part of the machine's identity",
+    "TORCHINDUCTOR_CACHE_DIR": "where PyTorch compiles to; set to a folder of the user's where others may write there",
     "NVIDIA_TF32_OVERRIDE": "set to 0 by a run with a check of `ort-trt`, before anything is loaded",
 }
 """Variables that belong to others and are read here."""

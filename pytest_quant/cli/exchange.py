@@ -158,24 +158,34 @@ def push(remote: str, branch: str, place: str | None) -> None:
     say(f"{number} runs added to the branch {branch} of {redact_address(remote)}")
 
 
-@click.command(short_help="Make the history smaller; every figure that is shown stays.")
+@click.command(short_help="Make the history smaller, or remove a run from it.")
 @click.option(
-    "--keep-runs", type=click.IntRange(min=0), required=True, metavar="N", help="Leave the newest N runs as they are."
+    "--keep-runs", type=click.IntRange(min=0), metavar="N", help="Leave the newest N runs as they are; thin the others."
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be freed, and change nothing.")
+@click.option("--run", "which", metavar="RUN", help="Remove this run, named by the beginning of its id.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @history_option
-def prune(keep_runs: int, dry_run: bool, place: str | None) -> None:
+def prune(keep_runs: int | None, which: str | None, dry_run: bool, place: str | None) -> None:
     """Remove the times of single rounds from the records of old runs; medians, intervals and verdicts stay.
 
+    With --run, remove one run with all its records in place of that: one that must not be compared with. A pull or an
+    import brings it back as long as it is on the branch, or in the file.
+
     \b
-    Example:
+    Examples:
       pytest-quant history prune --keep-runs 500 --dry-run
+      pytest-quant history prune --run 20260102T030405Z
     """  # noqa: D301 - click reads a backspace
+    would = "would be " if dry_run else ""
+    if (keep_runs is None) == (not which):
+        raise UsageError("nothing says what is to be removed", allowed="one of --keep-runs N and --run RUN")
     where = existing_history(place)
+    if keep_runs is None:
+        say(f"run {open_store(where).remove(which or '', dry_run=dry_run)} {would}removed from {where}")
+        return
     # Here, because it loads the database, which help does without.
     from pytest_quant.history.writing import prune as prune_runs
 
     runs, records, freed_bytes = prune_runs(where, keep_runs, dry_run=dry_run)
-    would = "would be " if dry_run else ""
     thinned = f"{count(records, 'record')} of {count(runs, 'run')}"
     say(f"{thinned} {would}thinned, {freed_bytes} bytes {would}freed")

@@ -84,10 +84,17 @@ def _each_line(stream: BinaryIO, where: str) -> Iterator[RunWithRecords]:
 
 def _read(line: bytes, place: str) -> Iterator[RunWithRecords]:
     """Yield the run of a line, none of the first line of an export. Raises `HistoryError`, which names the `place`."""
+    # Here, because it loads numpy, which a run that never imports one does without.
+    from pytest_quant.history.answers import answers_of
+
     try:
         document = parse_json(line)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            yield run_from_json(document)
+            run, records = run_from_json(document)
+            for accuracy in filter(None, (record.accuracy for record in records)):
+                if damage := answers_of(accuracy).damage:
+                    raise ValueError(damage)  # noqa: TRY301 - it gets its place below
+            yield run, records
     except HistoryError as error:
         raise HistoryError(f"{place}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix) from error
     except (ValueError, OverflowError, RecursionError, MemoryError) as error:

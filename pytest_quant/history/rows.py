@@ -157,10 +157,7 @@ def _damaged(where: str, error: Exception, start: str) -> HistoryError:
         f"{where} of the history is damaged: {error}",
         value=start,
         allowed="JSON",
-        fix=(
-            "pytest-quant history export FILE leaves it out; "
-            "pytest-quant history import FILE --history NEW takes the rest"
-        ),
+        fix="pytest-quant history prune --run RUN removes its run; pytest-quant history export FILE leaves it out",
     )
 
 

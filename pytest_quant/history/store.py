@@ -7,7 +7,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Engine, Select, func, insert, select
+from sqlalchemy import ColumnElement, Engine, Select, delete, func, insert, select
 from sqlalchemy import Row as Found
 
 from pytest_quant.errors import HistoryError, UsageError, nearest
@@ -116,6 +116,18 @@ class Store:
         ------
         UsageError : there is none, or there are several.
         """
+        run_id = self._id(beginning)
+        return self._stored_runs(select(RUNS.c.number, RUNS.c.id, RUNS.c.run).where(RUNS.c.id == run_id))[0]
+
+    def remove(self, beginning: str, *, dry_run: bool = False) -> str:
+        """Remove the run that `run` would return, with its records, and return its id. Raises as `run` does."""
+        run_id = self._id(beginning)
+        if not dry_run:
+            with storage_errors(self._shown, "written"), writing(self._engine) as connection:
+                connection.execute(delete(RUNS).where(RUNS.c.id == run_id))
+        return run_id
+
+    def _id(self, beginning: str) -> str:
         text = searchable(beginning)[: MOST_INDEXED - 65]
         begins = func.substr(RUNS.c.id, 1, len(text)) == text
         matching = self._read(select(RUNS.c.id).where(begins).order_by(*_NEWEST_FIRST))
@@ -129,8 +141,7 @@ class Store:
                 )
             newest = self._read(select(RUNS.c.id).order_by(*_NEWEST_FIRST).limit(_SHOWN_IDS))
             raise UsageError(f"there is no run '{beginning}'", allowed=nearest(text, (str(row.id) for row in newest)))
-        chosen = text if text in ids else ids[0]
-        return self._stored_runs(select(RUNS.c.number, RUNS.c.id, RUNS.c.run).where(RUNS.c.id == chosen))[0]
+        return text if text in ids else ids[0]
 
     def records(self, run_id: str) -> list[Record]:
         """Return the records of one run, in their order."""

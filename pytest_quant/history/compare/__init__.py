@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pytest_quant.history.answers import answers_of
 from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
@@ -37,10 +38,6 @@ def compare(
     earlier : summaries of all series in the commits before the base, oldest first, which tell how launches and days
         differ; without any, a difference between two days is proven only where it is large.
     strict, full_suite, about : see `Comparison`.
-
-    Raises
-    ------
-    HistoryError : a record is damaged.
     """
     pairs, comparison = pair(base, head)
     by_series = {each.series: each for each in pairs}
@@ -75,6 +72,10 @@ def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator
             yield f"the {name} has no records"
         if any(check.run.dirty for check in side):
             yield f"the {name} was run with uncommitted changes"
+        damaged = [check.run.id for check in side if check.record.accuracy and answers_of(check.record.accuracy).damage]
+        if damaged:
+            remedy = f"pytest-quant history prune --run {damaged[0]} removes the run"
+            yield f"answers of the {name} are damaged, and not compared sample by sample: {remedy}"
 
 
 _SAME = 1e-6

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pytest_quant.errors import HistoryError
-from pytest_quant.files import inflate
+from pytest_quant.history.answers import Array, answers_of
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
 from pytest_quant.history.compare.scores import draft_of, paired_scores, score_row, unpaired
-from pytest_quant.history.rows import MOST_RECORD_BYTES, StoredCheck
+from pytest_quant.history.rows import StoredCheck
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
-
-Bits = NDArray[Any]
-Scores = NDArray[np.float64]
 
 
 def compare_accuracy(pair: Pair) -> Iterator[Draft]:
@@ -81,20 +74,18 @@ def _evidence(draft: Draft) -> tuple[bool, float, float]:
 
 
 def _between(pair: Pair, base: AccuracyResult, head: AccuracyResult) -> Draft:
-    """Compare two launches on the same data."""
-    nodeid = pair.head[-1].record.nodeid
-    was, now = (_bits(result.candidate_correct, result.n, nodeid) for result in (base, head))
-    if was is not None and now is not None and len(was) == len(now):
-        return _paired(pair, base, head, was, now)
-    before, after = (scores_of(result, nodeid) for result in (base, head))
-    if before is not None and after is not None and len(before) == len(after):
-        return paired_scores(pair, base, head, before, after)
+    """Compare two launches on the same data; where answers of one are damaged, by what else the records have."""
+    was, now = answers_of(base), answers_of(head)
+    if was.candidate is not None and now.candidate is not None and len(was.candidate) == len(now.candidate):
+        return _paired(pair, base, head, was.candidate, now.candidate)
+    if was.scores is not None and now.scores is not None and len(was.scores) == len(now.scores):
+        return paired_scores(pair, base, head, was.scores, now.scores)
     if base.drop is not None and head.drop is not None:
         return unpaired(pair, base, head)
     return _without_metric(pair, base, head)
 
 
-def _paired(pair: Pair, base: AccuracyResult, head: AccuracyResult, was: Bits, now: Bits) -> Draft:
+def _paired(pair: Pair, base: AccuracyResult, head: AccuracyResult, was: Array, now: Array) -> Draft:
     """Return a row with McNemar's exact test and Tango's interval; without a test where no answer changed."""
     lost, won = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
     n = len(was)
@@ -112,7 +103,7 @@ def _paired(pair: Pair, base: AccuracyResult, head: AccuracyResult, was: Bits, n
     return draft_of(row, lost - won, mcnemar_p(lost, won) if lost or won else None, base, head, floor=False)
 
 
-def _rate(result: AccuracyResult, right: Bits) -> float | None:
+def _rate(result: AccuracyResult, right: Array) -> float | None:
     """Return the score of one right answer in the metric's unit, 100 for percent."""
     share = float(np.mean(right)) if result.better != "lower" else 1.0 - float(np.mean(right))
     return result.candidate / share if result.candidate is not None and share > 0.0 else None
@@ -152,62 +143,3 @@ def _notes(pair: Pair, sides: list[list[AccuracyResult]], same_machine: bool) ->
     tiers = [sorted({check.record.isa for check in side if measured(check.record)}) for side in (pair.base, pair.head)]
     if tiers[0] != tiers[1]:
         yield f"other instruction set: {' '.join(tiers[0])} -> {' '.join(tiers[1])}; int8 may round otherwise there"
-
-
-def answers_of(result: AccuracyResult, nodeid: str) -> tuple[Bits | None, Bits | None]:
-    """Return masks (n,) of the samples that reference and candidate get right, ``None`` where the record has none.
-
-    Parameters
-    ----------
-    result : accuracy of a record.
-    nodeid : of its test, for messages.
-
-    Raises
-    ------
-    HistoryError : a stored mask is damaged, or has another number of samples.
-    """
-    return _bits(result.reference_correct, result.n, nodeid), _bits(result.candidate_correct, result.n, nodeid)
-
-
-def scores_of(result: AccuracyResult, nodeid: str) -> Scores | None:
-    """Return the candidate's score of each sample (n,) in the metric's unit, ``None`` where the record has none.
-
-    Raises
-    ------
-    HistoryError : the stored scores are damaged, or of another number of samples.
-    """
-    if result.candidate_scores is None:
-        return None
-    raw = _inflated(result.candidate_scores, nodeid)
-    scores = np.frombuffer(raw, "<f4").astype(np.float64) if len(raw) == _SCORE_BYTES * result.n else None
-    if scores is None or not np.isfinite(scores).all():
-        raise _damaged(nodeid, f"{len(raw)} bytes for {result.n} samples")
-    return scores
-
-
-_SCORE_BYTES = 4
-
-
-def _bits(text: str | None, n: int, nodeid: str) -> Bits | None:
-    if text is None:
-        return None
-    packed = np.frombuffer(_inflated(text, nodeid), np.uint8)
-    if len(packed) != (n + 7) // 8:
-        raise _damaged(nodeid, f"{len(packed)} bytes for {n} samples")
-    return np.unpackbits(packed, count=n).astype(bool)
-
-
-def _inflated(text: str, nodeid: str) -> bytes:
-    try:
-        return inflate(base64.b64decode(text, validate=True), MOST_RECORD_BYTES)
-    except ValueError as error:
-        raise _damaged(nodeid, str(error)) from error
-
-
-def _damaged(nodeid: str, value: str) -> HistoryError:
-    return HistoryError(
-        f"the answers kept of {nodeid} are damaged",
-        value=value,
-        allowed="one bit for each sample, or a score of four bytes, deflated, in base64",
-        fix="run the test again, or remove its run from the history",
-    )

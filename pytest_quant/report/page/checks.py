@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.errors import HistoryError
-from pytest_quant.history.compare.accuracy import answers_of
+from pytest_quant.history.answers import answers_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
@@ -108,12 +107,9 @@ def _with_samples(section: DetailSection, record: Record) -> DetailSection:
     """Return the section about accuracy with the samples that were lost and won, by their index; others as they are."""
     if section.title != "Accuracy" or record.accuracy is None:
         return section
-    try:
-        reference, candidate = answers_of(record.accuracy, record.nodeid)
-    except HistoryError as error:
-        return replace(section, lines=(*section.lines, error.what))
+    reference, candidate, _, damage = answers_of(record.accuracy)
     if reference is None or candidate is None:
-        return section
+        return replace(section, lines=(*section.lines, *([damage] if damage else [])))
     samples = (
         ("samples lost", _indices(np.flatnonzero(reference & ~candidate))),
         ("samples won", _indices(np.flatnonzero(candidate & ~reference))),

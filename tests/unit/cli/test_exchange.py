@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from sqlalchemy import create_engine, update
+from sqlalchemy import create_engine, select, update
 
 from pytest_quant.cli import commands
-from pytest_quant.errors import HistoryError
+from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
@@ -114,6 +114,24 @@ def test_prune_tells_what_it_frees(place: Path) -> None:
     assert _run("history", "prune", "--keep-runs", "2").stdout.startswith("0 records of 0 runs thinned")
 
 
-def test_prune_needs_to_know_what_is_old() -> None:
-    """Nothing is thinned by accident."""
-    assert _run("history", "prune").exit_code == 2
+def test_prune_removes_a_run(place: Path) -> None:
+    """Named by the beginning of its id, with all its records, although one is damaged; a dry run says would."""
+    database = create_engine(f"sqlite:///{place}")
+    with database.begin() as connection:
+        connection.execute(update(RECORDS).where(RECORDS.c.run == 2).values(record=b"spoiled"))
+    told = _run("history", "prune", "--run", RUN.id[:15], "--dry-run").stdout
+    assert told == f"run {RUN.id} would be removed from {place}\n"
+    assert len(open_store(place).runs()) == 2
+    assert _run("history", "prune", "--run", RUN.id[:15]).stdout == told.replace("would be ", "")
+    assert [(stored.run, sum(stored.counts.values())) for stored in open_store(place).runs()] == [(LATER, 2)]
+    with database.begin() as connection:
+        assert len(connection.execute(select(RECORDS)).all()) == 2
+    with pytest.raises(UsageError, match="there is no run"):
+        _run("history", "prune", "--run", RUN.id)
+
+
+@pytest.mark.parametrize("words", [(), ("--run", ""), ("--run", "2", "--keep-runs", "1")])
+def test_prune_needs_to_know_what_to_remove(words: tuple[str, ...]) -> None:
+    """Nothing is removed by accident."""
+    with pytest.raises(UsageError, match="nothing says what is to be removed"):
+        _run("history", "prune", *words)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -45,8 +46,15 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert list(read_runs(file)) == [(RUN, (a_record(),)), (_OTHER, (a_pass(),))] * 2
 
 
+def _without_answers(record: Record) -> Record:
+    """Return any record, but for texts that must be what a comparison can read."""
+    none: dict[str, Any] = {"reference_correct": None, "candidate_correct": None, "candidate_scores": None}
+    accuracy = None if record.accuracy is None else replace(record.accuracy, **none)
+    return from_json(to_json(replace(record, accuracy=accuracy)))
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(runs, st.lists(records.map(lambda record: from_json(to_json(record))), max_size=2))
+@given(runs, st.lists(records.map(_without_answers), max_size=2))
 def test_no_character_breaks_a_line(run: Run, checks: list[Record]) -> None:
     """Names may hold newlines of any kind."""
     run = replace(run, started_at=RUN.started_at)
@@ -87,6 +95,17 @@ def test_what_is_not_understood_is_named_by_its_line(line: bytes, told: str) -> 
     with pytest.raises(HistoryError, match="the file, line 4: ") as caught:
         list(read_lines(io.BytesIO(_written() + line + b"\n"), "the file"))
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["reference_correct", "candidate_correct", "candidate_scores"])
+def test_answers_that_no_comparison_can_read_are_refused(field: str) -> None:
+    """Where they come in; what is taken for a record of theirs is tried in `compare/test_accuracy`."""
+    record = a_record()
+    assert record.accuracy is not None
+    text: dict[str, Any] = {field: "</script>"}
+    spoiled = replace(record, accuracy=replace(record.accuracy, **text))
+    with pytest.raises(HistoryError, match=r"line 1: .*the answers of single samples are damaged"):
+        list(read_lines(io.BytesIO(run_line(RUN, [spoiled])), "the file"))
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1" * 400, "1" * 5000])

@@ -149,6 +149,7 @@ def test_a_damaged_record_is_named_and_left_out(two_runs: str) -> None:
     with pytest.raises(HistoryError, match=f"record 1 of run {RUN.id}") as caught:
         list(open_store(two_runs).each_run())
     assert "pytest-quant history export FILE leaves it out" in (caught.value.fix or "")
+    assert "pytest-quant history prune --run RUN removes its run" in (caught.value.fix or "")
 
 
 def test_a_check_without_its_record_is_named(two_runs: str) -> None:

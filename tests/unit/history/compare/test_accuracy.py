@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pytest_quant.errors import HistoryError
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Outcome
 from pytest_quant.record import Record
 from pytest_quant.result import Better
-from tests.unit.history.compare.launched import N, answered, answers, between, launch, launches, record_of, row
+from tests.unit.history.compare.launched import N, answered, answers, between, key, launch, launches, record_of, row
 
 
 def _answering(wrong: range, better: Better = "higher") -> Record:
@@ -79,10 +78,15 @@ def test_a_common_machine_is_preferred() -> None:
 
 
 @pytest.mark.parametrize("spoiled", ["%%%", "AAAA", "eJwDAAAAAAE="])
-def test_damaged_answers_are_named(spoiled: str) -> None:
-    """Not base64, not deflated, and too few of them."""
-    record = record_of()
+def test_damaged_answers_are_noted_and_block_no_verdict(spoiled: str) -> None:
+    """Not base64, not deflated, and too few of them: that test is compared by its drop, and others as ever."""
+    record, lost = record_of(), _answering(range(20))
     assert record.accuracy is not None
     broken = replace(record, accuracy=replace(record.accuracy, candidate_correct=spoiled))
-    with pytest.raises(HistoryError, match="damaged"):
-        between(record, broken)
+    was, now = (replace(one, nodeid="test_other", series=key("test_other")) for one in (record, lost))
+    comparison = compare(launch(record, was), launch(broken, now, commit="head"))
+    assert row(comparison, "drop").outcome is Outcome.UNCHANGED
+    assert row(comparison, "accuracy").outcome is Outcome.REGRESSION
+    (note,) = comparison.notes
+    assert note.startswith("answers of the head are damaged, and not compared sample by sample")
+    assert "history prune --run head-1 " in note
