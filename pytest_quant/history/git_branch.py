@@ -71,14 +71,21 @@ class GitBranch:
         if not self.ask("check-ref-format", self.ref).ok:
             raise HistoryError("a branch cannot be called that", value=self.branch, allowed="what git branch takes")
 
-    def fetch(self) -> str | None:
+    def fetch(self, attempts: int = _ATTEMPTS) -> str | None:
         """Fetch the remote branch and return its commit, ``None`` when the remote has no such branch."""
         if not self.git("ls-remote", "--", self.remote, self.ref):
             return None
-        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
+        # Without its map of refs, by which git would move the user's own one of this branch too.
+        options = ("--quiet", "--no-tags", "--refmap=", "--no-write-fetch-head", "--no-recurse-submodules")
         fetched = f"refs/pytest-quant/{self.branch}"
-        self.git("fetch", *options, "--", self.remote, f"+{self.ref}:{fetched}")
-        return self.git("rev-parse", "--verify", "--end-of-options", fetched)
+        answer = self.ask("fetch", *options, "--no-auto-maintenance", "--", self.remote, f"+{self.ref}:{fetched}")
+        if answer.ok:
+            return self.git("rev-parse", "--verify", "--end-of-options", fetched)
+        # Another process of this repository may fetch, or make or remove its worktree, at this moment.
+        if not attempts or not any(word in answer.error for word in (*_LOST_RACE, "bad object worktrees/")):
+            raise _failed("fetch", answer.error, self.remote)
+        time.sleep(0.1)
+        return self.fetch(attempts - 1)
 
     def files(self, commit: str) -> set[str]:
         """Return the paths of everything in a commit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.git_branch import BRANCH, GitBranch, file_of, pull, push
+from pytest_quant.history.json_lines import run_line
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
 from tests.unit.history.in_memory import MemoryStore
@@ -87,7 +89,10 @@ def test_what_one_pushes_another_pulls(remote: Path, tmp_path: Path) -> None:
 
 
 def test_the_repository_stays_as_it_is(remote: Path, tmp_path: Path) -> None:
-    """Changed, staged and untracked files, branches and the last fetch: git tells the same before and after."""
+    """Changed, staged and untracked files, branches and the last fetch: git tells the same before and after.
+
+    Where the user has fetched the branch of the history, a pull leaves that where it was.
+    """
     here = _cloned(tmp_path, "here")
     (here / "code.py").write_text("changed")
     (here / "staged.py").write_text("staged")
@@ -102,6 +107,10 @@ def test_the_repository_stays_as_it_is(remote: Path, tmp_path: Path) -> None:
     push(_store(RUN), _branch(here))
     pull(_store(_run("other")), _branch(here))
     assert told() == before
+    fetched = _git(here, "for-each-ref", "refs/remotes")
+    push(_store(_run("more")), _branch(_cloned(tmp_path, "there")))
+    pull(_store(), _branch(here))
+    assert _git(here, "for-each-ref", "refs/remotes") == fetched
 
 
 def test_the_branch_holds_nothing_but_new_branch(remote: Path, tmp_path: Path) -> None:
@@ -219,7 +228,22 @@ def _pushed(remote: Path, clone: Path, path: str, content: bytes) -> None:
     _git(clone, "push", "-q", "origin", f"HEAD:{BRANCH}")
 
 
+def test_a_pull_beside_another_waits_for_it(remote: Path, tmp_path: Path) -> None:
+    """For the lock of the reference to which both fetch, which git itself waits for 0.1 s only."""
+    here = _cloned(tmp_path, "here")
+    push(_store(_run("one")), _branch(_cloned(tmp_path, "there")))
+    lock = here / ".git" / "refs" / "pytest-quant" / f"{BRANCH}.lock"
+    lock.parent.mkdir()
+    lock.touch()
+    threading.Timer(0.5, lock.unlink).start()
+    assert pull(_store(), _branch(here)) == (1, 0, [])
+
+
+ACCURACY = a_record().accuracy
+assert ACCURACY is not None
+SPOILED = replace(a_record(), accuracy=replace(ACCURACY, candidate_correct="</script>"))
 HOSTILE = {
+    "answers": run_line(_run("bad"), [SPOILED]),
     "deep": b"[" * 100_000,
     "bytes": b"\xff\x00",
 }
