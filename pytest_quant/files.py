@@ -13,6 +13,7 @@ import os
 import secrets
 import stat
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,29 @@ def prepare_folder(folder: Path) -> None:
 def ignore(folder: Path) -> None:
     """Exclude a folder from version control. Raises `OSError`."""
     (folder / _IGNORE).write_bytes(b"# Created by pytest-quant: nothing here belongs into version control.\n*\n")
+
+
+def is_own(folder: Path) -> bool:
+    """Tell whether nobody but this user can put files into a folder; into one behind a link who made that can.
+
+    Raises `OSError` where it is not there.
+    """
+    state = folder.lstat()
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
+
+
+def own_folder(purpose: str) -> Path:
+    """Return a folder of this user below the system's temporary one, which others can neither read nor change.
+
+    Raises `OSError` where it cannot be created, or somebody else made it.
+    """
+    # The user's number: in a container it often has no name.
+    folder = Path(tempfile.gettempdir()) / f"pytest-quant-{purpose}-{os.geteuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        raise OSError(f"{folder} is a link, or belongs to another user")
+    folder.chmod(0o700)
+    return folder
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:

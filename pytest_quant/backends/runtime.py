@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-import os
 import sys
 import tempfile
 import traceback
@@ -31,7 +30,7 @@ from pytest_quant.backends.offer import Availability
 from pytest_quant.environment.gpu import driver_cuda
 from pytest_quant.environment.machine import version
 from pytest_quant.errors import BuildError, QuantError
-from pytest_quant.files import write_whole
+from pytest_quant.files import own_folder, write_whole
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -296,12 +295,11 @@ def keep_text(text: str) -> Path | None:
 
 
 def _folder() -> Path:
-    """A folder of that name that belongs to someone else is not used: what it holds could be read there."""
-    folder = Path(tempfile.gettempdir()) / f"pytest-quant-errors-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+    """What a folder holds that belongs to someone else could be read there."""
+    try:
+        return own_folder("errors")
+    except OSError:
         return Path(tempfile.mkdtemp(prefix="pytest-quant-errors-"))
-    return folder
 
 
 def _forget_old(folder: Path) -> None:

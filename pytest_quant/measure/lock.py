@@ -22,9 +22,7 @@ import os
 import re
 import shlex
 import sqlite3
-import stat
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,6 +34,7 @@ from filelock import ReadWriteLock, Timeout
 
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.files import own_folder
 from pytest_quant.printable import clean, redact
 
 FOLDER_VARIABLE = "PYTEST_QUANT_LOCKS"
@@ -45,8 +44,6 @@ LOCK_TIMEOUT_S = 600.0
 """Longest wait for a device, unless an option says otherwise."""
 
 _WAIT_S = 2.0
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_OWNER_ONLY = 0o700
 _LETTERS_SHOWN = 160
 _NOTE = ".holder"
 """Suffix of the file beside a lock that names its holder."""
@@ -57,17 +54,11 @@ def _folder() -> Path:
 
     Raises `OSError` where somebody else made the usual one.
     """
-    # The user's number: in a container it often has no name.
-    usual = Path(tempfile.gettempdir()) / f"pytest-quant-locks-{os.getuid()}"
-    folder = Path(os.environ.get(FOLDER_VARIABLE) or usual)
-    folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
-    if folder == usual:
-        state = folder.lstat()
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
-            raise OSError(f"{folder} is a link, or belongs to another user")
-        if state.st_mode & _OTHERS_MAY_WRITE:
-            folder.chmod(_OWNER_ONLY)
-    return folder
+    named = os.environ.get(FOLDER_VARIABLE)
+    if not named:
+        return own_folder("locks")
+    Path(named).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Path(named)
 
 
 class DeviceLocks:

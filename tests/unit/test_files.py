@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.files import inflate, open_file, parse_json, read_file, whole_file, write_whole
+from pytest_quant.files import inflate, is_own, open_file, parse_json, read_file, whole_file, write_whole
 
 
 def test_until_the_end_a_reader_sees_the_old_file(tmp_path: Path) -> None:
@@ -168,6 +168,15 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         open_file(tmp_path)
     with pytest.raises(FileNotFoundError):
         open_file(tmp_path / "nothing")
+
+
+def test_a_folder_is_own_where_nobody_else_can_put_files_into_it(tmp_path: Path) -> None:
+    """Neither its group nor others; a link may be led elsewhere."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert not is_own(tmp_path / "link")
+    for mode, own in ((0o775, False), (0o757, False), (0o1777, False), (0o755, True), (0o700, True)):
+        tmp_path.chmod(mode)
+        assert is_own(tmp_path) is own
 
 
 def test_a_bomb_is_refused_before_it_takes_memory() -> None:

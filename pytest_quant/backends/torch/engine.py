@@ -20,6 +20,7 @@ from pytest_quant.backends.torch.options import parse_options, torch_quiet
 from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
 from pytest_quant.backends.torch.quantize import measure_held, modules_in_integers
 from pytest_quant.environment.machine import onednn_tier
+from pytest_quant.files import is_own, own_folder
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -267,7 +268,7 @@ class TorchEngine(Engine):
             failing_as(f"Inductor cannot compile {self.spec.id} of {self.spec.model.name}", fix),
             torch_quiet(),
             torch.no_grad(),
-            torch._inductor.config.patch(freezing=self._freezes),  # noqa: SLF001 - its only home
+            torch._inductor.config.patch(_kept_from_others() | {"freezing": self._freezes}),  # noqa: SLF001 - its home
             torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
             # Frozen weights are packed for the instruction set, which PyTorch's own cache of graphs does not ask for:
             # graphs that runs at several levels had left there corrupted the heap.
@@ -282,6 +283,21 @@ class TorchEngine(Engine):
 
     def _shapes(self, feeds: Feeds) -> Shapes:
         return tuple(np.shape(feeds[name]) for name in self._names)
+
+
+def _kept_from_others() -> dict[str, bool]:
+    """Have Inductor keep what it compiles, and loads again, where nobody else can put it; return settings for that.
+
+    Raises `OSError` where there is no such folder.
+    """
+    from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
+
+    usual = Path(default_cache_dir())
+    usual.mkdir(mode=0o700, exist_ok=True)
+    if not is_own(Path(cache_dir())):
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(own_folder("inductor"))
+    # These are kept in the usual folder whatever the variable says.
+    return {} if is_own(usual) else {"cpp_cache_precompile_headers": False}
 
 
 def _is_forgotten(compiled: Any) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense, module_model
 from pytest_quant.testing.conformance.workbench import opened, sqnr_db
+from tests.support.example import ROOT, environment
 
 TORCH = get_backend("torch")
 
@@ -64,6 +69,33 @@ def build(spec: EngineSpec, folder: Path, samples: Callable[[], Iterator[Feeds]]
         TORCH.calibrate(spec, samples, ranges)
     TORCH.build(spec, ranges if spec.scheme == "static" else None, engine)
     return TORCH.open(spec, engine)
+
+
+COMPILE = """
+import sys
+from pathlib import Path
+import torch
+from tests.integration.torch_traps.test_torch import TORCH, EngineSpec, Model, batches, build
+
+model = Model.from_torch(torch.nn.Softmax(3), (torch.zeros(2, 1, 8, 8),))
+with build(EngineSpec("torch", "fp32", None, model), Path(sys.argv[1])) as engine:
+    engine.run({"input": next(batches())["x"]})
+"""
+
+
+def test_what_others_may_have_compiled_is_not_loaded(tmp_path: Path) -> None:
+    """PyTorch's own folder is not used where others may write to it, not even for headers: one of ours stands in."""
+    (tmp_path / "engine").mkdir()
+    usual = tmp_path / f"torchinductor_{getpass.getuser()}"
+    usual.mkdir()
+    usual.chmod(0o777)
+    told = {name: value for name, value in environment().items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+    command = [sys.executable, "-c", COMPILE, str(tmp_path / "engine")]
+    subprocess.run(command, env=told | {"TMPDIR": str(tmp_path)}, check=True, cwd=ROOT)
+    assert list(usual.iterdir()) == []
+    folder = tmp_path / f"pytest-quant-inductor-{os.getuid()}"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(folder.rglob("*.so"))
 
 
 def test_a_subclass_is_not_quantized_and_coverage_shows_it(tmp_path: Path) -> None:
