@@ -9,8 +9,8 @@ import click
 
 from pytest_quant.cli.common import say, show, split_names
 from pytest_quant.init.model import described
-from pytest_quant.init.project import FORGES, is_kept_by_git
-from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, content, find_facts, new_files, write_new
+from pytest_quant.init.project import FORGES, content, is_kept_by_git
+from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, new_files, write_new
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
 

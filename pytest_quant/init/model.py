@@ -135,9 +135,10 @@ def _word(text: str) -> str:
 
 def _from_module(root: Path, sources: str, module: str, attribute: str) -> ModelToTest:
     _search(root)
-    from_sources = find_spec(module.partition(".")[0]) is None
+    what = f"'{module}' cannot be imported"
+    from_sources = _tried(what, lambda: find_spec(module.partition(".")[0])) is None
     _search(root / sources)
-    value = _tried(f"'{module}' cannot be imported", lambda: importlib.import_module(module))
+    value = _tried(what, lambda: importlib.import_module(module))
     if not hasattr(value, attribute):
         raise UsageError(
             f"the module '{module}' has no '{attribute}'",

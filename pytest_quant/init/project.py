@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pytest_quant.environment.revision import ask_git, main_branch
 from pytest_quant.errors import UsageError
+from pytest_quant.files import read_file
 
 Forge = Literal["github", "gitlab"]
 FORGES: tuple[Forge, ...] = ("github", "gitlab")
@@ -108,17 +109,27 @@ def _test_folder(root: Path, settings: dict[str, list[str]]) -> str:
 
 def _pytest_settings(root: Path) -> tuple[dict[str, list[str]], bool]:
     """Return the settings of pytest that are lists of words, and whether a file marks its root directory."""
-    settings: dict[str, Any] = dict(_pyproject(root).get("tool", {}).get("pytest", {}).get("ini_options", {}))
+    settings: dict[str, Any] = {}
+    with suppress(KeyError, TypeError, ValueError):
+        settings |= _pyproject(root)["tool"]["pytest"]["ini_options"]
     is_marked = any((root / name).is_file() for name in _ROOT_FILES)
     for name, section in _SECTIONS.items():
         parser = configparser.ConfigParser(interpolation=None, strict=False)
         with suppress(configparser.Error, UnicodeDecodeError):
-            parser.read(root / name, "utf-8")
+            parser.read_string(content(root / name).decode())
         if parser.has_section(section):
             is_marked = True
             settings |= parser[section]
     words = {name: value.split() if isinstance(value, str) else value for name, value in settings.items()}
-    return {name: value for name, value in words.items() if isinstance(value, list)}, is_marked
+    return {name: [*map(str, value)] for name, value in words.items() if isinstance(value, list)}, is_marked
+
+
+def content(file: Path) -> bytes:
+    """Return what is in a file; nothing of one that cannot be read, as a pipe, which is never waited for."""
+    try:
+        return read_file(file, 16_000_000)
+    except OSError:
+        return b""
 
 
 def _pyproject(root: Path) -> dict[str, Any]:
@@ -127,7 +138,7 @@ def _pyproject(root: Path) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads(file.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(
             "pyproject.toml cannot be read", value=str(error), fix="mend the file, and run it again"
         ) from None

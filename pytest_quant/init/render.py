@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from pytest_quant.init.project import (
     Forge,
     Installation,
     Project,
+    content,
     find_forge,
     find_installation,
     find_project,
@@ -193,14 +195,6 @@ def new_files(facts: InitFacts) -> dict[str, str]:
     return {path: MARKER + text for path, text in _texts(facts)}
 
 
-def content(file: Path) -> bytes:
-    """Return what is in a file; nothing of one that cannot be read."""
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""
-
-
 def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tuple[str, ...]:
     """Write the files whose place is free, and return their paths. A link that leads nowhere is not free.
 
@@ -212,9 +206,13 @@ def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tup
 
     Raises
     ------
-    UsageError : a place cannot be written.
+    UsageError : a place cannot be written, or a link leads out of the repository on the way to it.
     """
     free = [path for path in files if not (root / path).exists() and not (root / path).is_symlink()]
+    for path in free:
+        if not Path(os.path.realpath(root / path)).is_relative_to(root.resolve()):
+            fix = "a folder on the way to it is a link that leads elsewhere: make it a folder of the repository"
+            raise UsageError(f"{path} would lie outside of the repository", fix=fix)
     fix = "look at what is in its way, and at your right to write there, and run it again"
     for path in () if dry else free:
         with file_errors(UsageError, f"{path} cannot be written", fix):

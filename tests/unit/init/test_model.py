@@ -125,10 +125,13 @@ def test_a_module_is_read_in_every_form(root: Path, attribute: str, expression: 
         ("nets:fails", "no weights here"),
         ("nets:missing", "has no 'missing'"),
         ("missing.nets:net", "'missing.nets' cannot be imported"),
+        ("__main__:x", "'__main__' cannot be imported"),
     ],
 )
-def test_what_gives_no_model_is_told(root: Path, asked: str, words: str) -> None:
+def test_what_gives_no_model_is_told(root: Path, monkeypatch: pytest.MonkeyPatch, asked: str, words: str) -> None:
     """With the function to write."""
+    # As where a program is started by its name.
+    monkeypatch.setattr("__main__.__spec__", None)
     pytest.importorskip("torch")
     (root / "nets.py").write_text(NETS)
     with pytest.raises((UsageError, ModelError)) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -131,6 +132,24 @@ def test_a_project_is_what_its_files_say(
     assert (project.sources, project.searched) == (sources, searched)
     monkeypatch.chdir(project.root / "below")
     assert (pytester.parseconfig(str(project.root / "below")).rootpath == project.root) is configured
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("tool = []", '[tool]\npytest = "x"', "[tool.pytest]\nini_options = 5"),
+        *(f"[tool.pytest.ini_options]\n{name} = [5]" for name in ("testpaths", "pythonpath")),
+    ],
+)
+def test_a_configuration_of_other_types_is_none(tmp_path: Path, text: str) -> None:
+    """Pytest says what is wrong with it; one without an end is told here, and a pipe is not waited for."""
+    made = found(tmp_path, {"pyproject.toml": text})
+    assert (made.folder, made.searched) == ("tests/quant", False)
+    os.mkfifo(made.root / "pytest.ini")
+    assert find_project(made.root) == made
+    (made.root / "pyproject.toml").write_text(f"x = {'[' * 5000}")
+    with pytest.raises(UsageError, match="cannot be read"):
+        find_project(made.root)
 
 
 @pytest.mark.parametrize(

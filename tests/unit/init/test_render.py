@@ -18,8 +18,8 @@ import pytest
 
 from pytest_quant.errors import UsageError
 from pytest_quant.init.model import ModelToTest
-from pytest_quant.init.project import Installation, Project
-from pytest_quant.init.render import MARKER, InitFacts, content, new_files, write_new
+from pytest_quant.init.project import Installation, Project, content
+from pytest_quant.init.render import MARKER, InitFacts, new_files, write_new
 from pytest_quant.spec import Signature, TensorInfo
 from tests.support.repository import make_repository
 from tests.support.workflows import lint_github, lint_gitlab, parse
@@ -247,6 +247,19 @@ def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     assert write_new(tmp_path, {"link": "x", "a": "x"}) == ()
     assert not (tmp_path / "nowhere").exists()
     assert content(tmp_path / "link") == content(tmp_path / "a") == b""
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_nothing_is_written_through_a_link_out_of_the_repository(tmp_path: Path, dry: bool) -> None:
+    """Nor is anything else."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "root" / "a").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=r"a/b\.py would lie outside of the repository"):
+        write_new(tmp_path / "root", {"c.py": "x", **NEW}, dry=dry)
+    assert {path.name for path in tmp_path.rglob("*")} == {"root", "elsewhere", "a"}
+    os.mkfifo(tmp_path / "pipe")
+    assert content(tmp_path / "pipe") == b""
 
 
 def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
