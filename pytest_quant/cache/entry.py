@@ -155,7 +155,8 @@ def list_entries(root: Path) -> tuple[StoredEntry, ...]:
 
     Files in it that are not of the cache are skipped. Raises `OSError` when a folder cannot be read.
     """
-    paths = [path for path in root.glob("*/*") if _KEY.fullmatch(path.name)]
+    # Not through a link, behind which lies somebody else's.
+    paths = [path for path in root.glob("*/*") if _KEY.fullmatch(path.name) and not path.parent.is_symlink()]
     entries = [entry for path in sorted(paths) if (entry := _describe(path)) is not None]
     return tuple(sorted(entries, key=lambda entry: entry.last_used, reverse=True))
 

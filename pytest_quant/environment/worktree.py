@@ -143,9 +143,9 @@ def _libraries(file: Path) -> object:
         read = tomllib.loads(content.decode("utf-8"))
     except OSError:
         return None
-    except ValueError:
+    except (ValueError, RecursionError):
         return content
-    tables = (read.get(name, {}) for name in ("project", "tool"))
+    tables = [table for name in ("project", "tool") if isinstance(table := read.get(name, {}), dict)]
     return [read.get("dependency-groups"), *(table.get(name) for table in tables for name in _TABLES)]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -173,7 +173,8 @@ def base_to_run(git: Repository, revision: str | None, *, dirty: bool) -> tuple[
         chosen = select_base(lambda commits: commits, git, dirty=dirty)
     except UsageError as error:
         fix = error.fix if error.fix is not None and "git fetch" in error.fix else _NAME_IT
-        if revision is not None and Path(revision).exists():
+        # Not by `Path`, which raises for a name that no file system takes.
+        if revision is not None and os.path.exists(revision):  # noqa: PTH110
             fix = f"the merge base is meant when no revision is written: --quant-against=merge-base {quote(revision)}"
         raise UsageError(error.what, value=error.value, allowed=error.allowed, fix=fix) from error
     return chosen.asked, f"base {chosen.asked[:12]}: {chosen.asked_as}"

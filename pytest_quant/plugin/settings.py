@@ -94,7 +94,7 @@ DEVICE = _matching(
     r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*",
     "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736",
 )
-FILE = OptionKind("FILE", lambda text: text if text and not Path(text).is_dir() else None, "the name of a file")
+FILE = OptionKind("FILE", lambda text: text if text and not os.path.isdir(text) else None, "the name of a file")  # noqa: PTH112 - `Path` raises for long names
 DIRECTORY = _matching("DIR", r".+", "a folder")
 LOCATION = _matching("FILE_OR_URL", r".+", "a file or a database URL")
 
@@ -364,10 +364,12 @@ def _start(config: pytest.Config, name: str) -> Path:
 def _history(config: pytest.Config, place: str) -> str:
     """Return the place that the command line names, else the environment variable, else the ini file."""
     start = _start(config, "quant_history")
-    variable = os.environ.get(HISTORY_VARIABLE)
-    if variable and not on_command_line(config, "quant_history"):
+    if (variable := os.environ.get(HISTORY_VARIABLE)) and not on_command_line(config, "quant_history"):
         place, start = variable, config.invocation_params.dir
-    return place if "://" in place else str(start / Path(place).expanduser())
+    file = place if "://" in place else str(start / Path(place).expanduser())
+    if os.path.isdir(file):  # noqa: PTH112 - see `FILE`
+        raise pytest.UsageError(f"the history {file!r} is a folder; name a file in it, as .quant/history.db")
+    return file
 
 
 def _latency_off(config: pytest.Config, *, is_off: bool) -> str:

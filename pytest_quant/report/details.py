@@ -169,9 +169,10 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
 
 def lost_samples(accuracy: AccuracyResult) -> str:
     """Return ``1 of 898 samples``, how many fewer the candidate gets right; empty where scores are not 0 or 1."""
-    if accuracy.discordant is None or accuracy.drop is None or accuracy.unit != "%" or accuracy.drop <= 0.0:
+    lost = accuracy.n * (accuracy.drop or 0.0) / 100.0
+    if accuracy.discordant is None or accuracy.unit != "%" or not 0.0 < lost <= accuracy.n:
         return ""
-    return f"{round(accuracy.drop * accuracy.n / 100.0)} of {accuracy.n} samples"
+    return f"{round(lost)} of {accuracy.n} samples"
 
 
 def _at(sample: int | None) -> str:

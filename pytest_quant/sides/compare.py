@@ -67,10 +67,6 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     base, head : what the runs of the two commits left.
     times : times the engines of a test.
     terms : limits, and what is compared.
-
-    Raises
-    ------
-    HistoryError : a record is damaged.
     """
     pairs, found = pair(_checks(base), _checks(head))
     drafts = [draft for each in pairs if _is_measured(each) for draft in compare_accuracy(each)]
@@ -226,6 +222,9 @@ def _why_not(base: Left, nodeid: str) -> str:
             lines = [line.strip() for line in why.splitlines() if line.strip()]
             causes = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
             return f"{where} cannot be collected: {(causes or lines or ['it does not say why'])[-1]}"
+    others = {f"{record.model} {record.engine_id}" for record in base.records if record.nodeid == nodeid}
+    if others:
+        return f"its check there is another one: {', '.join(sorted(others))}"
     return "the test ended without a check there" if nodeid in base.collected.tests else ""
 
 

@@ -30,6 +30,9 @@ from pytest_quant.record import Record, Run, run_from_json
 _RECORDS = "records.json"
 _KEPT = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 _DROPPED = ("PYTEST_", "COV_CORE_")
+_PYTEST = "import ctypes, sys; ctypes.CDLL(None).prctl(1, 9); import pytest; sys.exit(pytest.console_main())"
+"""``python -m pytest``, which the system ends (PR_SET_PDEATHSIG) with the run that started it, where that is killed."""
+
 _LAST_LINES = 6
 _SHOWN_MODULES = 3
 
@@ -203,7 +206,7 @@ def _paths(tree: Tree, asked: Asked, selection: Selection, rootdir: Path | None)
 
 def _command(python: str, folder: Path, asked: Asked) -> Iterator[str]:
     # Without the current folder on Python's path, as the user's pytest has it.
-    yield from (python, "-P", "-m", "pytest", "-q", "--no-header", "--tb=line", "--show-capture=no", "-W", "ignore")
+    yield from (python, "-P", "-c", _PYTEST, "-q", "--no-header", "--tb=line", "--show-capture=no", "-W", "ignore")
     yield from ("-m", "", "-k", "", "--maxfail=0")
     yield "--continue-on-collection-errors"
     if _has_xdist(python):

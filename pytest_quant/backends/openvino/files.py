@@ -144,6 +144,8 @@ def _own_files(path: Path) -> tuple[Path, Path]:
 
 
 def _tensor(port: Any) -> TensorInfo:
+    if not port.get_names():
+        raise ModelFileError("an input or output has no name", fix="name it: model.input(0).tensor.set_names({'x'})")
     shape = port.get_partial_shape()
     dtype = str(port.get_element_type().to_dtype())
     if shape.rank.is_dynamic:

@@ -79,7 +79,8 @@ MIN_CHANGE_PCT = 1.0
 
 def percent(log_change: float) -> float:
     """Return a difference of logarithms as a relative change in percent."""
-    return 100.0 * math.expm1(log_change)
+    # Beyond it no float has the result; figures of others may be that large.
+    return 100.0 * math.expm1(min(log_change, 700.0))
 
 
 def as_log(percentage: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import openvino
+import openvino.opset13 as ops
 import pytest
 
 from pytest_quant.backends import Feeds, get_backend
@@ -113,6 +115,16 @@ def test_a_quantized_model_of_its_own_format(example: Example, tmp_path: Path) -
     for ask in (OPENVINO.ingredients, lambda asked: OPENVINO.signature(asked.quantized)):
         with pytest.raises(ModelError, match="two files"):
             ask(spec)
+
+
+def test_a_tensor_without_a_name_is_told(tmp_path: Path) -> None:
+    """Samples are given by name, and a file may have none, as those of earlier versions of OpenVINO."""
+    file, given = tmp_path / "model.xml", ops.parameter([1, 4], np.float32)
+    openvino.save_model(openvino.Model([ops.relu(given)], [given]), file)
+    file.write_text(re.sub(r' (output_)?names="\w+"', "", file.read_text()))
+    with pytest.raises(ModelError, match="has no name") as caught:
+        OPENVINO.signature(Model.from_onnx(file))
+    assert "set_names" in (caught.value.fix or "")
 
 
 def test_a_quantized_onnx_file(tmp_path: Path) -> None:

@@ -121,6 +121,16 @@ def test_clearing_removes_what_was_asked(cache: Cache, builder: Builder) -> None
     assert cache.obtain("engine", "a", {"v": "1"}, builder).reason == "first build of a"
 
 
+def test_what_lies_behind_a_link_is_not_ours(cache: Cache, root: Path, builder: Builder, tmp_path: Path) -> None:
+    """Neither listed nor removed: it may be anything with such names."""
+    precious = tmp_path / "elsewhere" / ("a" * 64)
+    precious.mkdir(parents=True)
+    root.mkdir(parents=True)
+    (root / "engine").symlink_to(tmp_path / "elsewhere")
+    assert (cache.entries(), cache.clear(), cache.shrink(0)) == ((), ([], 0), ([], 0))
+    assert precious.is_dir()
+
+
 MEDIUM = Builder(content=bytes(50_000))
 """About 100 kB in two files."""
 

@@ -128,6 +128,8 @@ def test_equal_files_do_not_differ_whatever_else_does(both: tuple[Path, Path]) -
         ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["numpy>=2"]\n'),
         ("pyproject.toml", '[project]\ndependencies = ["numpy"]\n[dependency-groups]\ndev = ["torch"]\n'),
         ("pyproject.toml", "not toml"),
+        ("pyproject.toml", 'project = "x"\ntool = []\n'),
+        ("pyproject.toml", f"x = {'[' * 5000}"),
     ],
 )
 def test_what_names_libraries_differs(both: tuple[Path, Path], file: str, text: str) -> None:

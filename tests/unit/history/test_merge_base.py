@@ -190,9 +190,11 @@ def test_without_a_target_branch_the_base_is_to_be_named(scratch: ScratchReposit
         select_base(_having(), Repository(scratch.path))
 
 
+_LONG = "a" * 5000
 FETCHED = [
     (False, "a" * 40, f"git fetch origin {'a' * 40}"),
     (False, "origin/it's", """git fetch origin 'it'"'"'s:refs/remotes/origin/it'"'"'s', and name origin/it's"""),
+    (False, _LONG, f"git fetch origin {_LONG}:refs/remotes/origin/{_LONG}, and name origin/{_LONG}"),
     (False, "HEAD~9", "git fetch origin; 'git log' shows what is here"),
     (True, "b" * 40, f"git fetch --depth=1 origin {'b' * 40}"),
     (True, "HEAD~2", "git fetch --unshallow origin"),

@@ -97,6 +97,17 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
     assert (result.backend, result.cache) == ("ort", Path("/x"))
 
 
+def test_a_folder_is_no_history(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is named; the records would go into a file beside it, and those of ``/`` nowhere."""
+    pytester.makeini("[pytest]\nquant_history = .\n")
+    for config in (pytester.parseconfig(), pytester.parseconfig("--quant-history=/")):
+        with pytest.raises(pytest.UsageError, match="is a folder; name a file in it"):
+            read_settings(config)
+    monkeypatch.setenv("PYTEST_QUANT_HISTORY", "..")
+    with pytest.raises(pytest.UsageError, match="is a folder; name a file in it"):
+        read_settings(pytester.parseconfig())
+
+
 def test_the_environment_names_a_history(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """It wins over the ini file, and the command line over both; a path starts where pytest was started."""
     pytester.makeini("[pytest]\nquant_history = ini.db\n")

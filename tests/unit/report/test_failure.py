@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from pytest_quant.record import Record, from_json, to_json
+from pytest_quant.report.details import lost_samples
 from pytest_quant.report.failure import SINCE, failure, headline
 from pytest_quant.result import Hint, Status, Verdict
 from tests.support.failed_checks import with_launches
@@ -92,6 +93,14 @@ def test_the_first_thing_to_try_is_whole_whatever_else_there_is_to_say(width: in
     assert squeezed.index("min_sqnr_db") < squeezed.index("exclude=")
     assert text.splitlines()[-1] == "... --quant-json FILE writes all of it"
     assert len(text.splitlines()) <= 24 or nodes == 40
+
+
+def test_what_no_set_of_samples_can_lose_is_not_counted() -> None:
+    """An imported record may hold any finite figure."""
+    accuracy = a_record().accuracy
+    assert accuracy is not None
+    assert lost_samples(accuracy) == "76 of 1797 samples"
+    assert lost_samples(replace(accuracy, drop=1e308)) == ""
 
 
 @pytest.mark.parametrize(

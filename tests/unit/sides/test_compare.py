@@ -194,6 +194,10 @@ def test_a_test_that_the_base_does_not_have_is_new() -> None:
             f"the base: {FILE} cannot be collected: ImportError: nothing",
         ),
         (left([], "base", Collected((NODEID,))), "the base: the test ended without a check there"),
+        (
+            left([replace(timed(), series="another", scheme="dynamic")], "base"),
+            "the base: its check there is another one: digits ort-int8-dynamic",
+        ),
     ],
 )
 def test_a_test_that_the_base_could_not_measure_says_why_and_is_not_new(base: Left, why: str) -> None:

@@ -213,6 +213,14 @@ def test_the_shift_is_the_median_over_all_engines() -> None:
     assert machines_of([], ()) == {}
 
 
+def test_figures_at_the_end_of_what_floats_hold_are_compared() -> None:
+    """An imported record may have them; the change is finite, as all figures of a document."""
+    huge = timed(record_of(latency=True), candidate_ms=1e-308)
+    change = row(_between([record_of(latency=True)], [huge]), "speedup").change
+    assert change is not None
+    assert 1e300 < change < math.inf
+
+
 def test_days_are_known_from_earlier_commits_of_the_same_machine() -> None:
     """Not from another one, nor for a series that those commits did not have, unless others share theirs.
 
