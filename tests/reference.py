@@ -67,7 +67,6 @@ OF_CI = {
 """What is read from variables that CI services set; of one service, the first one that is set counts."""
 
 OF_OTHERS = {
-    "CC": "the C compiler that triton compiles with for the backend `torch-cuda` (default: gcc, else clang)",
     "CXX": "the C++ compiler that the backend `torch` compiles with (default: g++)",
     "ONEDNN_MAX_CPU_ISA": "disables instruction sets for OpenVINO and PyTorch; a part of the machine's identity",
     "TORCHINDUCTOR_CACHE_DIR": "where PyTorch compiles to; set to a folder of the user's where others may write there",

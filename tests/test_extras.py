@@ -23,7 +23,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 NOT_OURS = {
     "pip": "a newer one, where a project has its dependencies in groups",
     "poetry": "the manager of a project that init writes a workflow for",
-    "triton": "the compiler that torch for CUDA brings on Linux, and that its other builds lack",
     "uv": "the manager of a project that init writes a workflow for",
 }
 """Packages that a line may install although no extra asks for them, and why none does."""

@@ -220,12 +220,8 @@ def _measure(
 
 
 def _launched(file: Path, plan: LatencyPlan) -> LatencyResult:
-    try:
-        with TimingProcess(file, limit_s=_LONGEST_S) as process:
-            return process.measure(plan)
-    except LaunchError as error:
-        fix = "end what else keeps this machine busy; pytest-quant doctor tells whether the backend is whole"
-        raise LaunchError(error.what, value=error.value, fix=fix, log=error.log) from error
+    with TimingProcess(file, limit_s=_LONGEST_S) as process:
+        return process.measure(plan)
 
 
 def _log_times(results: Sequence[LatencyResult]) -> LogTimes:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,24 +41,10 @@ def find_device(spec: EngineSpec | None) -> Availability:
     if spec is not None and float_type(spec) == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         name = torch.cuda.get_device_name(0)
         return Availability(False, reason=f"{name} does not compute bf16", fix="use precision='fp16'")
-    if spec is not None and parse_options(spec.options).compiled and (missing := _missing_for_triton()):
-        reason = f"Inductor compiles for a GPU with triton, and {missing[0]} is not here"
-        return Availability(False, reason=reason, fix=f"{missing[1]}, or options={{'compiled': False}}")
     if not has_nvml():
         reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
         return Availability(False, reason=reason, fix="pip install nvidia-ml-py")
     return Availability(True, version=str(torch.__version__), device=f"cuda:0 {torch.cuda.get_device_name(0)}")
-
-
-def _missing_for_triton() -> tuple[str, str] | None:
-    """Return what is not here of triton and of what it compiles its own module for the driver with, and the fix."""
-    if find_spec("triton") is None:
-        return "triton", "pip install triton"
-    if not os.environ.get("CC") and not any(map(shutil.which, ("gcc", "clang"))):
-        return "a C compiler, gcc or clang, for its launcher", "apt-get install gcc, or set CC"
-    # As triton does: the default scheme of Debian names a folder for headers that nothing fills.
-    header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
-    return None if header.is_file() else (f"{header} for its launcher", "apt-get install python3-dev")
 
 
 class TorchCudaEngine(TorchEngine):
