@@ -1,4 +1,4 @@
-"""``python -m tests.gpu`` on a machine without a GPU: nothing breaks, and each part names what it lacks."""
+"""The tests on a GPU where there is none: nothing breaks, each part names what it lacks, and what is broken is no skip."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.backends import Availability
 from pytest_quant.environment.gpu import find_gpus
+from pytest_quant.testing import NumpyBackend
 from tests.gpu import __main__ as command
+from tests.gpu import usable
 from tests.support.example import ROOT
 
 
@@ -27,3 +30,23 @@ def test_without_a_gpu_each_part_names_what_is_lacking(tmp_path: Path) -> None:
     assert (states["mission"], states["doctor"]) == ("lacking", "ok")
     assert ended.stdout.splitlines()[-1].startswith("there is no GPU here, so these parts could not be tried: mission")
     assert all(f"| {name}: " in (tmp_path / "REPORT.md").read_text("utf-8") for name in states)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (Availability(False, reason="not installed"), pytest.skip.Exception),
+        (Availability(False, reason="does not load", broken=True), pytest.fail.Exception),
+    ],
+)
+def test_what_is_broken_is_no_skip(
+    found: Availability, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider that is here and does not load would pass for one that the machine lacks."""
+    backend = NumpyBackend()
+    monkeypatch.setattr(backend, "availability", lambda _: found)
+    monkeypatch.setattr(usable, "get_backend", lambda _: backend)
+    # A skip that is not caught would skip this test.
+    with pytest.raises((pytest.skip.Exception, pytest.fail.Exception), match=found.reason) as raised:
+        usable.usable("numpy")
+    assert raised.type is outcome
