@@ -14,7 +14,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
-from pytest_quant.history import missing_libraries, open_store
+from pytest_quant.history import is_there, missing_libraries, open_store
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
@@ -121,7 +121,7 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
 def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
     """Return the record of a check that does not pass with a first note on what changed since its series last did."""
     record, place = judged.record, settings_of(config).history
-    if record.status is Status.PASS or place is None or missing_libraries():
+    if record.status is Status.PASS or place is None or missing_libraries() or not is_there(place):
         return judged
     # Here, because a check that passes needs none of it.
     from pytest_quant.history.compare.facts import what_differs

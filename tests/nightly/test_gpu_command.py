@@ -1,4 +1,4 @@
-"""The tests on a GPU where there is none: nothing breaks, each part names what it lacks, and what is broken is no skip."""
+"""The tests on a GPU where there is none: each part names what it lacks, and what is broken is no skip."""
 
 from __future__ import annotations
 
