@@ -38,7 +38,7 @@ def _nodeids(place: Path) -> list[list[str]]:
 
 def test_a_history_that_cannot_be_written_leaves_the_outcomes(pytester: pytest.Pytester) -> None:
     """The records stay beside it, and the line names the command that adds them."""
-    (pytester.path / "history.db").mkdir()
+    (pytester.path / "history.db").write_text("no database")
     source = TWO.split('@mark.quant(output="FAIL")')[0]
     result = run_fake(pytester, source, "--quant-history=history.db", "--color=yes")
     result.assert_outcomes(passed=1)
