@@ -114,10 +114,7 @@ def _cells(entry: StoredEntry, now: float) -> tuple[str, ...]:
 
 def _age(seconds: float) -> str:
     """Return an age in the largest unit that fits, ``3 h``."""
-    for unit, length in _UNITS:
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    return "0 s"
+    return next((f"{seconds / length:.0f} {unit}" for unit, length in _UNITS if seconds >= length), "0 s")
 
 
 @click.command()
