@@ -12,6 +12,8 @@ from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.settings import OPTIONS, add_options, keeps_benchmarks, on_command_line, settings_of
 
+_MARK_ERRORS = pytest.StashKey[list[str]]()
+
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the hooks that others implement."""
@@ -82,19 +84,30 @@ def pytest_pycollect_makeitem(
 ) -> Generator[None, object, object]:
     """Let a marked test function request its check, and check every key of its marks."""
     is_test = collector.funcnamefilter(name) and collector.istestfunction(obj, name) and not isinstance(obj, type)
-    if is_test and (own_marks(obj) or is_marked(collector) or marks_of_parameters(obj, collector)):
-        from pytest_quant.plugin.collect import requesting_check
+    if not is_test or not (own_marks(obj) or is_marked(collector) or marks_of_parameters(obj, collector)):
+        return (yield)
+    from pytest_quant.plugin.collect import check_collected, requesting_check
 
+    try:
         with requesting_check(collector, obj):
             collected = yield
-    else:
-        collected = yield
-    items = collected if isinstance(collected, list) else [collected]
-    if any(isinstance(item, pytest.Item) and is_marked(item) for item in items):
-        from pytest_quant.plugin.collect import check_collected
-
-        check_collected(items)
+        check_collected(collected if isinstance(collected, list) else [collected])
+    except pytest.Collector.CollectError as error:
+        collector.stash.setdefault(_MARK_ERRORS, []).append(str(error))
+        return None
     return collected
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail the collection of a file or class with the errors of all its marks, so that one run shows them."""
+    report = yield
+    errors = collector.stash.get(_MARK_ERRORS, [])
+    if errors and report.passed:
+        report.outcome, report.longrepr, report.result = "failed", "\n".join(errors), []
+    return report
 
 
 @pytest.hookimpl(trylast=True)

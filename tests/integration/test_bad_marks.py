@@ -21,17 +21,18 @@ SOURCE = "import pytest\n@pytest.mark.quant({mark})\ndef test_it(): pass\n"
 
 
 def test_every_wrong_mark_is_told_at_collection(pytester: pytest.Pytester) -> None:
-    """Each file has its error with the way out, nothing ran, nothing was written, and no traceback is shown."""
+    """Each file has all its errors with the way out, nothing ran, nothing was written, and no traceback is shown."""
     for name, (mark, _) in BAD.items():
-        pytester.makepyfile(**{f"test_{name}": SOURCE.format(mark=mark)})
+        source = SOURCE.format(mark=mark)
+        pytester.makepyfile(**{f"test_{name}": source + source.replace("test_it", "test_again")})
     result = pytester.runpytest_subprocess("-n", "2")
     text = result.stdout.str() + result.stderr.str()
     assert result.ret != 0
     result.assert_outcomes(errors=len(BAD))
     for name, (_, words) in BAD.items():
         told = text.split(f" ERROR collecting test_{name}.py ")[1].split("ERROR collecting")[0]
-        assert f"test_{name}.py::test_it: " in told
-        assert words in told
+        assert [f"test_{name}.py::test_{test}: " in told for test in ("it", "again")] == [True, True]
+        assert told.count(words) == 2
     assert "Traceback" not in text
     assert "INTERNALERROR" not in text
     assert "pytest_quant/" not in text
