@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from contextlib import nullcontext
 from functools import partial
-from typing import TextIO
+from typing import Any, TextIO
 
 import pytest
 
 from pytest_quant.measure.steps import Steps
+
+_LABEL = re.compile(r"^  (limit|try) ", re.MULTILINE)
 
 WIDTH = "quant_width"
 """Key under which a worker of xdist receives the width of the terminal."""
@@ -25,6 +28,26 @@ def width_of(config: pytest.Config) -> int:
     """Return the width of the user's terminal in characters, also in a worker of xdist."""
     received = getattr(config, "workerinput", {}).get(WIDTH)
     return received if isinstance(received, int) else config.get_terminal_writer().fullwidth
+
+
+def color_labels(config: pytest.Config, report: pytest.TestReport) -> None:
+    """Show which limit is broken and what to try in colour, on the terminal alone: a file gets the plain text."""
+    plain: Any = report.longrepr
+    text = str(plain)
+
+    def toterminal(writer: Any) -> None:
+        if not writer.hasmarkup or writer is not config.get_terminal_writer():
+            type(plain).toterminal(plain, writer)
+            return
+        for line in text.splitlines():
+            label = _LABEL.match(line)
+            if label:
+                writer.write(label[0], bold=True, yellow=True)
+            writer.line(line[label.end() :] if label else line)
+
+    # A traceback of the test's body has colours of its own.
+    if hasattr(plain, "toterminal") and _LABEL.search(text):
+        plain.toterminal = toterminal
 
 
 def open_steps(config: pytest.Config, limit_s: float = 0.0) -> Steps:

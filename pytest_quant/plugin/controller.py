@@ -80,6 +80,7 @@ class Controller:
         if record is None:
             return
         # Here, because a run without a check needs none of it.
+        from pytest_quant.plugin.console import color_labels
         from pytest_quant.plugin.outputs import end_of
         from pytest_quant.plugin.run_end import journal_check
 
@@ -95,6 +96,8 @@ class Controller:
             # The process runs no test, but the record of the run names the GPU of its workers.
             choose(self._config, ())
         journal_check(self._config, record)
+        if report.failed:
+            color_labels(self._config, report)
         broken = end_of(self._config).broken
         (broken.add if report.failed else broken.discard)(report.nodeid)
 

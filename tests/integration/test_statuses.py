@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from tests.integration.fake_session import CONFTEST, run_fake
+from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 
 
 def test_strict_fails_what_is_not_judged(pytester: pytest.Pytester) -> None:
@@ -37,6 +38,21 @@ def test_a_check_that_passed_in_a_test_that_failed_is_no_pass(pytester: pytest.P
     """In the row and in the counts."""
     result = run_fake(pytester, "@mark.quant()\ndef test_it(): raise RuntimeError('the body is wrong')\n")
     result.stdout.fnmatch_lines(["test_it * TEST FAILED", "1 check: 1 TEST FAILED"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_what_to_look_at_is_coloured_on_the_terminal_alone(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    """The label of the limit; the text of JUnit has none, even where colours are wanted of all."""
+    source = "@mark.quant(output='FAIL')\ndef test_it(): pass\n"
+    monkeypatch.setenv("PY_COLORS", "1")
+    result = run_fake_apart(pytester, source, "--junitxml=junit.xml", *workers)
+    (line,) = (line for line in result.outlines if "max_drop: observed 2" in line)
+    assert re.match(r"(\x1b\[\d+m)+ {2}limit \x1b\[0m {4}max_drop", line)
+    text = (pytester.path / "junit.xml").read_text()
+    assert re.search(r"\n {2}limit {5}max_drop", text)
+    assert "x1B" not in text
 
 
 def test_a_required_backend_that_is_not_here_fails_its_tests(pytester: pytest.Pytester) -> None:
