@@ -125,6 +125,7 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
         [StoredCheck(end.run, record) for record in end.records],
         runs=(end.run,),
         expected=end.expected,
+        broken=end.broken,
         compared=shown[0] if shown else None,
         why_not_compared="" if shown else why_not or "This run was not compared with another commit.",
         next_step="" if settings.compare or settings.against is not None else _TO_COMPARE,

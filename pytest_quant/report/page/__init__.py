@@ -59,6 +59,7 @@ def page_html(
     *,
     runs: Sequence[Run] = (),
     expected: Collection[str] = (),
+    broken: Collection[str] = (),
     compared: Comparison | None = None,
     why_not_compared: str = "",
     next_step: str = "",
@@ -71,7 +72,7 @@ def page_html(
     ----------
     checks : of the run, each with the run that it is of, in the order of its document.
     runs : that stand for a page without checks.
-    expected : node ids of tests that failed as they were expected to.
+    expected, broken : node ids of tests that failed as they were expected to, and of those that should not have.
     compared : the comparison; ``None`` with `why_not_compared` and the command that makes one as `next_step`.
     history : of each series; empty with `why_no_history`.
 
@@ -82,15 +83,15 @@ def page_html(
     records = [check.record for check in checks]
     all_runs = tuple({run.id: run for run in (*(check.run for check in checks), *runs)}.values())
     starts = {(in_utc(check.run.started_at), check.run.commit) for check in checks}
-    table = run_table(checks, expected)
+    table = run_table(checks, expected, broken)
     styles = "\n".join(map(_asset, _STYLES))
     scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset(_FIRST)]
     templates = _templates()
     detail = templates.get_template("parts.html.j2").module.detail  # type: ignore[attr-defined]
     data = {f"series-{number}": series_chart(series, starts, records) for number, series in enumerate(history)}
     shown = [_series(series, number, records) for number, series in enumerate(history)]
-    changes = [(*change, one["anchor"], one["name"]) for one in shown for change in one["changes"]]
-    subjects = {commit[:_COMMIT]: clean(text)[:_SUBJECT] for one in history for commit, text in one.subjects.items()}
+    changes = [(*change, each["anchor"], each["name"]) for each in shown for change in each["changes"]]
+    subjects = {commit[:_COMMIT]: clean(text)[:_SUBJECT] for each in history for commit, text in each.subjects.items()}
     details = {f"check-{check['number']}": str(detail(check)) for check in table["checks"]}
     html = templates.get_template("page.html.j2").render(
         title=_title(all_runs),

@@ -15,7 +15,7 @@ from pytest_quant.history.answers import answers_of
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
-from pytest_quant.report.columns import EXPECTED, CheckRow, default_columns, pick_columns, rows_of
+from pytest_quant.report.columns import EXPECTED, TEST_FAILED, CheckRow, default_columns, pick_columns, rows_of
 from pytest_quant.report.details import DetailSection, Pairs, details, said, whole
 from pytest_quant.report.failure import broken_first, headline
 from pytest_quant.report.page.charts import rounds_chart
@@ -28,20 +28,20 @@ _COLUMN_OF = {"min_ratio": "metric", "min_accuracy": "metric", "max_latency_ms":
 _MOST_NAMED = 8
 _MOST_SAMPLES = 12
 _COMMIT = 12
-_NAMED = (Status.ERROR.value, Status.FAIL.value, Status.UNAVAILABLE.value, Status.INCONCLUSIVE.value)
+_NAMED = (Status.ERROR.value, Status.FAIL.value, TEST_FAILED, Status.UNAVAILABLE.value, Status.INCONCLUSIVE.value)
 """Statuses that are named at the top, the worst first."""
 
 
-def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[str, Any]:
+def run_table(checks: Sequence[StoredCheck], expected: Collection[str], broken: Collection[str] = ()) -> dict[str, Any]:
     """Return the table of a run, as the page's template reads it.
 
     Parameters
     ----------
     checks : of the run, in the order of its document.
-    expected : node ids of tests that failed as they were expected to; they are XFAIL.
+    expected, broken : node ids of tests that failed as they were expected to, and of those that should not have.
     """
     records = [check.record for check in checks]
-    rows = rows_of(records, expected)
+    rows = rows_of(records, expected, broken)
     names = [name for name in default_columns(rows) if name not in _STATUS_AND_TEST] if rows else []
     columns = pick_columns(names)
     printed = [column.cells(rows) for column in columns]
@@ -53,9 +53,9 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
             for (_, texts, _), column in zip(printed, columns, strict=True)
         ]
         shown.append({"number": number, "row": row, "cells": cells, **_opened(row, checks[number].run)})
-    words = (*(status.value for status in Status), EXPECTED)
+    words = (*(status.value for status in Status), TEST_FAILED, EXPECTED)
     counts = Counter(row.status for row in rows)
-    broken = sorted(
+    named = sorted(
         (check for check in shown if check["row"].status in _NAMED),
         key=lambda check: _NAMED.index(check["row"].status),
     )
@@ -63,9 +63,9 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str]) -> dict[
         "heads": [(head, is_right) for head, _, is_right in printed],
         "checks": shown,
         "counts": [(word, counts[word]) for word in words if counts[word]],
-        "lines": summary(records, expected).splitlines(),
-        "broken": broken[:_MOST_NAMED],
-        "unnamed": max(0, len(broken) - _MOST_NAMED),
+        "lines": summary(records, expected, broken).splitlines(),
+        "broken": named[:_MOST_NAMED],
+        "unnamed": max(0, len(named) - _MOST_NAMED),
     }
 
 
@@ -85,7 +85,7 @@ def _opened(row: CheckRow, run: Run) -> dict[str, Any]:
     identity, context = run.environment.identity, run.environment.context
     digests = {f"{name} digest": digest for name, digest in record.digests.items()}
     return {
-        "headline": _headline(record),
+        "headline": _headline(row),
         "words": clean(words).lower(),
         "sections": [_with_samples(section, record) for section in details(record)],
         "rounds": rounds_chart(record),
@@ -95,7 +95,10 @@ def _opened(row: CheckRow, run: Run) -> dict[str, Any]:
     }
 
 
-def _headline(record: Record) -> str:
+def _headline(row: CheckRow) -> str:
+    record = row.record
+    if row.status == TEST_FAILED:
+        return "the check passed, the test failed for another reason"
     if record.message:
         return record.message.splitlines()[0]
     if broken := headline(record):

@@ -5,7 +5,7 @@ const content = (async function () {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
 })();
 (function () {
-  const STATUSES = ["ERROR", "FAIL", "UNAVAILABLE", "INCONCLUSIVE", "NO_BASELINE", "XFAIL", "PASS"];
+  const STATUSES = ["ERROR", "FAIL", "TEST FAILED", "UNAVAILABLE", "INCONCLUSIVE", "NO_BASELINE", "XFAIL", "PASS"];
   const THEMES = ["auto", "light", "dark"];
   const root = document.documentElement;
   const all = (selector) => [...document.querySelectorAll(selector)];
