@@ -8,15 +8,18 @@ file is written through: a device, a named pipe, ``/dev/stdout``.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import secrets
+import shutil
 import stat
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
@@ -29,6 +32,8 @@ FOLDER = ".quant"
 _IGNORE = ".gitignore"
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _RIGHTS = 0o777
+_NEW_S = 60.0
+"""Age up to which a folder may be one that is not held yet."""
 _WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -81,6 +86,38 @@ def own_folder(purpose: str) -> Path:
         raise OSError(f"{folder} is a link, or belongs to another user")
     folder.chmod(0o700)
     return folder
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder that is removed with the block; those of processes that were killed in theirs go first."""
+    place = None
+    with suppress(OSError):
+        place = own_folder("work")
+        _remove_left(place)
+    with tempfile.TemporaryDirectory(prefix="pytest-quant-", dir=place) as name:
+        folder = Path(name).resolve()
+        with _held(folder):
+            yield folder
+
+
+def _remove_left(place: Path) -> None:
+    for folder in place.iterdir():
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _NEW_S:
+                with _held(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a folder until the block or the process ends. Raises `OSError` where another process holds it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def read_file(path: Path, most_bytes: int) -> bytes:

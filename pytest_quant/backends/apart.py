@@ -6,12 +6,13 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
+
+from pytest_quant.files import temporary_folder
 
 Returned = TypeVar("Returned")
 
@@ -60,8 +61,8 @@ def call_apart(
     ------
     ApartError : the function raised, or the process crashed, ended or took too long.
     """
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        file, log = Path(folder) / "call", Path(folder) / "log"
+    with temporary_folder() as folder:
+        file, log = folder / "call", folder / "log"
         file.write_bytes(pickle.dumps((function, arguments)))
         command = (sys.executable, "-m", __name__, str(file))
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 from pytest_quant.cli.common import say, show, show_json, width
 from pytest_quant.diagnose.layers import align
 from pytest_quant.errors import UsageError
+from pytest_quant.files import temporary_folder
 from pytest_quant.measure.bench import LayerProfile
 from pytest_quant.report.layers import layers_document, layers_text
 
@@ -53,9 +53,9 @@ def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: boo
     A row with added ms above 0 is where INT8 loses: a product that stayed in float, an operator whose integer kernel is
     slow, or conversions around it. Leave such a node in float with exclude=[...], and measure again.
     """  # noqa: D301 - click reads a backspace
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        file = Path(folder) / "profile.json"
-        printed = _run_pytest(nodeid, pytest_options, file, Path(folder))
+    with temporary_folder() as folder:
+        file = folder / "profile.json"
+        printed = _run_pytest(nodeid, pytest_options, file, folder)
         answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if "profile" in answer:
         _print(answer["profile"], top, as_json=as_json)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeVar
 
 from pytest_quant.backends.offer import Remedy, with_all_samples, without
 from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.bench import Bench
 from pytest_quant.measure.build import Tools, build_apart
@@ -171,11 +170,11 @@ def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
     where = limit.removeprefix(_kind(limit))
     both = [None if verdict is None else verdict.observed for verdict in (before, after)]
     places = _decimals([value for value in both if value is not None])
-    told = [
+    figures = [
         "0" if verdict is None and limit == "outputs" else "-" if value is None else _figure(value, unit, places)
         for verdict, value in zip((before, after), both, strict=True)
     ]
-    return f"{name}{where} {told[0]} -> {told[1]}{unit}"
+    return f"{name}{where} {figures[0]} -> {figures[1]}{unit}"
 
 
 def _figure(value: float, unit: str, places: int) -> str:
@@ -302,8 +301,8 @@ class EngineTrials:
     def _tried(self, spec: EngineSpec, find: Callable[[OpenEngine], Found]) -> Found:
         """Build and open `spec` as the check does its engines, and return the result of `find`."""
         ours, tools = self._candidate, self._tools
-        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work, ExitStack() as opened:
-            built = build_apart(spec, ours.built, self._few, tools, Path(work))
+        with temporary_folder() as work, ExitStack() as opened:
+            built = build_apart(spec, ours.built, self._few, tools, work)
             engine = built.open(tools.steps.watch)
             opened.callback(engine.close)
             return find(replace(ours, built=built, engine=engine))

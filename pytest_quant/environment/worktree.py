@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from pytest_quant.environment.revision import GitAnswer, ask_git
 from pytest_quant.errors import QuantError, UsageError
+from pytest_quant.files import temporary_folder
 
 _CHECKOUT_S = 3600.0
 """Git may fetch large files meanwhile."""
@@ -60,15 +60,14 @@ def top_level(root: Path) -> Path:
 @contextmanager
 def workplace(root: Path) -> Iterator[Path]:
     """Make a temporary folder for trees of the repository around `root`; it and they are removed with the block."""
-    place = Path(tempfile.mkdtemp(prefix="pytest-quant-trees-")).resolve()
-    try:
-        yield place
-    finally:
-        for folder in place.iterdir():
-            if (folder / ".git").is_file():
-                # Twice: a tree is locked while it is made, and an interrupt may have come then.
-                _git(root, "worktree", "remove", "--force", "--force", str(folder), timeout_s=_CHECKOUT_S)
-        shutil.rmtree(place, ignore_errors=True)
+    with temporary_folder() as place:
+        try:
+            yield place
+        finally:
+            for folder in place.iterdir():
+                if (folder / ".git").is_file():
+                    # Twice: a tree is locked while it is made, and an interrupt may have come then.
+                    _git(root, "worktree", "remove", "--force", "--force", str(folder), timeout_s=_CHECKOUT_S)
 
 
 def check_out(root: Path, commit: str, folder: Path) -> Tree:
@@ -149,43 +148,45 @@ def _libraries(file: Path) -> object:
     return [read.get("dependency-groups"), *(table.get(name) for table in tables for name in _TABLES)]
 
 
-def own_python(asked: str, tree: Path) -> str:
+def own_python(env_option: str, tree: Path) -> str:
     """Return the interpreter of an environment for the tests of `tree`.
 
     Parameters
     ----------
-    asked : an interpreter, or a command that makes an environment for the folder ``{worktree}`` in it, and prints the
-        interpreter on its last line.
+    env_option : an interpreter, or a command that makes an environment for the folder ``{worktree}`` in it, and prints
+        the interpreter on its last line.
     tree : the files, where the command runs.
 
     Raises
     ------
     QuantError : the command fails, or neither is an interpreter.
     """
-    if shutil.which(asked) is not None:
-        return str(Path(asked).absolute()) if os.sep in asked else asked
+    if shutil.which(env_option) is not None:
+        return str(Path(env_option).absolute()) if os.sep in env_option else env_option
     try:
-        command = [word.replace(_TREE, str(tree)) for word in shlex.split(asked)]
+        command = [word.replace(_TREE, str(tree)) for word in shlex.split(env_option)]
         done = subprocess.run(  # nosec B603 # noqa: S603 - a command that the user wrote, without a shell
             command, cwd=tree, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             check=False, timeout=_ENV_TIMEOUT_S,
         )  # fmt: skip
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        raise _no_environment(asked, str(error)) from error
+        raise _no_environment(env_option, str(error)) from error
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_LAST_LINES:]
-        raise _no_environment(asked, f"it ended with {done.returncode}: {' / '.join(said)}")
+        raise _no_environment(env_option, f"it ended with {done.returncode}: {' / '.join(said)}")
     printed = done.stdout.strip().splitlines()
     python = str(tree / printed[-1].strip()) if printed else ""
     if not printed or shutil.which(python) is None:
-        raise _no_environment(asked, f"its last line names no interpreter: {printed[-1] if printed else 'nothing'}")
+        raise _no_environment(
+            env_option, f"its last line names no interpreter: {printed[-1] if printed else 'nothing'}"
+        )
     return python
 
 
-def _no_environment(asked: str, why: str) -> QuantError:
+def _no_environment(env_option: str, why: str) -> QuantError:
     return UsageError(
         f"the command of --quant-against-env gives no environment: {why}",
-        value=asked,
+        value=env_option,
         allowed="an interpreter, or a command that prints one on its last line; {worktree} is the folder of the base",
         fix='for example: --quant-against-env "bash make-env.sh {worktree}"',
     )

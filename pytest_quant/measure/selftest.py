@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from pytest_quant.backends import Backend, backend_names, get_backend
 from pytest_quant.backends.workload import WORKLOADS, Workload, inputs_of, write_workload
 from pytest_quant.cache import Cache
 from pytest_quant.errors import BackendUnavailable, LaunchError, QuantError, UsageError
+from pytest_quant.files import temporary_folder
 from pytest_quant.measure.build import Tools, build_engine
 from pytest_quant.measure.engines import TimingSubject, read_data, shape_spec, usable_backend
 from pytest_quant.measure.lock import DeviceLocks
@@ -92,8 +92,7 @@ def run_selftest(
     KeyboardInterrupt : of the user, before there were enough launches.
     """
     began, measured_at = clock(), datetime.now(UTC).replace(microsecond=0)
-    with tempfile.TemporaryDirectory(prefix="quant-selftest-") as folder:
-        place = Path(folder)
+    with temporary_folder() as place:
         tools = Tools(Cache(place / "cache", notify=steps.notify), steps, DeviceLocks(steps.notify))
         chosen = _named(backend) if backend else _choose(place, tools)
         steps.notify(f"building {len(effort.kinds)} models for {chosen.name}")

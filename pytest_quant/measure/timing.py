@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from pytest_quant.errors import BuildError, LaunchError
+from pytest_quant.files import temporary_folder
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.sessions import Sessions
@@ -144,8 +144,8 @@ def _time_apart(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSu
 @contextmanager
 def _described(job: TimingJob) -> Iterator[Path]:
     """Keep a job in a file while the block runs. Raises `LaunchError` where no other process can have it."""
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        file = Path(folder) / "check"
+    with temporary_folder() as folder:
+        file = folder / "check"
         job.save(file)
         yield file
 

@@ -35,7 +35,7 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "temporary"
     folder.mkdir()
     yield folder
-    assert list(folder.glob("pytest-quant-trees-*")) == []
+    assert list(folder.glob("pytest-quant-work-*/*")) == []
 
 
 def command(*arguments: str) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import tracemalloc
 import zlib
@@ -14,7 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.files import inflate, is_own, open_file, parse_json, read_file, whole_file, write_whole
+from pytest_quant.files import (
+    inflate,
+    is_own,
+    open_file,
+    parse_json,
+    read_file,
+    temporary_folder,
+    whole_file,
+    write_whole,
+)
+
+_HOLDS_A_FOLDER = """
+from pytest_quant.files import temporary_folder
+with temporary_folder() as folder:
+    print(folder, flush=True)
+    input()
+"""
 
 
 def test_until_the_end_a_reader_sees_the_old_file(tmp_path: Path) -> None:
@@ -177,6 +194,26 @@ def test_a_folder_is_own_where_nobody_else_can_put_files_into_it(tmp_path: Path)
     for mode, own in ((0o775, False), (0o757, False), (0o1777, False), (0o755, True), (0o700, True)):
         tmp_path.chmod(mode)
         assert is_own(tmp_path) is own
+
+
+def test_the_folder_of_a_killed_process_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the next process that makes one; a folder in use stays."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("pytest_quant.files._NEW_S", -1.0)
+    command = (sys.executable, "-c", _HOLDS_A_FOLDER)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        assert process.stdout is not None
+        held = Path(process.stdout.readline().strip())
+        with temporary_folder() as own:
+            assert held.is_dir()
+            assert own.parent == held.parent
+        process.kill()
+    with temporary_folder():
+        assert not held.exists()
+    assert list(tmp_path.glob("*/*")) == []
 
 
 def test_a_bomb_is_refused_before_it_takes_memory() -> None:

@@ -5,7 +5,6 @@ The nodes that the user excludes stay in float.
 
 from __future__ import annotations
 
-import tempfile
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
@@ -22,6 +21,7 @@ from pytest_quant.backends.onnx_files.normalize import check_excluded, names_mad
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.runtime import quiet
+from pytest_quant.files import temporary_folder
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
 _CALIBRATIONS = (Calibration("percentile"), Calibration("percentile", 99.9), Calibration("minmax"))
@@ -116,8 +116,8 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
 
 def excluded_among(spec: EngineSpec, names: Collection[str]) -> list[str]:
     """Return the nodes that `spec` excludes, as it names them, that OpenVINO's operations `names` compute."""
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
-        source = _source(spec.model, Path(work))
+    with temporary_folder() as work:
+        source = _source(spec.model, work)
         model = read_model(source)
         specs = [replace(spec, exclude=(name,)) for name in spec.exclude]
         return [each.exclude[0] for each in specs if not set(names).isdisjoint(excluded_nodes(each, model, source))]
@@ -186,8 +186,8 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
     """
     signature = signature_of(spec.model)
     count = sum(1 for _ in fitting_batches(batches(), signature, spec.model.name))
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
-        source = _source(spec.model, Path(work))
+    with temporary_folder() as work:
+        source = _source(spec.model, work)
         model = read_model(source)
         ignored = excluded_nodes(spec, model, source)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import chain, groupby, islice
@@ -38,6 +37,7 @@ from pytest_quant.backends.ort.recipe import (
 from pytest_quant.backends.ort.session import refusing
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment.machine import isa_tier, version
+from pytest_quant.files import temporary_folder
 from pytest_quant.spec import EngineSpec
 
 RANGES_FILE = "ranges.json"
@@ -81,8 +81,8 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
     feeds = fitting_batches(batches(), signature, spec.model.name)
     # Bad data are told before a model is prepared.
     first = next(feeds)
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
-        prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
+    with temporary_folder() as work:
+        prepared = prepare(spec, work, per_channel=recipe.per_channel)
         with refusing(f"to calibrate {spec.model.name}"), quiet():
             ranges = _ranges(spec, prepared, chain([first], feeds))
             save_tensors_data(ranges, folder / RANGES_FILE)
@@ -269,8 +269,8 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     if spec.scheme is None:
         write_half(model_file(spec.model), target)
         return
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
-        prepared = prepare(spec, Path(work), per_channel=recipe.per_channel)
+    with temporary_folder() as work:
+        prepared = prepare(spec, work, per_channel=recipe.per_channel)
         exclude = excluded_nodes(spec, prepared)
         # The quantizers raise whatever their Python meets.
         with refusing(f"to quantize {spec.model.name} to {spec.id}", _FIX), quiet():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -40,6 +39,7 @@ from pytest_quant.backends.ort.session import (
     refusing,
 )
 from pytest_quant.backends.readback import LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
+from pytest_quant.files import temporary_folder
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -163,8 +163,8 @@ class OrtEngine(Engine):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Profile one run in a session of its own and count the products that ran in the asked precision, and where."""
-        with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-            session, _ = open_session(self.path, self._providers, threads=self.threads, profile=Path(folder))
+        with temporary_folder() as folder:
+            session, _ = open_session(self.path, self._providers, threads=self.threads, profile=folder)
             with refusing(f"a profiled run of {self.spec.id}"):
                 session.run(None, feeds)
             return self._count(Path(session.end_profiling()), feeds)
@@ -257,12 +257,12 @@ def time_layers(
     ------
     BuildError : ONNX Runtime refuses the model or a run.
     """
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as folder:
-        session, _ = open_session(engine, providers, threads=threads, trace=Path(folder))
+    with temporary_folder() as folder:
+        session, _ = open_session(engine, providers, threads=threads, trace=folder)
         with refusing(f"a profiled run of {engine.name}"):
             count = len(warm_runs(partial(session.run, None, feeds)))
         runs = read_runs(Path(session.end_profiling()).read_text(encoding="utf-8"))[-count:]
-        optimized = Path(folder) / OPTIMIZED_FILE
+        optimized = folder / OPTIMIZED_FILE
         graph = onnx.load(optimized, load_external_data=False).graph if optimized.is_file() else None
     traced = {} if graph is None else _traced(graph, runs[-1], engine, model)
     return tuple(layers_of(runs, traced))

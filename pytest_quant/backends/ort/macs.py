@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from pytest_quant.backends.onnx_files.graphs import constant_names
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.readback import Kind, Shape, convolution_macs, matrix_macs, product_kind, recurrent_macs
 from pytest_quant.backends.runtime import quiet, tools_without_torch
+from pytest_quant.files import temporary_folder
 
 _SUFFIX = "_kernel_time"
 
@@ -243,7 +243,7 @@ def _followed(model: onnx.ModelProto) -> dict[str, Shape]:
 
     Inputs of `model` have numbers for sizes. It takes longer, and knows fewer operators.
     """
-    with TemporaryDirectory(prefix="pytest-quant-") as folder, chdir(folder), tools_without_torch(), quiet():
+    with temporary_folder() as folder, chdir(folder), tools_without_torch(), quiet():
         from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from pytest_quant.backends.trt.graph import write_graph
 from pytest_quant.backends.trt.implicit import samples_of
 from pytest_quant.backends.trt.options import Range, float_type, parse_options
 from pytest_quant.backends.trt.profile import profile_of
+from pytest_quant.files import temporary_folder
 from pytest_quant.spec import EngineSpec
 
 _RANGES_FILE = "ranges.cache"
@@ -78,8 +78,8 @@ def write_implicit_ranges(spec: EngineSpec, batches: Iterator[Feeds], folder: Pa
     """
     axes = {shapes.name: shapes.batch_axis for shapes in spec.shapes}
     samples = samples_of(batches, read_signature(model_file(spec.model)), spec.model.name, axes)
-    with tempfile.TemporaryDirectory(prefix="pytest-quant-") as work:
-        request = request_for(spec, write_graph(spec, None, Path(work)), module=module)
+    with temporary_folder() as work:
+        request = request_for(spec, write_graph(spec, None, work), module=module)
         # The ranges do not depend on kernels, and those that this build finds are thrown away with its plan.
         options = replace(request.options, optimization_level=0, timing_cache=None)
         request = replace(request, options=options, samples=samples, ranges=str(folder / _RANGES_FILE))

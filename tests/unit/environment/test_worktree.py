@@ -27,7 +27,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchReposi
 def left(repository: ScratchRepository) -> tuple[list[str], list[str]]:
     """Return what lies in the temporary folder, and the trees that git knows beside the checkout."""
     trees = repository.git("worktree", "list", "--porcelain").split("\n\n")
-    return [file.name for file in Path(tempfile.gettempdir()).iterdir()], trees[1:]
+    return [file.name for file in Path(tempfile.gettempdir()).glob("*/*")], trees[1:]
 
 
 def test_the_files_of_a_commit_are_there_and_the_checkout_is_as_it_was(repository: ScratchRepository) -> None:
