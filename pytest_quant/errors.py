@@ -105,12 +105,12 @@ class HistoryError(QuantError):
     """Records could not be written or read back."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, choices: Iterable[str]) -> str:
     """Return ``"did you mean 'x'? known: a, b, c"`` for an unknown `name`."""
-    names = sorted(known)
+    names = sorted(choices)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     # Two letters in the wrong order are the likeliest slip, and difflib does not tell it from another letter.
-    close.sort(key=lambda one: sorted(one) != sorted(name))
+    close.sort(key=lambda choice: sorted(choice) != sorted(name))
     hint = f"did you mean '{close[0]}'? " if close else ""
     return f"{hint}known: {', '.join(names)}"
 

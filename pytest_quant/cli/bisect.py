@@ -18,7 +18,7 @@ from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.sides.compare import LIMIT_PCT, PairTimer, Terms, compare_sides
-from pytest_quant.sides.run import Asked, Left, Selection, run_side
+from pytest_quant.sides.run import Invocation, Left, Selection, run_side
 
 _NO_REGRESSION, _NO_ANSWER, _ONLY_SKIPPED = 1, 2, 3
 _FIRST_BAD = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE)
@@ -60,11 +60,11 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
         raise UsageError("GOOD is not before BAD", value=f"{good} is {first[:12]}, {bad} is {last[:12]}", fix=fix)
     terms = Terms(limit or LIMIT_PCT, by_mark=limit is None, option="--limit")
     with workplace(checkout) as place:
-        asked = Asked(checkout, None, Path.cwd(), (test,), tuple(words[2:]), nearest_folder() / "cache")
+        invocation = Invocation(checkout, None, Path.cwd(), (test,), tuple(words[2:]), nearest_folder() / "cache")
         say(f"good {_named(checkout, first)}")
-        base = _run(asked, first, place)
+        base = _run(invocation, first, place)
         compared: dict[str, Comparison] = {}
-        word = _judge(asked, base, last, terms, compared)
+        word = _judge(invocation, base, last, terms, compared)
         if word != "bad":
             say(f"error: {test} is not worse at BAD than at GOOD, or that cannot be told", color="red", err=True)
             sys.exit(_NO_REGRESSION if word == "good" else _NO_ANSWER)
@@ -74,7 +74,7 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
         while answer.ok and not _FIRST_BAD.search(answer.text):
             say(answer.text.partition("\n")[0])
             commit = ask_git(tree, "rev-parse", "BISECT_HEAD", without=LOCAL_VARIABLES).text
-            word = _judge(asked, base, commit, terms, compared)
+            word = _judge(invocation, base, commit, terms, compared)
             answer = ask_git(tree, "bisect", word, commit, without=LOCAL_VARIABLES)
     first_bad = _FIRST_BAD.search(answer.text)
     if first_bad is None:
@@ -89,23 +89,23 @@ def _named(checkout: Path, commit: str) -> str:
     return f"{commit[:12]} {ask_git(checkout, 'show', '-s', '--format=%s', commit).text}"
 
 
-def _run(asked: Asked, commit: str, place: Path) -> Left:
+def _run(invocation: Invocation, commit: str, place: Path) -> Left:
     """Run the test at a commit in a tree below `place`. Raises `QuantError` when its files cannot be written."""
-    tree = check_out(asked.checkout, commit, place / f"tree-{commit}")
-    selection = Selection((), others=True, elsewhere=str(asked.checkout))
-    return run_side(tree, asked, selection, place / f"left-{commit}")
+    tree = check_out(invocation.checkout, commit, place / f"tree-{commit}")
+    selection = Selection((), others=True, elsewhere=str(invocation.checkout))
+    return run_side(tree, invocation, selection, place / f"left-{commit}")
 
 
-def _judge(asked: Asked, base: Left, commit: str, terms: Terms, compared: dict[str, Comparison]) -> str:
+def _judge(invocation: Invocation, base: Left, commit: str, terms: Terms, compared: dict[str, Comparison]) -> str:
     """Return git's word for a commit, print it with the reason, and keep its comparison in `compared`."""
     timer = PairTimer(Steps(lambda _: None), DeviceLocks(lambda text: say(text, err=True)), STEP_TIMEOUT_S)
     try:
-        head = _run(asked, commit, base.folder.parent)
+        head = _run(invocation, commit, base.folder.parent)
         compared[commit] = compare_sides(base, head, timer, terms)
         word, why = word_of(compared[commit], head)
     except QuantError as error:
         word, why = "skip", error.what
-    say(f"{word:4} {_named(asked.checkout, commit)}: {why}")
+    say(f"{word:4} {_named(invocation.checkout, commit)}: {why}")
     return word
 
 

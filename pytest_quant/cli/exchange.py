@@ -132,8 +132,8 @@ def pull(remote: str, branch: str, place: str | None) -> None:
       pytest-quant history pull --remote origin
     """  # noqa: D301 - click reads a backspace
     where = history_place(place)
-    added, known, refused = pull_runs(open_store(where), GitBranch(Path.cwd(), remote, branch))
-    say(f"{added} runs added to {where}, {known} already there")
+    added, repeated, refused = pull_runs(open_store(where), GitBranch(Path.cwd(), remote, branch))
+    say(f"{added} runs added to {where}, {repeated} already there")
     for reason in refused:
         say(reason, color="red", err=True)
     sys.exit(1 if refused else 0)

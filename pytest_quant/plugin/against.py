@@ -35,8 +35,8 @@ from pytest_quant.printable import clean, clean_lines
 from pytest_quant.report.comparison import fault
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
 from pytest_quant.sides.run import (
-    Asked,
     Collected,
+    Invocation,
     Left,
     Selection,
     launch_file,
@@ -186,13 +186,13 @@ class Against:
             )
         nodeids = tuple(record.nodeid for record in head.records)
         selection = Selection(nodeids, whole, str(self._checkout))
-        left = run_side(tree, self._asked(), selection, self._place / "base", python)
+        left = run_side(tree, self._invocation(), selection, self._place / "base", python)
         return replace(left, notes=(*notes, *left.notes))
 
-    def _asked(self) -> Asked:
+    def _invocation(self) -> Invocation:
         config, source = self._config, pytest.Config.ArgsSource
         paths = None if config.args_source is source.TESTPATHS else tuple(config.args)
-        return Asked(
+        return Invocation(
             checkout=self._checkout,
             rootdir=config.rootpath,
             cwd=config.invocation_params.dir,

@@ -68,16 +68,16 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     times : times the engines of a test.
     terms : limits, and what is compared.
     """
-    pairs, found = pair(_checks(base), _checks(head))
+    pairs, comparison = pair(_checks(base), _checks(head))
     drafts = [draft for each in pairs if _is_measured(each) for draft in compare_accuracy(each)]
     by_series = {each.series: each for each in pairs}
     rows = [_within_limit(row, by_series[row.series].head[-1].record) for row in judge(drafts)]
     rows += [row for each in pairs for row in _other_rows(each, base, head, times, terms)]
-    without, added = _without_base(found.added, base, head)
+    without, added = _without_base(comparison.added, base, head)
     return replace(
-        found.with_rows((*(explained(row, by_series[row.series]) for row in rows), *without)),
+        comparison.with_rows((*(explained(row, by_series[row.series]) for row in rows), *without)),
         added=added,
-        removed=found.removed if terms.whole else (),
+        removed=comparison.removed if terms.whole else (),
         notes=tuple(_notes(base, head)),
     )
 
@@ -86,8 +86,8 @@ def _checks(left: Left) -> list[StoredCheck]:
     return [] if left.run is None else [StoredCheck(left.run, record) for record in left.records]
 
 
-def _is_measured(one: Pair) -> bool:
-    return all(measured(side[-1].record) for side in (one.base, one.head))
+def _is_measured(matched: Pair) -> bool:
+    return all(measured(side[-1].record) for side in (matched.base, matched.head))
 
 
 def _within_limit(row: Row, record: Record) -> Row:
@@ -110,16 +110,16 @@ def _limits(record: Record) -> Mapping[str, float]:
     return {verdict.limit: verdict.allowed for verdict in record.verdicts or () if verdict.allowed is not None}
 
 
-def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -> Iterator[Row]:
+def _other_rows(matched: Pair, base: Left, head: Left, times: Times, terms: Terms) -> Iterator[Row]:
     """Yield the row of the latency, or of what keeps a test from being compared."""
-    was, now = one.base[-1].record, one.head[-1].record
-    if not _is_measured(one):
-        yield _unmeasured(one, was, now)
+    was, now = matched.base[-1].record, matched.head[-1].record
+    if not _is_measured(matched):
+        yield _unmeasured(matched, was, now)
         return
     # A run of a commit measures no latency by itself; where the user's own run did not, none is wanted.
     if now.latency is None and (head.environment is None or _is_simulated(now)):
         return
-    row = row_of(one, "p50", unit="ms", better="lower")
+    row = row_of(matched, "p50", unit="ms", better="lower")
     if _same_engine(was, now) and base.python == head.python and not terms.equal_too:
         yield replace(row, notes=("the same engine on both sides: not timed",))
         return
@@ -141,8 +141,8 @@ def _other_rows(one: Pair, base: Left, head: Left, times: Times, terms: Terms) -
     yield _timed(row, paired, limit_pct, f" (no limit in the mark; {terms.option})" if is_default else "")
 
 
-def _unmeasured(one: Pair, was: Record, now: Record) -> Row:
-    row = row_of(one, "status", was.status.value, now.status.value)
+def _unmeasured(matched: Pair, was: Record, now: Record) -> Row:
+    row = row_of(matched, "status", was.status.value, now.status.value)
     if measured(now):
         return replace(row, outcome=Outcome.NO_BASELINE, notes=(f"the base: {reason(was)}",))
     whose = "" if measured(was) else "neither side: "

@@ -117,7 +117,7 @@ def _file_of(folder: Path, kind: type) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Invocation:
     """How the user's own run finds its tests.
 
     Attributes
@@ -145,32 +145,34 @@ class Asked:
             return None
 
 
-def run_side(tree: Tree, asked: Asked, selection: Selection, folder: Path, python: str = sys.executable) -> Left:
+def run_side(
+    tree: Tree, invocation: Invocation, selection: Selection, folder: Path, python: str = sys.executable
+) -> Left:
     """Run the tests of a tree to their end, and return what they left.
 
     Parameters
     ----------
     tree : the files of the commit.
-    asked : how the user's run finds its tests.
+    invocation : how the user's run finds its tests.
     selection : which of them are wanted.
     folder : gets what they leave; must not exist yet.
     python : the interpreter, which may be of another environment.
     """
     folder.mkdir()
-    rootdir = None if asked.rootdir is None else asked.in_tree(tree.path, asked.rootdir)
-    cwd = asked.in_tree(tree.path, asked.cwd)
-    environment = _environment(tree, asked, python)
+    rootdir = None if invocation.rootdir is None else invocation.in_tree(tree.path, invocation.rootdir)
+    cwd = invocation.in_tree(tree.path, invocation.cwd)
+    environment = _environment(tree, invocation, python)
     place = cwd if cwd is not None and cwd.is_dir() else tree.path
     left = Left(folder, None, (), Collected(), python, cwd=place, environment=environment, notes=tuple(tree.notes))
-    if asked.rootdir is not None and (rootdir is None or not rootdir.is_dir()):
-        trouble = f"{tree.commit[:12]} does not have the folder of the tests, {asked.rootdir.name}"
+    if invocation.rootdir is not None and (rootdir is None or not rootdir.is_dir()):
+        trouble = f"{tree.commit[:12]} does not have the folder of the tests, {invocation.rootdir.name}"
         return replace(left, trouble=trouble)
-    paths = _paths(tree, asked, selection, rootdir)
+    paths = _paths(tree, invocation, selection, rootdir)
     if paths is not None and not paths:
         return left
     leave(folder, selection)
     root = [] if rootdir is None else [f"--rootdir={rootdir}"]
-    command = [*_command(python, folder, asked), *root, *(["--", *paths] if paths else [])]
+    command = [*_command(python, folder, invocation), *root, *(["--", *paths] if paths else [])]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         with running_apart(command, log, (), place, environment) as process:
             code = process.wait()
@@ -192,28 +194,28 @@ def run_side(tree: Tree, asked: Asked, selection: Selection, folder: Path, pytho
     return replace(left, run=run, records=records)
 
 
-def _paths(tree: Tree, asked: Asked, selection: Selection, rootdir: Path | None) -> list[str] | None:
+def _paths(tree: Tree, invocation: Invocation, selection: Selection, rootdir: Path | None) -> list[str] | None:
     """Return the files and folders to collect, which are all there; ``None`` for those of the commit's ini file."""
     if not selection.others and rootdir is not None:
         named = dict.fromkeys(rootdir / nodeid.partition("::")[0] for nodeid in selection.nodeids)
         return [str(path) for path in named if path.exists()]
-    if asked.paths is None:
+    if invocation.paths is None:
         return None
-    named_paths = [path.partition("::") for path in asked.paths]
-    places = [(asked.in_tree(tree.path, asked.cwd / file), gap + rest) for file, gap, rest in named_paths]
+    named_paths = [path.partition("::") for path in invocation.paths]
+    places = [(invocation.in_tree(tree.path, invocation.cwd / file), gap + rest) for file, gap, rest in named_paths]
     return [f"{path}{rest}" for path, rest in dict.fromkeys(places) if path is not None and path.exists()]
 
 
-def _command(python: str, folder: Path, asked: Asked) -> Iterator[str]:
+def _command(python: str, folder: Path, invocation: Invocation) -> Iterator[str]:
     # Without the current folder on Python's path, as the user's pytest has it.
     yield from (python, "-P", "-c", _PYTEST, "-q", "--no-header", "--tb=line", "--show-capture=no", "-W", "ignore")
     yield from ("-m", "", "-k", "", "--maxfail=0")
     yield "--continue-on-collection-errors"
     if _has_xdist(python):
         yield from ("-n", "0")
-    yield from (f"--quant-leave={folder}", f"--quant-json={folder / _RECORDS}", f"--quant-cache={asked.cache}")
+    yield from (f"--quant-leave={folder}", f"--quant-json={folder / _RECORDS}", f"--quant-cache={invocation.cache}")
     yield from ("--quant-no-history", "--no-quant-compare", "--quant-no-latency", "--quant-diagnose-time=0")
-    yield from ("--no-quant-strict", *asked.options)
+    yield from ("--no-quant-strict", *invocation.options)
 
 
 def _has_xdist(python: str) -> bool:
@@ -226,7 +228,7 @@ def _has_xdist(python: str) -> bool:
     return done.returncode == 0
 
 
-def _environment(tree: Tree, asked: Asked, python: str) -> dict[str, str]:
+def _environment(tree: Tree, invocation: Invocation, python: str) -> dict[str, str]:
     """Return the environment of the processes of a side: what names the user's checkout names the tree in its place.
 
     Otherwise a project that is installed from its checkout would be imported from there on both sides.
@@ -239,16 +241,16 @@ def _environment(tree: Tree, asked: Asked, python: str) -> dict[str, str]:
         # What is ours is called PYTEST_QUANT.
         or name.startswith("PYTEST_QUANT_")
     }
-    return variables | {"PYTHONPATH": os.pathsep.join(_import_path(tree, asked, python))}
+    return variables | {"PYTHONPATH": os.pathsep.join(_import_path(tree, invocation, python))}
 
 
-def _import_path(tree: Tree, asked: Asked, python: str) -> Sequence[str]:
+def _import_path(tree: Tree, invocation: Invocation, python: str) -> Sequence[str]:
     folders: dict[str, None] = {}
-    ours = [] if python != sys.executable else [Path(entry or asked.cwd) for entry in sys.path]
+    ours = [] if python != sys.executable else [Path(entry or invocation.cwd) for entry in sys.path]
     inherited = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
     for entry in (*ours, *inherited):
-        moved = asked.in_tree(tree.path, entry)
+        moved = invocation.in_tree(tree.path, entry)
         if moved is not None and not any(
             entry.resolve().is_relative_to(folder) for folder in installed if folder != folder.parent
         ):

@@ -92,8 +92,8 @@ def inputs(
             samples, layout = _read_samples(data, signature, read)
         for tensor in signature.inputs:
             values = _columns([sample[tensor.name] for sample in samples], tensor) if samples else [None]
-            known = named_bounds.get(tensor.name) or rows.get(tensor.name)
-            elements[tensor.name] = [_element(tensor, each, known, scale) for each in values]
+            extent = named_bounds.get(tensor.name) or rows.get(tensor.name)
+            elements[tensor.name] = [_element(tensor, each, extent, scale) for each in values]
         if samples:
             return _around_samples(elements, samples, layout, _range(layout.fixed_batch_size or batch_size))
         counting = {axes[name][axis]: batch_size for name, axis in layout.axes.items() if axis is not None}
@@ -161,11 +161,11 @@ def _columns(arrays: Sequence[NDArray[Any]], tensor: TensorInfo) -> list[NDArray
 
 
 def _element(
-    tensor: TensorInfo, samples: NDArray[Any] | None, known: tuple[float, float] | None, scale: float
+    tensor: TensorInfo, samples: NDArray[Any] | None, extent: tuple[float, float] | None, scale: float
 ) -> st.SearchStrategy[Any]:
     """Return a strategy for single values of an input.
 
-    `known` is its smallest and largest value, where the caller or an embedding table tells; else the flat values of
+    `extent` is its smallest and largest value, where the caller or an embedding table tells; else the flat values of
     real `samples` do.
 
     Raises
@@ -178,8 +178,8 @@ def _element(
     is_float = dtype.kind == "f"
     limits = np.finfo(dtype) if is_float else np.iinfo(dtype)
     low, high = np.asarray(limits.min).item(), np.asarray(limits.max).item()
-    if known is not None:
-        low, high = known
+    if extent is not None:
+        low, high = extent
     elif is_float:
         first, last = (-1.0, 1.0) if samples is None else (float(samples.min()), float(samples.max()))
         # Halved before they are added, because the sum of two large numbers is infinite.

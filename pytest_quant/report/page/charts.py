@@ -213,7 +213,7 @@ def series_chart(
         "speedup": [latency.speedup for latency in latencies],
         "latency": [latency.candidate_p50_ms for latency in latencies],
     }
-    judged = [one for record in records if record.series == history.summary.key for one in record.verdicts or ()]
+    judged = [each for record in records if record.series == history.summary.key for each in record.verdicts or ()]
     limits = {_LIMITED[verdict.limit]: verdict for verdict in judged if verdict.limit in _LIMITED}
     return {
         "units": {"speedup": "x", "latency": "ms", "score": unit, "drop": "pp" if unit == "%" else unit},

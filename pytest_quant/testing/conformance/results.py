@@ -74,8 +74,8 @@ class ResultTests:
         example = dense()
         feeds = example.feeds(SEVERAL, 54)
         for spec in [bench.float_spec(example), *bench.specs(example)]:
-            with opened(bench.backend, spec, example) as one, opened(bench.backend, spec, example) as other:
-                first, second, third = one.run(feeds)["y"], one.run(feeds)["y"], other.run(feeds)["y"]
+            with opened(bench.backend, spec, example) as engine, opened(bench.backend, spec, example) as other:
+                first, second, third = engine.run(feeds)["y"], engine.run(feeds)["y"], other.run(feeds)["y"]
             assert np.array_equal(first, second), spec.id
             assert np.array_equal(first, third), spec.id
 
