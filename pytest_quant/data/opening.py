@@ -141,7 +141,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
     )
     _check_axes(contract, what)
     calibrating = dataset.calibration
-    evaluation, scan = scan_samples(dataset.kind, dataset.inputs, dataset.labels, contract, what, labelled=True)
+    evaluation, scan = scan_samples(dataset, contract, labelled=True)
     n, kinds, most_bytes = len(scan.hashes), scan.kinds, scan.most_bytes
     calibration: SampleSet | None = None
     taken: list[int] = []
@@ -153,8 +153,8 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         evaluation, calibration = replace(evaluation, chosen=~chosen), replace(evaluation, chosen=chosen)
         evaluated, calibrated = evaluation.pick(scan.input_hashes), calibration.pick(scan.input_hashes)
     elif calibrating is not None:
-        where = f"{what}, calibration"
-        calibration, own = scan_samples(dataset.kind, calibrating, None, contract, where, labelled=False)
+        apart = replace(dataset, inputs=calibrating, labels=None, calibration=None, name=f"{what}, calibration")
+        calibration, own = scan_samples(apart, contract, labelled=False)
         kinds, most_bytes, calibrated = kinds + own.kinds, max(most_bytes, own.most_bytes), own.hashes
     return Data(
         name=what,

@@ -16,7 +16,7 @@ from pytest_quant.data.batch import Batch, Feeds, LabelKind, Sample, assemble, c
 from pytest_quant.data.layout import Layout, SampleKind
 from pytest_quant.data.source import DataContract, Pass, SampleBlock, check_fit, open_source
 from pytest_quant.errors import DataError
-from pytest_quant.spec.check import DatasetKind
+from pytest_quant.spec import Dataset
 
 _HASH_BYTES = 8
 
@@ -161,26 +161,19 @@ class Scan:
         )
 
 
-def scan_samples(
-    kind: DatasetKind,
-    inputs: object,
-    labels: object | None,
-    contract: DataContract,
-    what: str,
-    *,
-    labelled: bool,
-) -> tuple[SampleSet, Scan]:
+def scan_samples(dataset: Dataset, contract: DataContract, *, labelled: bool) -> tuple[SampleSet, Scan]:
     """Read data once from end to end, and return the samples with the facts about them.
 
     Parameters
     ----------
-    kind, inputs, labels, contract, what, labelled : see `open_source`.
+    dataset, contract, labelled : see `open_source`.
 
     Raises
     ------
     DataError : the data is empty, does not fit the model, contains NaN or infinity, or is labelled in part.
     """
-    blocks, arrays, all_labels = open_source(kind, inputs, labels, contract, what, labelled=labelled)
+    blocks, arrays, all_labels = open_source(dataset, contract, labelled=labelled)
+    what = dataset.name
     scan = Scan(what)
     layout = Layout({})
     for block in blocks():

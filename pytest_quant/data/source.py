@@ -22,8 +22,7 @@ from pytest_quant.data.batch import (
 )
 from pytest_quant.data.layout import Layout, find_layout
 from pytest_quant.errors import DataError, nearest
-from pytest_quant.spec import Signature, TensorInfo
-from pytest_quant.spec.check import DatasetKind
+from pytest_quant.spec import Dataset, Signature, TensorInfo
 
 _TEXT = ("object", "str")
 """Spellings of the dtype of strings in a signature."""
@@ -200,17 +199,14 @@ class DataContract:
 
 
 def open_source(
-    kind: DatasetKind, inputs: object, labels: object | None, contract: DataContract, what: str, *, labelled: bool
+    dataset: Dataset, contract: DataContract, *, labelled: bool
 ) -> tuple[Pass, Feeds | None, NDArray[Any] | None]:
     """Return what starts a pass over data of any form; and all its inputs and labels where they are in memory.
 
     Parameters
     ----------
-    kind : the form of `inputs`, see `Dataset`.
-    inputs : arrays, an iterable of samples, or a loader of batches.
-    labels : of ``arrays``, one for each sample; ``None`` for none.
+    dataset : the samples; its calibration samples are not read.
     contract : requirements of the model.
-    what : name of the data in messages.
     labelled : keep the labels that come with the samples of an iterable or a loader; else they are dropped.
 
     Raises
@@ -218,18 +214,16 @@ def open_source(
     DataError : arrays do not fit together, or the data cannot be iterated, or only once; while iterating, when a
         sample is not what the model takes.
     """
-    if kind == "arrays":
-        return _from_arrays(inputs, labels, contract, what)
-    samples = _require_reiterable(inputs, what)
-    if kind == "loader":
-        return lambda: _loader_blocks(samples, contract, what, labelled=labelled), None, None
-    return lambda: _iterable_blocks(samples, contract, what, labelled=labelled), None, None
+    if dataset.kind == "arrays":
+        return _from_arrays(dataset, contract)
+    samples = _require_reiterable(dataset.inputs, dataset.name)
+    blocks = _loader_blocks if dataset.kind == "loader" else _iterable_blocks
+    return lambda: blocks(samples, contract, dataset.name, labelled=labelled), None, None
 
 
-def _from_arrays(
-    inputs: object, labels: object | None, contract: DataContract, what: str
-) -> tuple[Pass, Feeds, NDArray[Any] | None]:
-    feeds = name_inputs(inputs, contract.signature, what, contract.states)
+def _from_arrays(dataset: Dataset, contract: DataContract) -> tuple[Pass, Feeds, NDArray[Any] | None]:
+    what, labels = dataset.name, dataset.labels
+    feeds = name_inputs(dataset.inputs, contract.signature, what, contract.states)
     layout = contract.layout({name: array.ndim for name, array in feeds.items()}, what)
     feeds, shared = _samples_first(feeds, contract, layout)
     lengths = {f"input '{name}'": _length(array, f"{what}, input '{name}'") for name, array in feeds.items()}
