@@ -16,7 +16,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires
@@ -216,14 +216,19 @@ def failed(
 
 
 @contextmanager
-def failing_as(what: str, fix: str = _NEXT, kind: type[QuantError] = BuildError) -> Iterator[None]:
-    """Turn whatever is raised in the block, except our own errors, into a `kind` whose message is `what`."""
+def failing_with(replacement: Callable[[Exception], QuantError]) -> Iterator[None]:
+    """Turn whatever is raised in the block, except our own errors, into what `replacement` returns for it."""
     try:
         yield
     except QuantError:
         raise
     except Exception as error:
-        raise failed(what, error, fix=fix, kind=kind) from error
+        raise replacement(error) from error
+
+
+def failing_as(what: str, fix: str = _NEXT, kind: type[QuantError] = BuildError) -> AbstractContextManager[None]:
+    """Turn whatever is raised in the block, except our own errors, into a `kind` whose message is `what`."""
+    return failing_with(lambda error: failed(what, error, fix=fix, kind=kind))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pytest_quant.backends.onnx_files import model_file
 from pytest_quant.backends.onnx_files.lineage import nodes_behind
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, layers_of, measure_coverage
-from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refused, signature_of
+from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refusing, signature_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.openvino.quantize import IN_FLOAT, excluded_among
 from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs
@@ -63,13 +63,10 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
         "ENABLE_CPU_PINNING": False,
         **(beside or {}),
     }
-    try:
+    quantized = spec.scheme == "static"
+    with refusing("to compile the quantized model", IN_FLOAT) if quantized else refusing("to compile the model"):
         compiled = openvino.Core().compile_model(model, DEVICE, settings)
         precision = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-    except Exception as error:
-        if spec.scheme == "static":
-            raise refused("to compile the quantized model", error, IN_FLOAT) from error
-        raise refused("to compile the model", error) from error
     if precision != "f32":
         raise BuildError(
             "OpenVINO does not keep to float32",
@@ -120,10 +117,8 @@ class OpenVinoEngine(Engine):
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch; the request copies what it returns."""
         call = self._prepare(feeds)
-        try:
+        with refusing(f"a run of {self.spec.id}"):
             results: Any = call()
-        except Exception as error:
-            raise refused(f"a run of {self.spec.id}", error) from error
         return {name: results[index] for index, name in enumerate(self._outputs)}
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
@@ -134,10 +129,8 @@ class OpenVinoEngine(Engine):
         """Compile the model once more with counters, and return the median time of each layer."""
         compiled = compile_model(read_model(self._file), self.spec, COUNTING)
         by_index = {index: feeds[name] for index, name in enumerate(self._inputs)}
-        try:
+        with refusing(f"a profiled run of {self.spec.id}"):
             return time_layers(compiled, by_index, self.spec.quantized or self.spec.model)
-        except Exception as error:
-            raise refused(f"a profiled run of {self.spec.id}", error) from error
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Compile the model once more for the shapes of `feeds` and count its products by their precision."""

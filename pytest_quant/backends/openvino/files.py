@@ -6,13 +6,14 @@ import hashlib
 import json
 import re
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_graph, read_signature
 from pytest_quant.backends.openvino.options import parse_options
-from pytest_quant.backends.runtime import failed, failing_as
+from pytest_quant.backends.runtime import failed, failing_as, failing_with
 from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.errors import ModelFileError, QuantError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
@@ -51,6 +52,11 @@ def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
     lines = [line.strip() for line in _NOISE.sub("", text).splitlines() if line.strip()]
     cause = " ".join(lines) or text.strip() or type(error).__name__
     return failed(f"OpenVINO refused {doing}", error, value=f"{type(error).__name__}: {cause}", fix=fix)
+
+
+def refusing(doing: str, fix: str = _FIX) -> AbstractContextManager[None]:
+    """Turn whatever is raised in the block, except our own errors, into what `refused` returns; parameters as there."""
+    return failing_with(lambda error: refused(doing, error, fix))
 
 
 ENGINE_FILE = "model.xml"
@@ -97,10 +103,8 @@ def read_model(path: Path) -> Any:
         _own_files(path)
     else:
         read_graph(path)
-    try:
+    with refusing(f"the model {path.name}"):
         return openvino.Core().read_model(path)
-    except Exception as error:
-        raise refused(f"the model {path.name}", error) from error
 
 
 def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
 from pytest_quant.backends.ort.options import CPU
-from pytest_quant.backends.runtime import failed
+from pytest_quant.backends.runtime import failed, failing_with
 from pytest_quant.errors import BuildError, QuantError
 
 _PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
@@ -54,15 +54,9 @@ def ort_error(doing: str, error: Exception, fix: str | None = None) -> QuantErro
     )
 
 
-@contextmanager
-def refusing(doing: str, fix: str | None = None) -> Iterator[None]:
+def refusing(doing: str, fix: str | None = None) -> AbstractContextManager[None]:
     """Turn whatever is raised in the block, except our own errors, into an `ort_error`; parameters as there."""
-    try:
-        yield
-    except QuantError:
-        raise
-    except Exception as error:
-        raise ort_error(doing, error, fix) from error
+    return failing_with(lambda error: ort_error(doing, error, fix))
 
 
 @dataclass(frozen=True, slots=True)
