@@ -222,8 +222,7 @@ def file_digests(path: Path) -> dict[str, str]:
     ------
     ModelFileError : see `read_signature`.
     """
-    files = _outline(path)[1]
-    return {"": _digest(path)} | {location: _digest(file) for location, file in files.items()}
+    return {"": sha256_of(path)} | {location: sha256_of(file) for location, file in _outline(path)[1].items()}
 
 
 def model_ingredients(name: str, model: Model) -> dict[str, str]:
@@ -238,7 +237,8 @@ def size_bytes(path: Path) -> int:
 
 
 @_once
-def _digest(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """Return SHA-256 of the bytes of `file`, in hex."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.offer import calibration_ingredients
-from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_graph, read_signature
+from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_graph, read_signature, sha256_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.runtime import failed, failing_as, failing_with
 from pytest_quant.environment.machine import onednn_tier, version
@@ -73,11 +72,8 @@ def digests_of(name: str, model: Model) -> dict[str, str]:
     path = model_file(model)
     if not is_own(model):
         return model_ingredients(name, model)
-    digests = {}
-    for key, file in zip((name, f"{name} data {path.stem}.bin"), _own_files(path), strict=True):
-        with file.open("rb") as content:
-            digests[key] = hashlib.file_digest(content, "sha256").hexdigest()
-    return digests
+    names = name, f"{name} data {path.stem}.bin"
+    return {key: sha256_of(file) for key, file in zip(names, _own_files(path), strict=True)}
 
 
 def signature_of(model: Model) -> Signature:
