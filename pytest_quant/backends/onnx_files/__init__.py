@@ -168,12 +168,7 @@ def _whole_file(location: str, end: int, path: Path) -> Path:
             fix="save the model again with onnx.save_model(model, path, save_as_external_data=True)",
         )
     file = path.parent / normal
-    try:
-        is_there = file.is_file()
-    except OSError:
-        # A name that is too long is that of no file.
-        is_there = False
-    if not is_there:
+    if not os.path.isfile(file):  # noqa: PTH113 - of `pathlib` it raises where the name is too long for a file
         raise ModelFileError(
             f"external data of {path.name} is missing: {file}",
             fix=f"put {file.name} beside the model, or save the model again with its weights inside",
