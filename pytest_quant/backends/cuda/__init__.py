@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -307,6 +307,28 @@ def make_clock(memory: DeviceMemory) -> DeviceClock:
     """Return a stream with two events of `memory`. Raises `BuildError`."""
     with memory.current():
         return DeviceClock(memory, memory.new_stream(), [memory.new_event(), memory.new_event()])
+
+
+Blocks: TypeAlias = dict[str, tuple[int, int]]
+"""Address and size of a block of device memory for each tensor, by its name."""
+
+
+def block_of(name: str, size_bytes: int, blocks: Blocks, memory: DeviceMemory) -> int:
+    """Return the address of the block of a tensor among `blocks`, a new one of `memory` where it is too small."""
+    address, size = blocks.get(name, (0, 0))
+    if size < size_bytes:
+        if size:
+            del blocks[name]
+            memory.free(address)
+        address = memory.allocate(size_bytes)
+        blocks[name] = (address, size_bytes)
+    return address
+
+
+def free_blocks(blocks: Blocks, memory: DeviceMemory) -> None:
+    """Give all `blocks` back to `memory`."""
+    while blocks:
+        memory.free(blocks.popitem()[1][0])
 
 
 class OutOfMemoryError(BuildError):

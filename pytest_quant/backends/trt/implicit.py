@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds, fitting_batches
-from pytest_quant.backends.cuda import DeviceMemory
+from pytest_quant.backends.cuda import Blocks, DeviceMemory, block_of, free_blocks
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.errors import BuildError, DataError, QuantError
 from pytest_quant.spec import Signature
@@ -57,7 +57,7 @@ def make_calibrator(
             self.has_read_known = self.was_asked = False
             self.ranges: bytes | None = None
             self.error: BaseException | None = None
-            self.addresses: dict[str, tuple[int, int]] = {}
+            self.blocks: Blocks = {}
 
         def get_batch_size(self) -> int:
             return batch_size
@@ -119,22 +119,16 @@ def settle(calibrator: Any) -> bytes:
 
 def release(calibrator: Any, device: DeviceMemory) -> None:
     """Give back the device memory that the batches lay in, and the stream that brought them."""
-    while calibrator.addresses:
-        device.free(calibrator.addresses.popitem()[1][0])
+    free_blocks(calibrator.blocks, device)
     device.end_stream(calibrator.stream)
 
 
 def _copied(device: DeviceMemory, calibrator: Any, name: str, array: NDArray[Any]) -> int:
     """Copy one input to its own buffer, which the next batch uses again; TensorRT reads floats as float32."""
     flat = np.ascontiguousarray(array, dtype=np.float32 if array.dtype.kind == "f" else array.dtype)
-    address, size = calibrator.addresses.get(name, (0, 0))
-    if flat.nbytes > size:
-        if size:
-            device.free(address)
-        address = device.allocate(flat.nbytes)
-        calibrator.addresses[name] = (address, flat.nbytes)
+    address = block_of(name, flat.nbytes, calibrator.blocks, device)
     device.copy_in(address, flat, calibrator.stream)
-    return int(address)
+    return address
 
 
 @contextmanager

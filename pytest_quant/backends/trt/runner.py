@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.cuda import DeviceMemory, OutOfMemoryError, make_clock
+from pytest_quant.backends.cuda import Blocks, DeviceMemory, OutOfMemoryError, block_of, free_blocks, make_clock
 from pytest_quant.backends.cuda.device import complaints
 from pytest_quant.backends.trt.options import sizes_of
 from pytest_quant.errors import BuildError, DataError
@@ -72,7 +72,7 @@ class Runner:
         self._lines = lines
         self._slots = slots
         self._device = device
-        self._on_device: dict[str, tuple[int, int]] = {}
+        self._on_device: Blocks = {}
         self._locked: dict[str, NDArray[np.uint8]] = {}
         self._host: dict[str, NDArray[Any]] = {}
         self.clock = make_clock(device)
@@ -102,7 +102,7 @@ class Runner:
     def execute(self) -> None:
         """Start one run. Raises `BuildError` when TensorRT does not take it."""
         if not self.context.execute_async_v3(self.stream):
-            raise BuildError("TensorRT did not start the run", value=self._said())
+            raise BuildError("TensorRT did not start the run", value=complaints(self._lines))
 
     def copy_out(self) -> None:
         """Start the copies of all outputs from the device."""
@@ -127,8 +127,7 @@ class Runner:
 
     def _free_all(self) -> None:
         self._host.clear()
-        while self._on_device:
-            self._device.free(self._on_device.popitem()[1][0])
+        free_blocks(self._on_device, self._device)
         while self._locked:
             self._device.unlock(self._locked.popitem()[1])
 
@@ -142,11 +141,12 @@ class Runner:
             raise DataError(
                 "the shapes of the inputs do not go together",
                 value=str({slot.name: self._host[slot.name].shape for slot in self._slots if slot.is_input}),
-                allowed=self._said(),
+                allowed=complaints(self._lines),
                 fix="give every input the sizes of one batch",
             ) from error
         if missing:
-            raise BuildError(f"TensorRT cannot infer shapes without {', '.join(missing)}", value=self._said())
+            unknown = f"TensorRT cannot infer shapes without {', '.join(missing)}"
+            raise BuildError(unknown, value=complaints(self._lines))
         for slot in self._slots:
             if not slot.is_input:
                 self._stage_output(slot)
@@ -183,22 +183,8 @@ class Runner:
                 self._device.unlock(self._locked.pop(slot.name))
             self._locked[slot.name] = self._device.lock(room)
         self._host[slot.name] = self._locked[slot.name][:size_bytes].view(slot.dtype).reshape(shape)
+        address = self._locked[slot.name].ctypes.data
         if not slot.on_host:
-            self._reserve(slot.name, room)
-        if not self.context.set_tensor_address(slot.name, self._address(slot)):
-            raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=self._said())
-
-    def _reserve(self, name: str, size_bytes: int) -> None:
-        """See that the tensor has a block of the device of at least that size."""
-        address, size = self._on_device.get(name, (0, 0))
-        if size < size_bytes:
-            if size:
-                del self._on_device[name]
-                self._device.free(address)
-            self._on_device[name] = (self._device.allocate(size_bytes), size_bytes)
-
-    def _address(self, slot: Slot) -> int:
-        return int(self._locked[slot.name].ctypes.data) if slot.on_host else self._on_device[slot.name][0]
-
-    def _said(self) -> str:
-        return complaints(self._lines)
+            address = block_of(slot.name, room, self._on_device, self._device)
+        if not self.context.set_tensor_address(slot.name, address):
+            raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=complaints(self._lines))
