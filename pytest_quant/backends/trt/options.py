@@ -6,12 +6,12 @@ An option of another scheme is ignored, an unknown one is not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_quant.backends.offer import checked
 from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, row, text
+from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, text
 from pytest_quant.spec import EngineSpec, Shape
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _is_range(name: object, shapes: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TrtOptions:
-    """Options as asked; ``None`` leaves the choice to TensorRT."""
+    """Options as asked; ``None`` leaves the choice to TensorRT, and that of `shapes` to the data."""
 
     compute_capability: str | None = option(
         None,
@@ -59,19 +59,14 @@ class TrtOptions:
     max_batch: int | None = option(
         None, count(), "largest batch; default: the larger of the evaluation's and `batch_size`"
     )
-    shapes: Mapping[str, Range] = field(
-        default_factory=dict,
-        metadata=row(
-            Key(
-                "",
-                accepting(
-                    "a dict of smallest, usual and largest shape by input, whole numbers in that order: "
-                    "{'x': [(1, 3, 32, 32), (1, 3, 64, 64), (8, 3, 96, 320)]}",
-                    _shapes,
-                ),
-                "batch included; default: what evaluation and calibration data have",
-            )
+    shapes: Mapping[str, Range] | None = option(
+        None,
+        accepting(
+            "a dict of smallest, usual and largest shape by input, whole numbers in that order: "
+            "{'x': [(1, 3, 32, 32), (1, 3, 64, 64), (8, 3, 96, 320)]}",
+            _shapes,
         ),
+        "batch included; default: what evaluation and calibration data have",
     )
     timing_cache: str | None = option(
         None,

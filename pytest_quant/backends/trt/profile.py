@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 import numpy as np
@@ -52,13 +52,13 @@ def profile_of(spec: EngineSpec, signature: Signature) -> dict[str, Range]:
     DataError : the data has shapes that the options rule out.
     """
     options = parse_options(spec.backend, spec.options)
-    _check_names(options, signature)
+    named = options.shapes or {}
+    _check_names(named, signature)
     seen = {shapes.name: shapes for shapes in spec.shapes}
     ranges: dict[str, Range] = {}
     for tensor in signature.inputs:
-        named = options.shapes.get(tensor.name)
-        if named is not None:
-            ranges[tensor.name] = _checked_shapes(named, tensor)
+        if tensor.name in named:
+            ranges[tensor.name] = _checked_shapes(named[tensor.name], tensor)
         elif _free(tensor):
             given = seen.get(tensor.name)
             ranges[tensor.name] = _guessed(tensor, options) if given is None else _with_batch(given, options)
@@ -84,7 +84,7 @@ def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[st
     options = parse_options(spec.backend, spec.options)
     bounds = [] if options.max_batch is None else [options.max_batch]
     for tensor in signature.inputs:
-        axis, named = batch_axes.get(tensor.name), options.shapes.get(tensor.name)
+        axis, named = batch_axes.get(tensor.name), (options.shapes or {}).get(tensor.name)
         if axis is not None and named is not None and axis in _free(tensor) and axis < len(named[2]):
             bounds.append(named[2][axis])
     return min(bounds, default=None)
@@ -94,9 +94,9 @@ def _free(tensor: TensorInfo) -> tuple[int, ...]:
     return tuple(axis for axis, size in enumerate(tensor.shape or ()) if size is None)
 
 
-def _check_names(options: TrtOptions, signature: Signature) -> None:
+def _check_names(named: Iterable[str], signature: Signature) -> None:
     names = [tensor.name for tensor in signature.inputs]
-    for name in options.shapes:
+    for name in named:
         if name not in names:
             raise UsageError(
                 f"option 'shapes': the model has no input '{name}'",
