@@ -97,6 +97,11 @@ class TensorInfo:
     shape: tuple[int | None, ...] | None
     symbols: tuple[str, ...] = field(default=(), compare=False)
 
+    @property
+    def free_axes(self) -> tuple[int, ...]:
+        """The axes whose sizes are free; none where the rank is unknown."""
+        return tuple(axis for axis, size in enumerate(self.shape or ()) if size is None)
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:

@@ -124,7 +124,7 @@ def named_outputs(outputs: object) -> dict[str, Any]:
 def free_axes(model: Model) -> dict[str, tuple[int, ...]]:
     """Return the free axes of each input by its name."""
     if model.signature is not None:
-        return {tensor.name: _free(tensor.shape or ()) for tensor in model.signature.inputs}
+        return {tensor.name: tensor.free_axes for tensor in model.signature.inputs}
     names = input_names(model)
     if isinstance(model.dynamic, bool):
         return dict.fromkeys(names, (0,) if model.dynamic else ())
@@ -240,10 +240,6 @@ def _is_graph(module: Any) -> bool:
     import torch
 
     return isinstance(module, torch.fx.GraphModule)
-
-
-def _free(shape: tuple[int | None, ...]) -> tuple[int, ...]:
-    return tuple(axis for axis, size in enumerate(shape) if size is None)
 
 
 def _info(name: str, tensor: Any, free: tuple[int, ...]) -> TensorInfo:

@@ -59,7 +59,7 @@ def profile_of(spec: EngineSpec, signature: Signature) -> dict[str, Range]:
     for tensor in signature.inputs:
         if tensor.name in named:
             ranges[tensor.name] = _checked_shapes(named[tensor.name], tensor)
-        elif _free(tensor):
+        elif tensor.free_axes:
             given = seen.get(tensor.name)
             ranges[tensor.name] = _guessed(tensor, options) if given is None else _with_batch(given, options)
     for shapes in spec.shapes:
@@ -85,13 +85,9 @@ def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[st
     bounds = [] if options.max_batch is None else [options.max_batch]
     for tensor in signature.inputs:
         axis, named = batch_axes.get(tensor.name), (options.shapes or {}).get(tensor.name)
-        if axis is not None and named is not None and axis in _free(tensor) and axis < len(named[2]):
+        if axis is not None and named is not None and axis in tensor.free_axes and axis < len(named[2]):
             bounds.append(named[2][axis])
     return min(bounds, default=None)
-
-
-def _free(tensor: TensorInfo) -> tuple[int, ...]:
-    return tuple(axis for axis, size in enumerate(tensor.shape or ()) if size is None)
 
 
 def _check_names(named: Iterable[str], signature: Signature) -> None:
@@ -121,9 +117,8 @@ def _checked_shapes(named: Range, tensor: TensorInfo) -> Range:
 
 
 def _guessed(tensor: TensorInfo, options: TrtOptions) -> Range:
-    free = _free(tensor)
-    if free != (0,):
-        axes = ", ".join(str(axis) for axis in free if axis)
+    if tensor.free_axes != (0,):
+        axes = ", ".join(str(axis) for axis in tensor.free_axes if axis)
         raise UsageError(
             f"axes {axes} of input '{tensor.name}' are free, and nothing here has their sizes",
             value=spelled(tensor),
