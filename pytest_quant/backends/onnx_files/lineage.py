@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import onnx
 
@@ -33,22 +32,19 @@ _CLIPPING = frozenset({"Clip", "Relu"})
 _NAME_GOES_ON = ("_", "/", ":", ".")
 
 
-@dataclass(slots=True)
 class _Source:
     """The user's graph: who makes each tensor, and which nodes are folded into constants."""
 
-    graph: onnx.GraphProto
-    names: list[str] = field(default_factory=list)
-    producer: dict[str, int] = field(default_factory=dict)
-    tensors: set[str] = field(default_factory=set)
-    folded: set[int] = field(default_factory=set)
-    anchors: dict[str, int] = field(default_factory=dict)
-    """Places of nodes by their names and by those of their outputs."""
-
-    def __post_init__(self) -> None:
-        constants = constant_names(self.graph)
-        self.tensors = {value.name for value in self.graph.input} | constants
-        for place, node in enumerate(self.graph.node):
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.graph = graph
+        self.names: list[str] = []
+        self.producer: dict[str, int] = {}
+        self.folded: set[int] = set()
+        # Places of nodes by their names and by those of their outputs.
+        self.anchors: dict[str, int] = {}
+        constants = constant_names(graph)
+        self.tensors = {value.name for value in graph.input} | constants
+        for place, node in enumerate(graph.node):
             # Without a name it is called as TensorRT's parser calls it.
             self.names.append(node.name or f"node_of_{node.output[0] if node.output else ''}")
             outputs = [name for name in node.output if name]
