@@ -245,13 +245,13 @@ class TorchEngine(Engine):
 
     def _program(self, shapes: Shapes, tensors: tuple[Any, ...]) -> Any:
         """Return the program for these shapes, compiled and run once when it is new."""
-        if self._compiles and shapes in self._ready and _is_forgotten(self._ready[shapes]):
-            del self._ready[shapes]
-        if shapes not in self._ready:
-            self._ready[shapes] = self._new(tensors) if self._compiles else self._ready.get((), None) or self._load()
-            if not self._compiles:
-                self._ready[()] = self._ready[shapes]
-        return self._ready[shapes]
+        # One that is not compiled takes every shape.
+        key = shapes if self._compiles else ()
+        if self._compiles and key in self._ready and _is_forgotten(self._ready[key]):
+            del self._ready[key]
+        if key not in self._ready:
+            self._ready[key] = self._new(tensors) if self._compiles else self._load()
+        return self._ready[key]
 
     def _new(self, tensors: tuple[Any, ...]) -> Any:
         import torch
