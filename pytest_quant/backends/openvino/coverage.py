@@ -73,14 +73,14 @@ def _text(facts: Any, name: str) -> str:
     return str(facts[name].astype(str)) if name in facts else ""
 
 
-_CONVOLUTIONS = {"Convolution": (1, 1), "GroupConvolution": (1, 2), "DeformableConvolution": (2, 1)}
 _TRANSPOSED = {"ConvolutionBackpropData": (1, 1), "GroupConvolutionBackpropData": (1, 2)}
+_CONVOLUTIONS = {"Convolution": (1, 1), "GroupConvolution": (1, 2), "DeformableConvolution": (2, 1)} | _TRANSPOSED
 """By type the place of the weights among the inputs, and how many leading axes of them count output channels."""
 
 _RECURRENT = frozenset({"GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell", "RNNSequence"})
 _ATTENTION = "ScaledDotProductAttention"
 _NESTING = frozenset({"If", "Loop", "TensorIterator"})
-OPERATORS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | _TRANSPOSED.keys() | _RECURRENT
+OPERATORS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | _RECURRENT
 """Those that multiply and accumulate, as a model spells them."""
 
 
@@ -151,10 +151,7 @@ def operator_macs(kind: str, inputs: Sequence[Shape], output: Shape) -> int | No
     """
     if kind in _CONVOLUTIONS:
         place, leading = _CONVOLUTIONS[kind]
-        return convolution_macs(output, inputs[place], leading)
-    if kind in _TRANSPOSED:
-        place, leading = _TRANSPOSED[kind]
-        return convolution_macs(inputs[0], inputs[place], leading)
+        return convolution_macs(inputs[0] if kind in _TRANSPOSED else output, inputs[place], leading)
     if kind == "MatMul":
         return matrix_macs(inputs[0], output)
     if kind in _RECURRENT:
@@ -255,16 +252,15 @@ def count_layers(
         for one in tallied
     ]
     identified = sum(before is not after for before, after in zip(tallied, seen, strict=True))
-    notes = (
-        (
-            f"{identified} products run inside a fused kernel that cannot be seen into; their precision was read "
-            "from the same model compiled without fusing "
-            f"({', '.join(f'{key}={value}' for key, value in SEEN_APART.items())})",
-        )
-        if identified
-        else ()
+    coverage = tally(seen, PROVIDER)
+    if not identified:
+        return coverage
+    settings = ", ".join(f"{name}={value}" for name, value in SEEN_APART.items())
+    note = (
+        f"{identified} products run inside a fused kernel that cannot be seen into; their precision was read from the "
+        f"same model compiled without fusing ({settings})"
     )
-    return replace(tally(seen, PROVIDER), notes=notes)
+    return replace(coverage, notes=(note,))
 
 
 def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str) -> list[Tallied]:
@@ -290,12 +286,10 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
         if names and kind in (Kind.ASKED, Kind.OTHER, Kind.OPAQUE):
             tallied += [Tallied(name, layer.kind, kind, source.macs[name]) for name in names]
             continue
-        eligible = kind in (Kind.ASKED, Kind.OTHER)
-        unnamed += eligible
+        unnamed += kind in (Kind.ASKED, Kind.OTHER)
         if layer.kind in _BODIES and layer.origins and source.hollow.issuperset(layer.origins):
             kind = Kind.BESIDE
-        hidden = kind is Kind.OPAQUE
-        tallied.append(Tallied("" if hidden else layer.name, layer.kind, kind))
+        tallied.append(Tallied("" if kind is Kind.OPAQUE else layer.name, layer.kind, kind))
     lost = [name for name in source.macs if name not in answered] if layers else []
     # Which of them the layers without a name are is not known.
     return tallied + [Tallied("", "Unknown", Kind.OPAQUE, source.macs[name]) for name in lost[unnamed:]]
