@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.onnx_files import model_file
 from pytest_quant.backends.onnx_files.lineage import nodes_behind
 from pytest_quant.backends.onnx_files.normalize import normalized
-from pytest_quant.backends.openvino.coverage import CONVERSIONS, layers_of, measure_coverage
+from pytest_quant.backends.openvino.coverage import CONVERSIONS, PROVIDER, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refusing, signature_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.openvino.quantize import IN_FLOAT, excluded_among
@@ -26,7 +26,6 @@ from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model
 
-DEVICE = "CPU"
 _GROUP = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
 
 
@@ -65,7 +64,7 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
     }
     quantized = spec.scheme == "static"
     with refusing("to compile the quantized model", IN_FLOAT) if quantized else refusing("to compile the model"):
-        compiled = openvino.Core().compile_model(model, DEVICE, settings)
+        compiled = openvino.Core().compile_model(model, PROVIDER, settings)
         precision = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if precision != "f32":
         raise BuildError(
@@ -100,7 +99,7 @@ def _rounded_inputs(compiled: Any) -> Iterator[str]:
 class OpenVinoEngine(Engine):
     """A compiled model with one request, run synchronously."""
 
-    provider = DEVICE
+    provider = PROVIDER
 
     def __init__(self, spec: EngineSpec, folder: Path) -> None:
         self.spec = spec
@@ -151,7 +150,6 @@ class OpenVinoEngine(Engine):
 COUNTING: Mapping[str, object] = {"PERF_COUNT": True}
 """The setting of the CPU plugin that counts times; kernels and layouts are the same with it."""
 
-_RAN = "EXECUTED"
 _MS_PER_S = 1e3
 _AT_TIMES = frozenset({"Convert", "Transpose"})
 """Reformats only where they come from no node of the model: the plugin adds them, and so do users."""
@@ -171,15 +169,17 @@ def time_layers(compiled: Any, inputs: Mapping[int, Any], model: Model) -> tuple
 
     def run() -> dict[str, float]:
         request.infer(inputs)
-        ran = [info for info in request.get_profiling_info() if info.status.name == _RAN]
+        ran = [info for info in request.get_profiling_info() if info.status.name == "EXECUTED"]
         kinds.update((info.node_name, (info.node_type, info.exec_type)) for info in ran)
         return {info.node_name: _MS_PER_S * info.real_time.total_seconds() for info in ran}
 
     times = medians(warm_runs(run))
     origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}
     named = [() if kinds[name][0] in CONVERSIONS else origins.get(name, ()) for name in times]
-    nodes = named if is_own(model) else _nodes(model, named)
-    return tuple(layer_time(name, *kinds[name], times[name], own) for name, own in zip(times, nodes, strict=True))
+    if not is_own(model):
+        graph = normalized(onnx.load(model_file(model), load_external_data=False)).graph
+        named = nodes_behind(graph, named)
+    return tuple(layer_time(name, *kinds[name], times[name], own) for name, own in zip(times, named, strict=True))
 
 
 def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, ...]) -> LayerTime:
@@ -194,8 +194,3 @@ def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, .
     moves = kind in CONVERSIONS or (kind in _AT_TIMES and not nodes)
     role: Role = "reformat" if moves else "compute" if nodes else "other"
     return LayerTime(name, kind, precision_of(kernel.rpartition("_")[2]), ms, nodes, role)
-
-
-def _nodes(model: Model, named: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    graph = normalized(onnx.load(model_file(model), load_external_data=False)).graph
-    return nodes_behind(graph, named)
