@@ -293,7 +293,9 @@ def keep_text(text: str) -> Path | None:
         folder = _folder()
         file = folder / f"{name}.txt"
         write_whole(file, content)
-        _forget_old(folder)
+        files = sorted(folder.glob("*.txt"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for old in files[KEPT_FILES:]:
+            old.unlink(missing_ok=True)
     except OSError:
         return None
     return file
@@ -305,12 +307,6 @@ def _folder() -> Path:
         return own_folder("errors")
     except OSError:
         return Path(tempfile.mkdtemp(prefix="pytest-quant-errors-"))
-
-
-def _forget_old(folder: Path) -> None:
-    files = sorted(folder.glob("*.txt"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[KEPT_FILES:]:
-        file.unlink(missing_ok=True)
 
 
 def _shortened(text: str) -> str:
