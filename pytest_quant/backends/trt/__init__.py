@@ -15,6 +15,7 @@ from pytest_quant.backends.trt.options import (
     BUILDER_KEYS,
     NATIVE_KEYS,
     QUANTIZER,
+    calibrates,
     float_type,
     parse_options,
     quantizer_spec,
@@ -157,7 +158,7 @@ class TrtBackend(TrtRtxBackend):
             return quantizer_trouble() or native
         if spec is None or not target_of(spec):
             return native
-        if _needs_device(spec):
+        if calibrates(spec) or float_type(spec) == "bf16":
             reason = f"TensorRT's own calibrator and bf16 need the device; {native.reason}"
             return Availability(False, reason=reason, fix="drop quantization='implicit', or use a machine with a GPU")
         return super().availability(spec)
@@ -184,21 +185,17 @@ class TrtBackend(TrtRtxBackend):
         native = find_native()
         if not native.available:
             return engine_ingredients(spec, f"RTX {rtx_version()}")
-        ours = implicit_ingredients if _calibrates(spec) else engine_ingredients
+        ours = implicit_ingredients if calibrates(spec) else engine_ingredients
         return {**ours(spec, native.version), "GPU": native.device}
 
     def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
         """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
-        if not _calibrates(spec):
-            return super().calibration_ingredients(spec)
-        from pytest_quant.backends.trt.profile import implicit_ingredients
-
-        native = find_native()
-        return {**implicit_ingredients(spec, native.version), "GPU": native.device}
+        # Its plan depends on nothing more than what the calibrator finds.
+        return self.ingredients(spec) if calibrates(spec) else super().calibration_ingredients(spec)
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
-        if not _calibrates(spec):
+        if not calibrates(spec):
             super().calibrate(spec, batches, folder)
             return
         from pytest_quant.backends.trt.build import write_implicit_ranges
@@ -227,12 +224,3 @@ class TrtBackend(TrtRtxBackend):
         from pytest_quant.backends.trt.simulated import SimulatedEngine
 
         return SimulatedEngine(spec, folder, stands_for="TensorRT")
-
-
-def _calibrates(spec: EngineSpec) -> bool:
-    """Whether TensorRT's own calibrator finds the ranges."""
-    return spec.scheme == "static" and parse_options(spec.backend, spec.options).implicit
-
-
-def _needs_device(spec: EngineSpec) -> bool:
-    return _calibrates(spec) or float_type(spec) == "bf16"

@@ -21,7 +21,7 @@ from pytest_quant.backends.trt.builder import (
 )
 from pytest_quant.backends.trt.graph import write_graph
 from pytest_quant.backends.trt.implicit import samples_of
-from pytest_quant.backends.trt.options import Range, float_type, parse_options
+from pytest_quant.backends.trt.options import Range, calibrates, float_type, parse_options
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import EngineSpec
@@ -92,8 +92,7 @@ def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
     The caller adds `samples` and `ranges` for TensorRT's own calibrator. Raises as `profile_of`.
     """
     options = parse_options(spec.backend, spec.options)
-    implicit = options.implicit and spec.scheme == "static"
-    calibration = spec.calibration.method if implicit else ""
+    calibration = spec.calibration.method if calibrates(spec) else ""
     return BuildRequest(module, graph, options, profile_of(spec, read_signature(graph)), calibration)
 
 

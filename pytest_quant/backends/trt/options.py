@@ -126,12 +126,17 @@ def target_of(spec: EngineSpec) -> str | None:
     return parse_options(spec.backend, spec.options).compute_capability
 
 
+def calibrates(spec: EngineSpec) -> bool:
+    """Whether TensorRT's own calibrator finds the ranges. Raises `UsageError`."""
+    return spec.scheme == "static" and parse_options(spec.backend, spec.options).implicit
+
+
 def float_type(spec: EngineSpec) -> str:
     """Return the type of the floats in the graph of `spec`; implicit INT8 leaves them to flags of the builder."""
     options = parse_options(spec.backend, spec.options)
     if spec.precision != "int8":
         return spec.precision
-    return "fp32" if options.implicit and spec.scheme == "static" else options.rest
+    return "fp32" if calibrates(spec) else options.rest
 
 
 _WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
