@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, 
 from pytest_quant.result import LatencyFigures, LatencyResult
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 MOST_INDEXED = 600
 """Letters in a column with an index: PostgreSQL indexes 2700 bytes, and a letter has up to four."""
@@ -43,6 +44,14 @@ class StoredCheck:
 def commit_of(checks: Sequence[StoredCheck]) -> str | None:
     """Return the commit of the last run; the runs of one side have one, or several with the same content."""
     return checks[-1].run.commit if checks else None
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the items by what `key` says of each, in the given order."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def run_row(run: Run) -> Row:

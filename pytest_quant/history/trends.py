@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.environment.revision import ask_git, ci_target, main_branch
 from pytest_quant.history.baselines.file import BaselineEntry
+from pytest_quant.history.rows import grouped
 from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesSummary
 from pytest_quant.stats.changes import ChangePoint, change_points
 
@@ -88,10 +89,7 @@ def _by_group(
     group_of: Callable[[CheckSummary], tuple[str, str]],
     sequence_of: Callable[[Sequence[CheckSummary], str], _Sequence],
 ) -> Iterator[_Sequence]:
-    groups: dict[tuple[str, str], list[CheckSummary]] = {}
-    for point in points:
-        groups.setdefault(group_of(point), []).append(point)
-    sequences = (sequence_of(group, machine) for (_, machine), group in groups.items())
+    sequences = (sequence_of(group, machine) for (_, machine), group in grouped(points, group_of).items())
     return (sequence for sequence in sequences if sequence.values)
 
 

@@ -16,6 +16,7 @@ from pytest_quant.history.compare.comparison import (
     Side,
     Word,
 )
+from pytest_quant.history.rows import grouped
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.record.record import plain
@@ -99,10 +100,7 @@ def fault(comparison: Comparison) -> str:
 
 def by_test(rows: Iterable[Row]) -> list[list[Row]]:
     """Return the rows of each series together, in the order of the first of each."""
-    tests: dict[str, list[Row]] = {}
-    for row in rows:
-        tests.setdefault(row.series, []).append(row)
-    return list(tests.values())
+    return list(grouped(rows, lambda row: row.series).values())
 
 
 def name(row: Row | Listed | Record) -> str:
@@ -211,12 +209,8 @@ def _accepted(listed: Listed) -> str:
 
 def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:
     """Many rows share one reason: each reason once, with the rows that have it."""
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        reason = clean("; ".join(row.notes)) or "it could not be measured"
-        reasons.setdefault(reason, []).append(f"{name(row)}  {row.quantity} {values(row)}")
-    for reason, entries in reasons.items():
-        yield f"{heading}, {reason}", entries
+    for reason, alike in grouped(rows, lambda row: clean("; ".join(row.notes)) or "it could not be measured").items():
+        yield f"{heading}, {reason}", [f"{name(row)}  {row.quantity} {values(row)}" for row in alike]
 
 
 def unchanged(comparison: Comparison) -> str:

@@ -17,7 +17,7 @@ from pytest_quant.history.baselines.file import (
     series_of,
 )
 from pytest_quant.history.baselines.launches import launches_in, median_of
-from pytest_quant.history.rows import StoredCheck, commit_of, in_utc, way_of_timing
+from pytest_quant.history.rows import StoredCheck, commit_of, grouped, in_utc, way_of_timing
 from pytest_quant.result import Status
 
 _REGRESSED = (Status.FAIL, Status.ERROR)
@@ -106,11 +106,11 @@ def _refuse(check: StoredCheck) -> None:
 
 def _by_machine(checks: Sequence[StoredCheck]) -> Iterator[AcceptedLatency]:
     """Yield the latency on each machine, with every launch there."""
-    machines: dict[tuple[object, ...], list[StoredCheck]] = {}
-    for check in checks:
-        key = (*sorted(check.run.environment.identity.items()), way_of_timing(check.record.latency))
-        machines.setdefault(key, []).append(check)
-    for here in machines.values():
+
+    def machine(check: StoredCheck) -> tuple[object, ...]:
+        return *sorted(check.run.environment.identity.items()), way_of_timing(check.record.latency)
+
+    for here in grouped(checks, machine).values():
         launches = tuple(launch for check in here for launch in launches_in(check) if launch.speedup is not None)
         if launches:
             yield AcceptedLatency(
@@ -137,9 +137,7 @@ def accept_checks(
     ------
     UsageError : a record must not become a baseline, see `accept`; nothing was measured; or no series is meant.
     """
-    series: dict[str, list[StoredCheck]] = {}
-    for check in checks:
-        series.setdefault(check.record.series, []).append(check)
+    series = grouped(checks, lambda check: check.record.series)
     chosen = choose_series(list(series), texts)
     accepted = [accept(series[key], reason=reason, accepted_at=accepted_at) for key in chosen]
     entries = [entry for entry in accepted if entry is not None]

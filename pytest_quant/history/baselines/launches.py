@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_quant.errors import UsageError
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.rows import StoredCheck, grouped
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import find_changes
 from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise
@@ -49,22 +49,16 @@ def noise_by_machine(points: Iterable[CheckSummary]) -> dict[str, dict[str, Late
     ----------
     points : of all series, of the last commits of a branch, oldest first.
     """
-    groups: dict[str, dict[str, list[CheckSummary]]] = {}
-    for point in points:
-        groups.setdefault(point.identity, {}).setdefault(point.series, []).append(point)
     return {
-        identity: {key: _noise_of_points(group) for key, group in series.items()} for identity, series in groups.items()
+        identity: {key: _noise_of_points(of_one) for key, of_one in grouped(here, lambda point: point.series).items()}
+        for identity, here in grouped(points, lambda point: point.identity).items()
     }
 
 
 def _noise_of_points(points: Sequence[CheckSummary]) -> LatencyNoise:
     days = days_of(point.started_at for point in points)
-    commits: dict[Hashable, list[CheckSummary]] = {}
-    for point in points:
-        commits.setdefault(point.commit, []).append(point)
-    return {
-        figure: noise_of_steps([list(logs_of(group, figure, days)) for group in commits.values()]) for figure in FIGURES
-    }
+    commits = grouped(points, lambda point: point.commit).values()
+    return {figure: noise_of_steps([list(logs_of(group, figure, days)) for group in commits]) for figure in FIGURES}
 
 
 def logs_of(launches: Iterable[LaunchFigures | CheckSummary], figure: str, days: Mapping[str, int]) -> Iterator[Launch]:

@@ -24,7 +24,7 @@ from pytest_quant.history.baselines.launches import (
     shared_noise,
 )
 from pytest_quant.history.compare.pairing import Pair
-from pytest_quant.history.rows import StoredCheck, identity_of
+from pytest_quant.history.rows import StoredCheck, grouped, identity_of
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.stats.launches import Launch, days_of, noise_of
 
@@ -76,10 +76,7 @@ class Machine:
 
 def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
     """Return the launches by identity of their machine, in the given order."""
-    groups: dict[str, list[StoredCheck]] = {}
-    for launch in launches:
-        groups.setdefault(identity_of(launch.run, launch.record), []).append(launch)
-    return groups
+    return grouped(launches, lambda launch: identity_of(launch.run, launch.record))
 
 
 def launches_of(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tuple[Launches, Launches]:

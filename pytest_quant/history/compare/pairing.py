@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, Outcome, Quantity, Row, Side
-from pytest_quant.history.rows import StoredCheck, commit_of, key_parts, version_of
+from pytest_quant.history.rows import StoredCheck, commit_of, grouped, key_parts, version_of
 from pytest_quant.record import Record
 from pytest_quant.result import Better
 
@@ -222,10 +222,7 @@ def _renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -
 
 
 def _by_engine(series: Mapping[str, _Launches]) -> dict[tuple[object, ...], list[str]]:
-    keys: dict[tuple[object, ...], list[str]] = {}
-    for key, launches in series.items():
-        keys.setdefault(_engine(launches), []).append(key)
-    return keys
+    return grouped(series, lambda key: _engine(series[key]))
 
 
 def _listed(series: str, launches: _Launches) -> Listed:
