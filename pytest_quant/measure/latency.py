@@ -153,10 +153,7 @@ def measure(
         else:
             result = _timed(rounds, plan, most, reopening)
     else:
-        of_reference, of_null, of_candidate = (
-            [Block(first.cold_ns, (first.cold_ns,), 2 * first.device_ns)] for first in firsts
-        )
-        result = latency_figures(of_reference, of_null, of_candidate, plan)
+        result = latency_figures([[Block(cold.cold_ns, (cold.cold_ns,), 2 * cold.device_ns)] for cold in firsts], plan)
     spent_s = (clock() - started) / _NS_PER_S
     return replace(result, spent_s=spent_s, notes=(*result.notes, *machine_notes(before, machine())))
 
@@ -189,11 +186,6 @@ def _timers(calls: Calls, clock: Clock) -> list[Timer]:
     return [partial(time_block, call, clock=clock) for call in calls]
 
 
-def _figures(rounds: Rounds, plan: LatencyPlan, sets: Sequence[int] = ()) -> LatencyResult:
-    reference, null, candidate = rounds.blocks
-    return latency_figures(reference, null, candidate, plan, sets)
-
-
 def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | None) -> LatencyResult:
     """Add rounds until every limit is decided, there are `most`, or another one would not be over in time.
 
@@ -207,7 +199,7 @@ def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | 
         spent = rounds_made >= most or not rounds.fits(round_ns)
         if not spent and (rounds_made < plan.min_rounds or (rounds_made - plan.min_rounds) % plan.look_every):
             continue
-        result = _figures(rounds, plan)
+        result = latency_figures(rounds.blocks, plan)
         decided = _decided(result, plan)
         in_doubt = not decided and _sessions_rule(result, plan)
         if in_doubt and reopening is not None and rounds.fits(reopening.lasts_ns + plan.min_rounds * round_ns):
@@ -237,10 +229,10 @@ def _drawn(rounds: Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[i
         left_ns = (rounds.until - rounds.clock() - later * opening_ns) / (later + 1)
         sets.append(_add_set(rounds, plan, min(_OPENINGS * opening_ns, left_ns)))
         if len(sets) in LOOKS_AT_SETS:
-            result = _figures(rounds, plan, sets)
+            result = latency_figures(rounds.blocks, plan, sets)
             if _decided(result, plan):
                 return result
-    return _figures(rounds, plan, sets if len(sets) > 1 else ())
+    return latency_figures(rounds.blocks, plan, sets if len(sets) > 1 else ())
 
 
 def _add_set(rounds: Rounds, plan: LatencyPlan, most_ns: float) -> int:

@@ -37,24 +37,19 @@ from pytest_quant.stats.rounds import (
 _STATED_PERCENTILES = (90.0, 99.0)
 
 
-def latency_figures(
-    reference: Sequence[Block],
-    null: Sequence[Block],
-    candidate: Sequence[Block],
-    plan: LatencyPlan,
-    sets: Sequence[int] = (),
-) -> LatencyResult:
+def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: Sequence[int] = ()) -> LatencyResult:
     """Compute every figure from the same rounds of the three engines, by the device's clock where each of them has one.
 
     Parameters
     ----------
-    reference, null, candidate : one block for each round.
+    blocks : of the reference, the null and the candidate, one for each round.
     plan : looks, confidence of the intervals, noise between sessions, and the percentiles to bound.
     sets : rounds of each set of sessions, in order; none where all are of one set.
     """
-    by_device = all(block.device_ns for block in chain(reference, null, candidate))
-    sides = ref, nul, cand = [_judged(side, by_device) for side in (reference, null, candidate)]
-    looks = looks_of(plan)
+    by_device = all(block.device_ns for block in chain.from_iterable(blocks))
+    sides = ref, nul, cand = [_judged(side, by_device) for side in blocks]
+    # Before the last look rounds are added, whatever the ratio is.
+    looks = Looks(plan.min_rounds, plan.look_every, max(plan.max_rounds, plan.min_rounds), plan.confidence)
     rounds = len(ref.runs_ns) if sets else min(len(ref.runs_ns), looks.most)  # those after them are for the tails only
     ref_ns, null_ns, cand_ns = (side.medians_ns[:rounds] for side in sides)
     ref_logs, null_logs, cand_logs = np.log(ref_ns), np.log(null_ns), np.log(cand_ns)
@@ -65,9 +60,9 @@ def latency_figures(
     runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
     bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50_ms.low, p50_ms.high)}
     for percentile in {*_STATED_PERCENTILES, *(limited for limited, _ in plan.max_latency_ms)} - {50.0}:
-        blocks = len(cand.runs_ns)
-        bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence, clusters=blocks)
-    speedup, speedup_ci, null_ratio_ci = _value(ratio), _interval(ratio), _interval(of_null)
+        clusters = len(cand.runs_ns)
+        bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence, clusters=clusters)
+    speedup, speedup_ci, null_ratio_ci = float(np.exp(ratio.span.value).item()), _interval(ratio), _interval(of_null)
     result = LatencyResult(
         batch_size=plan.batch_size,
         rounds=rounds,
@@ -95,7 +90,7 @@ def latency_figures(
         result = _over_sets(result, (ref_logs, null_logs, cand_logs), plan)
     if not by_device:
         return result
-    host_ns = (statistics.median(_judged(side, by_device=False).medians_ns) for side in (reference, candidate))
+    host_ns = (statistics.median(_judged(side, by_device=False).medians_ns) for side in (blocks[0], blocks[2]))
     medians = " -> ".join(f"{median / NS_PER_MS:.4g}" for median in host_ns)
     note = f"timed by the device's clock; by the host's p50 {medians} ms, which counts what the host does for a run"
     return replace(result, clock="device", notes=(*result.notes, note))
@@ -131,15 +126,6 @@ def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan:
 
 
 _LOOK_SHARE = (1.0 - LOOK_CONFIDENCE) / 0.05
-
-
-def looks_of(plan: LatencyPlan) -> Looks:
-    """Return the looks of a measurement; before the last one rounds are added, whatever the ratio is."""
-    return Looks(plan.min_rounds, plan.look_every, max(plan.max_rounds, plan.min_rounds), plan.confidence)
-
-
-def _value(judged: JudgedRounds) -> float:
-    return float(np.exp(judged.span.value).item())
 
 
 def _interval(judged: JudgedRounds, unit: float = 1.0) -> Interval:

@@ -31,7 +31,7 @@ ROUNDS = 10
 def of_runs(runs_ns: np.ndarray) -> LatencyResult:
     """The figures of three engines that took the same times in rounds of equal length."""
     blocks = [Block(9, tuple(int(one) for one in part)) for part in np.split(runs_ns, ROUNDS)]
-    return latency_figures(blocks, blocks, blocks, LatencyPlan())
+    return latency_figures([blocks] * 3, LatencyPlan())
 
 
 @pytest.mark.parametrize(("runs", "p90", "p99"), [(20, False, False), (30, True, False), (300, True, True)])
@@ -60,7 +60,7 @@ def blocks(scale: float, seed: int, rounds: int = 12) -> list[Block]:
 def test_every_figure_of_a_latency() -> None:
     """Medians of rounds, their ratio with its interval, percentiles of all runs, in milliseconds."""
     sides = blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3)
-    result = latency_figures(*sides, PLAN)
+    result = latency_figures(sides, PLAN)
     medians_ns = [[statistics.median(one.runs_ns) for one in side] for side in sides]
     reference, null, candidate = (np.log(side) for side in medians_ns)
     looks = Looks(8, 8, 40, 0.9)
@@ -117,7 +117,7 @@ def test_too_few_rounds() -> None:
 
 
 FOUND = replace(
-    latency_figures(blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3), PLAN),
+    latency_figures((blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3)), PLAN),
     speedup_ci=Interval(1.5, 2.5),
     half_width_pct=2.0,
     percentile_bounds=(PercentileBound(50.0, 1.0, 2.0), PercentileBound(99.0, 3.0, None)),
