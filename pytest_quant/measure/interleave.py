@@ -27,6 +27,7 @@ Clock = Callable[[], int]
 
 
 NS_PER_MS = 1e6
+NS_PER_S = 1e9
 
 
 class ByDevice:
@@ -112,7 +113,6 @@ _ENGINES = 3
 _WARMUP_SHARE = 0.1
 _SLACK = 2.0
 """Blocks are sized so that the budget is this many times what the fewest rounds need: load may halve the speed."""
-_NS_PER_S = 1e9
 
 
 Timer: TypeAlias = Callable[[int], Block]
@@ -138,7 +138,7 @@ def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -
     Its very first run, a block with a cold run only, and nanoseconds of the last block's median run; of the first run
     where there was no time for a block.
     """
-    until = clock() + share * warmup_s(plan) * _NS_PER_S
+    until = clock() + share * warmup_s(plan) * NS_PER_S
     first = timer(0)
     medians = [float(first.cold_ns)]
     while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
@@ -167,7 +167,7 @@ def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, rounds: int =
     left_s : seconds for all rounds of the three engines.
     rounds : that must fit, as far as they do with one run in each block; 0 for no such number.
     """
-    share = left_s * _NS_PER_S / _ENGINES / max(run_ns, 1.0)
+    share = left_s * NS_PER_S / _ENGINES / max(run_ns, 1.0)
     runs = min(_runs(run_ns, plan), int(share / (_SLACK * plan.min_rounds)) - 1)
     if rounds:
         runs = min(runs, int(share / rounds) - 1)
@@ -184,12 +184,8 @@ def rounds_of_tails(plan: LatencyPlan, beyond: int = 1) -> int:
 
 
 def _runs(run_ns: float, plan: LatencyPlan) -> int:
-    enough = math.ceil(plan.min_block_s * _NS_PER_S / max(run_ns, 1.0))
+    enough = math.ceil(plan.min_block_s * NS_PER_S / max(run_ns, 1.0))
     return min(max(enough, plan.min_runs), _MAX_RUNS)
-
-
-def _nothing() -> None:
-    """Observe nothing."""
 
 
 class Rounds:
@@ -217,7 +213,7 @@ class Rounds:
         until: float,
         order: random.Random,
         clock: Clock = time.perf_counter_ns,
-        observe: Callable[[], object] = _nothing,
+        observe: Callable[[], object] = lambda: None,
     ) -> None:
         self.timers = timers
         self.runs = runs

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TypeAlias
 
 from pytest_quant.measure.interleave import (
+    NS_PER_S,
     Block,
     Call,
     Clock,
@@ -33,8 +34,6 @@ from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.draws import LOOKS as LOOKS_AT_SETS
 from pytest_quant.stats.draws import draw_of
 from pytest_quant.stats.rounds import reach
-
-_NS_PER_S = 1e9
 
 Calls: TypeAlias = tuple[Call, Call, Call]
 """One run of the reference, of a second session of it, and of the candidate."""
@@ -58,7 +57,7 @@ class Reopening:
     @property
     def lasts_ns(self) -> float:
         """The same in nanoseconds."""
-        return self.lasts_s * _NS_PER_S
+        return self.lasts_s * NS_PER_S
 
     def from_memory(self, run_ns: float) -> bool:
         """Whether a run of so many nanoseconds waits for its weights most of the time, so that their places matter."""
@@ -131,10 +130,10 @@ def measure(
     in_sets = waits and reopening is not None
     if in_sets:
         plan = _from_memory(plan)
-    until = started + int(plan.max_s * _NS_PER_S)
-    left_s = max(until - clock(), 0) / _NS_PER_S
+    until = started + int(plan.max_s * NS_PER_S)
+    left_s = max(until - clock(), 0) / NS_PER_S
     of_tails = rounds_of_tails(plan, beyond=0)
-    if _round_ns([1] * len(timers), run_ns) * of_tails > left_s * _NS_PER_S:
+    if _round_ns([1] * len(timers), run_ns) * of_tails > left_s * NS_PER_S:
         of_tails = 0  # no number of rounds that fit bounds the tail: the other figures are worth the time
     most = max(plan.max_rounds, rounds_of_tails(plan) if of_tails else 0)
     runs = [runs_of_block(of_engine, plan, left_s, of_tails) for of_engine in run_ns]
@@ -142,7 +141,7 @@ def measure(
         # From run to run of a block more of the weights lie in the cache that the last engine had filled: medians of
         # seven runs and of eight differ by 1 %.
         runs = [min(runs)] * len(runs)
-    if _round_ns(runs, run_ns) * plan.min_rounds > left_s * _NS_PER_S:
+    if _round_ns(runs, run_ns) * plan.min_rounds > left_s * NS_PER_S:
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
     if _round_ns(runs, run_ns) <= until - clock():
@@ -154,7 +153,7 @@ def measure(
             result = _timed(rounds, plan, most, reopening)
     else:
         result = latency_figures([[Block(cold.cold_ns, (cold.cold_ns,), 2 * cold.device_ns)] for cold in firsts], plan)
-    spent_s = (clock() - started) / _NS_PER_S
+    spent_s = (clock() - started) / NS_PER_S
     return replace(result, spent_s=spent_s, notes=(*result.notes, *machine_notes(before, machine())))
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import product
 from typing import Literal, TypeAlias
 
-from pytest_quant.measure.interleave import NS_PER_MS, Block, Clock, Rounds, runs_of_block, warm_up
+from pytest_quant.measure.interleave import NS_PER_MS, NS_PER_S, Block, Clock, Rounds, runs_of_block, warm_up
 from pytest_quant.measure.latency_figures import NULL_TOLERANCE, null_reasons
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
@@ -33,7 +33,6 @@ MOST_VOID = 5
 
 _BASE, _HEAD = range(2)
 _NAMES = ("base", "head")
-_NS_PER_S = 1e9
 
 
 TimesBlock: TypeAlias = Callable[[int, int], Block]
@@ -142,11 +141,11 @@ def time_pair(
     clock : nanoseconds; the times that count are those that the processes measure themselves.
     """
     sides = base, head
-    until = clock() + plan.max_s * _NS_PER_S
+    until = clock() + plan.max_s * NS_PER_S
     keys = list(product((_BASE, _HEAD), (REFERENCE, NULL, CANDIDATE)))
     timers = [partial(sides[side], engine) for side, engine in keys]
     run_ns = [warm_up(timer, plan, clock, 1.0 / len(sides))[1] for timer in timers]
-    left_s = max(until - clock(), 0.0) / _NS_PER_S
+    left_s = max(until - clock(), 0.0) / NS_PER_S
     # Of both sides as many, so that a block means the same on both.
     slower_ns = map(max, run_ns[: len(run_ns) // 2], run_ns[len(run_ns) // 2 :])
     runs = [runs_of_block(of_engine, plan, left_s / len(sides)) for of_engine in slower_ns] * len(sides)
