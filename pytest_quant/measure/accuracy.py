@@ -32,7 +32,7 @@ from pytest_quant.spec import ChannelGroup, Check, limits_on
 
 @dataclass(frozen=True, slots=True)
 class OutputPair:
-    """Outputs of both engines for `n` samples from index `start`; rows from `n` on are padding."""
+    """Outputs of both engines for `n` samples from index `start`, without padding."""
 
     reference: Outputs
     candidate: Outputs
@@ -101,9 +101,8 @@ class _Comparison:
         if self.output is None:
             self.output = next(iter(pair.reference))
         self.n += pair.n
-        for name, padded in pair.reference.items():
-            given = pair.candidate.get(name)
-            self._compare(name, _real(padded, pair.n), None if given is None else _real(given, pair.n), pair)
+        for name, reference in pair.reference.items():
+            self._compare(name, reference, pair.candidate.get(name), pair)
 
     def _compare(self, name: str, reference: NDArray[Any], candidate: NDArray[Any] | None, pair: OutputPair) -> None:
         check_reference(name, reference, pair.start)
@@ -131,7 +130,7 @@ class _Comparison:
     ) -> NDArray[Any]:
         """Add scores and classes; return `sound`, with the samples whose reference masks other classes by design."""
         answered = masked = sound
-        labels = None if pair.labels is None else pair.labels[: pair.n]
+        labels = pair.labels
         kinds = "fiu" if self.reads_classes else "f"
         may_be_classes = labels is None or labels.dtype.kind == "O" or _indices(labels) is not None
         if reference.ndim == 2 and reference.shape[1] > 1 and reference.dtype.kind in kinds and may_be_classes:
@@ -213,11 +212,6 @@ class _Compared:
 def _or_least(figure: float | None) -> float:
     """Return a sort key that places a missing figure before all others."""
     return -math.inf if figure is None else figure
-
-
-def _real(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """Return the rows of the real samples, without padding; an output without axes is returned as it is."""
-    return array[:n] if array.ndim else array
 
 
 def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:

@@ -62,14 +62,6 @@ def test_chunks_change_nothing(seed: int, step: int) -> None:
         assert cut[name] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value), name
 
 
-def test_padding_beyond_n_is_not_compared() -> None:
-    """Rows that only fill a fixed batch count for nothing."""
-    r, c, labels = outputs(1)
-    padded = OutputPair({"y": np.vstack([r, r])}, {"y": np.vstack([c, -c])}, labels, 0, N)
-    metric = resolve_metric(None, "int", r.shape)
-    assert evaluate([padded], metric, output="y", margin=1.0) == top1(r, c, labels)
-
-
 def test_the_worst_class_is_the_one_that_lost_most() -> None:
     """A dead class hides in an average: here class 2 falls from all right to none."""
     labels = np.arange(N) % CLASSES
