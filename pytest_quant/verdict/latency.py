@@ -43,8 +43,8 @@ def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off:
     if limits.min_speedup is not None:
         if latency is None:
             yield not_measured("min_speedup", limits.min_speedup, latency_off or _NOT_ASKED)
-        elif latency.over is not None:
-            yield _speedup_over(limits.min_speedup, latency.over)
+        elif (over := latency.over) is not None:
+            yield _by_speedup(limits.min_speedup, over.speedup, over.speedup_ci, f" over {over.launches} launches")
         else:
             yield _confirmed(_speedup(limits.min_speedup, latency), latency, None, limits.min_speedup)
 
@@ -104,21 +104,15 @@ def _open(verdict: Verdict, reason: str) -> Verdict:
 
 
 def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
-    span = latency.speedup_ci
     against = "" if latency.reference_precision == "fp32" else f" against {latency.reference_precision}"
     over = f"{against} over {latency.rounds} rounds{_clock(latency)}"
-    return _by_speedup(allowed, latency.speedup, span, over)
-
-
-def _speedup_over(allowed: float, over: OverLaunches) -> Verdict:
-    return _by_speedup(allowed, over.speedup, over.speedup_ci, f" over {over.launches} launches")
+    return _by_speedup(allowed, latency.speedup, latency.speedup_ci, over)
 
 
 def _by_speedup(allowed: float, speedup: float, span: Interval, over: str) -> Verdict:
     """Judge a speedup by its interval; `over` says how much was measured."""
     figure = f"speedup x{speedup:.3f} [{span.low:.3f}, {span.high:.3f}]{over}"
-    ends = span.low, span.high
-    return by_interval("min_speedup", allowed, speedup, ends, figure=figure, bound=f"x{written(allowed)}")
+    return by_interval("min_speedup", allowed, speedup, span, figure=figure, bound=f"x{written(allowed)}")
 
 
 def _clock(latency: LatencyResult) -> str:
@@ -126,10 +120,9 @@ def _clock(latency: LatencyResult) -> str:
 
 
 def _p50_over(allowed: float, over: OverLaunches) -> Verdict:
-    low, high = over.candidate_p50_ci_ms.low, over.candidate_p50_ci_ms.high
-    figure = f"p50 [{low:.4g}, {high:.4g}] ms over {over.launches} launches"
-    bound = f"{written(allowed)} ms"
-    return by_interval("max_latency_ms", allowed, over.candidate_p50_ms, (low, high), figure=figure, bound=bound)
+    span, bound = over.candidate_p50_ci_ms, f"{written(allowed)} ms"
+    figure = f"p50 [{span.low:.4g}, {span.high:.4g}] ms over {over.launches} launches"
+    return by_interval("max_latency_ms", allowed, over.candidate_p50_ms, span, figure=figure, bound=bound)
 
 
 def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
