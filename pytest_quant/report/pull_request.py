@@ -223,11 +223,8 @@ def plain(text: str, most: int = _MAX_ENTRY) -> str:
 
 
 def _still(matched: re.Match[str]) -> str:
-    if matched["broken"]:
-        return matched["broken"] + _ZERO_WIDTH_SPACE
-    if matched["both"]:
-        return _entity(matched["both"]) + _ZERO_WIDTH_SPACE
-    return _entity(matched["entity"])
+    shown = matched["broken"] or _entity(matched[0])
+    return shown if matched["entity"] else shown + _ZERO_WIDTH_SPACE
 
 
 def _entity(chars: str) -> str:
