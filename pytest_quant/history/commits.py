@@ -51,11 +51,10 @@ def compare_records(
     ------
     HistoryError : a record or the file of baselines is damaged.
     """
-    accepted = accepted_since(root, base.checks, head.checks)
     return compare(
         base.checks,
         head.checks,
-        accepted=accepted,
+        accepted=accepted_since(root, base.checks, head.checks),
         earlier=points_before(store, Repository(root), base.commit.id if base.commit else None),
         strict=strict,
         full_suite=full_suite,

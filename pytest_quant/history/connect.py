@@ -32,7 +32,7 @@ _CONNECT_TIMEOUT_S = 10
 PAGE_BYTES = 16_384
 """Of a new SQLite file: records have some 2 kB, and a page of 4 kB, the default, often has room for one only."""
 
-_DRIVERS = {"sqlite": None, "postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
+_DRIVERS = {"sqlite": "sqlite", "postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 """Kinds of databases, and the driver of an address that names none."""
 
 _FIXES = (
@@ -113,8 +113,9 @@ def _has_tables(connection: Connection, shown: str) -> bool:
     """Whether the tables are there. Raises `HistoryError` when they are of another version or program."""
     names = inspect(connection).get_table_names()
     version = connection.execute(select(func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
+    is_foreign = bool(names) and not any(name.startswith("quant_") for name in names)
     # A server's database may be shared with other programs.
-    if version is None and connection.dialect.name == "sqlite" and names and not any(map(_is_ours, names)):
+    if version is None and connection.dialect.name == "sqlite" and is_foreign:
         raise HistoryError(
             f"{shown} is a database of another program",
             value=f"tables {', '.join(names[:5])}",
@@ -136,10 +137,6 @@ def _has_tables(connection: Connection, shown: str) -> bool:
             fix=upgrade if newer else move,
         )
     return version is not None
-
-
-def _is_ours(table: str) -> bool:
-    return table.startswith("quant_")
 
 
 def open_engine(place: str | Path) -> tuple[Engine, str]:
@@ -222,8 +219,7 @@ def _url(place: str | Path) -> URL:
             allowed="one, between the password and the host",
             fix="write %40 for each @ in the name and the password",
         )
-    driver = _DRIVERS[kind]
-    return url if driver is None or "+" in url.drivername else url.set(drivername=driver)
+    return url if "+" in url.drivername else url.set(drivername=_DRIVERS[kind])
 
 
 def _sqlite_file(url: URL) -> Path | None:

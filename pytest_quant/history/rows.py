@@ -76,7 +76,7 @@ def series_row(record: Record) -> Row:
         "nodeid": searchable(key_parts(record)[0]),
         "model": searchable(record.model),
         "engine_id": searchable(record.engine_id),
-        "metric": _optional(record.metric),
+        "metric": None if record.metric is None else searchable(record.metric),
     }
 
 
@@ -138,10 +138,6 @@ def unpack(packed: bytes | None, where: str = "a record") -> Record:
     return decoded(from_json, text, where)
 
 
-def _optional(text: str | None) -> str | None:
-    return None if text is None else searchable(text)
-
-
 def key_parts(record: Record) -> list[Any]:
     """Return the parts of a series key, see `series_key`, the node id first; that of the record of a foreign key."""
     try:
@@ -192,8 +188,7 @@ def identity_of(run: Run, record: Record) -> str:
     """
     machine: list[Json] = [[name, value] for name, value in sorted(run.environment.identity.items())]
     provider = record.coverage.provider if record.coverage else None
-    against: list[Json] = list(way_of_timing(record.latency))
-    return _digest([machine, provider, record.threads, *against])
+    return _digest([machine, provider, record.threads, *way_of_timing(record.latency)])
 
 
 def describe_identity(identity: Mapping[str, str]) -> list[str]:

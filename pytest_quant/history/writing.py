@@ -54,12 +54,11 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
     new = _new_runs(connection, {run_id: row for run_id, row, _, _ in reversed(summaries)})
     checks: list[Row] = []
     rows: list[Row] = []
-    added = 0
+    added = len(new)
     for run_id, row, run, records in summaries:
         number = new.pop(run_id, None)
         if number is None:
             continue
-        added += 1
         for position, each in enumerate(records):
             record = _record(each)
             place: Row = {"run": number, "position": position}

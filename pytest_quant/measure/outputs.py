@@ -165,8 +165,7 @@ def record_outputs(opened: OpenEngine, data: Data, cache: Cache, ingredients: Ma
     axes = {**data.layout.axes, **opened.output_axes}
     if any(axis != 0 for axis in axes.values()) or data.layout.stepped:
         named["axes of samples"] = json.dumps([sorted(axes.items()), sorted(data.layout.stepped)])
-    spec = opened.engine.spec
-    return cache.obtain("reference", f"{spec.id} of {spec.model.name}", named, build)
+    return cache.obtain("reference", opened.built.name, named, build)
 
 
 def read_outputs(recorded: Entry) -> Iterator[Chunk]:

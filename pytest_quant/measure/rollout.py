@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -126,9 +126,8 @@ class Rollout(Engine):
         return np.zeros([led[0].shape[0] if size is None else size for size in shape], tensor.dtype)
 
 
-def _check_name(name: str, available: Iterable[str], what: str) -> None:
-    names = tuple(available)
-    if name not in names:
+def _check_name(name: str, available: Collection[str], what: str) -> None:
+    if name not in available:
         raise ModelError(
-            f"state= names an {what} that the model does not have", value=repr(name), allowed=nearest(name, names)
+            f"state= names an {what} that the model does not have", value=repr(name), allowed=nearest(name, available)
         )

@@ -193,10 +193,6 @@ def _doubt(record: Record) -> str:
     return "?" if record.latency is not None and record.latency.reasons else ""
 
 
-def _samples(row: CheckRow) -> int | Figures:
-    return row.record.accuracy.n if row.record.accuracy else ()
-
-
 def _cache(row: CheckRow) -> str:
     cache = row.record.cache
     if cache is None:
@@ -212,7 +208,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("scheme", "scheme", lambda row: _name(row.record.scheme)),
     Column("batch", "batch", lambda row: row.record.batch_size),
     Column("metric", "metric", _score, _score_unit, "{} -> {}", remark=_score_remark, label=_score_label),
-    Column("n", "n", _samples),
+    Column("n", "n", lambda row: row.record.accuracy.n if row.record.accuracy else ()),
     Column("drop", "drop", _of("accuracy", "drop"), _drop_unit),
     Column("drop_ci", "drop interval", _of("accuracy", "drop_ci"), _drop_unit, "[{}, {}]"),
     Column("agreement", "agree", _of("accuracy", "agreement_pct"), _is("%")),

@@ -118,7 +118,8 @@ class Baselines:
         except HistoryError as error:
             return f"{base.why}, and {error.what}"
         for commit in base.reach:
-            baseline = _of_launches([check for check in below if _is_of(check, commit)], data, base.why)
+            here = [check for check in below if {check.run.commit, check.run.tree}.intersection(commit.ids)]
+            baseline = _of_launches(here, data, base.why)
             if isinstance(baseline, Baseline):
                 statuses = " and ".join(sorted({check.record.status.value for check in checks}))
                 why = f"the test is {statuses} at {base.name}" if statuses else f"{base.name} has no record of the test"
@@ -198,10 +199,6 @@ class _MergeBase:
     def commits(self) -> tuple[str, ...]:
         """The ids of the last commits with records, and of their trees."""
         return tuple(run_id for each in self.reach for run_id in each.ids)
-
-
-def _is_of(check: StoredCheck, commit: Committed) -> bool:
-    return check.run.commit == commit.id or (commit.tree is not None and check.run.tree == commit.tree)
 
 
 def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> Baseline | str:
