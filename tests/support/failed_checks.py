@@ -25,6 +25,7 @@ from tests.unit.record.examples import (
     a_pass,
     a_record,
     unavailable,
+    with_latency,
 )
 
 UNLABELLED = replace(ACCURACY, metric=None, unit=None, reference=None, candidate=None, drop=None, drop_ci=None)
@@ -127,11 +128,8 @@ def failed_checks() -> Mapping[str, Record]:
 
 def with_launches(record: Record) -> Record:
     """Return the record with a second launch and a repeated measurement."""
-    assert record.latency is not None
     figures = (LaunchFigures("2026-01-02T03:04:05+00:00", 1.9, 0.24, 0.46),)
-    return replace(
-        record, latency=replace(record.latency, launches=figures, repeat=record.latency, widened="sessions differ")
-    )
+    return with_latency(record, launches=figures, repeat=record.latency, widened="sessions differ")
 
 
 def named(*records: Record) -> list[Record]:

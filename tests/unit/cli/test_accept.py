@@ -14,7 +14,7 @@ from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.record import Record, Run
 from tests.support.repository import ScratchRepository, make_repository, without_ci
-from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable, with_accuracy
 
 
 @pytest.fixture
@@ -70,9 +70,7 @@ def test_only_the_lines_that_change_are_shown(scratch: ScratchRepository) -> Non
     """As a reviewer will see them."""
     _add(scratch, [a_pass()])
     _accept()
-    record = a_pass()
-    assert record.accuracy is not None
-    better = replace(record, accuracy=replace(record.accuracy, drop=0.1, candidate=97.68))
+    better = with_accuracy(a_pass(), drop=0.1, candidate=97.68)
     second = scratch.commit("2")
     _add_run(scratch, replace(RUN, id="20260203T000000Z-bb", commit=second), [better])
     shown = _accept().stdout.splitlines()

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_quant.record import Record, Run
-from pytest_quant.result import KindNoise, LatencyFigures, SelfTest
-from tests.unit.record.examples import RUN, a_record
+from pytest_quant.result import KindNoise, SelfTest
+from tests.unit.record.examples import RUN, a_record, with_latency
 
 IDENTITY = dict(RUN.environment.identity)
 
@@ -54,9 +54,6 @@ def run_number(number: int, **changes: object) -> Run:
 
 def with_null(session_log: float, *, round_sd: float = 0.002, rounds: int = 40, seed: int = 0) -> Record:
     """A record whose null took exp(`session_log`) times as long as its reference, but for noise of its rounds."""
-    record = a_record()
-    latency = record.latency
-    assert isinstance(latency, LatencyFigures)
     noise = np.random.default_rng(seed).normal(0.0, round_sd, rounds)
     times = {"reference": (1.0,) * rounds, "null": tuple(float(one) for one in np.exp(session_log + noise))}
-    return replace(record, latency=replace(latency, round_p50_ms=times, rounds=rounds))
+    return with_latency(a_record(), round_p50_ms=times, rounds=rounds)

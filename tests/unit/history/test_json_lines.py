@@ -18,7 +18,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import json_lines
 from pytest_quant.history.json_lines import header_line, lines_of, read_lines, read_runs, run_line
 from pytest_quant.record import Record, Run, from_json, run_to_json, to_json
-from tests.unit.record.examples import RUN, a_pass, a_record
+from tests.unit.record.examples import RUN, a_pass, a_record, with_accuracy
 from tests.unit.record.strategies import records, runs
 
 _ROOT = Path(__file__).parents[3]
@@ -100,10 +100,7 @@ def test_what_is_not_understood_is_named_by_its_line(line: bytes, told: str) -> 
 @pytest.mark.parametrize("field", ["reference_correct", "candidate_correct", "candidate_scores"])
 def test_answers_that_no_comparison_can_read_are_refused(field: str) -> None:
     """Where they come in; what is taken for a record of theirs is tried in `compare/test_accuracy`."""
-    record = a_record()
-    assert record.accuracy is not None
-    text: dict[str, Any] = {field: "</script>"}
-    spoiled = replace(record, accuracy=replace(record.accuracy, **text))
+    spoiled = with_accuracy(a_record(), **{field: "</script>"})
     with pytest.raises(HistoryError, match=r"line 1: .*the answers of single samples are damaged"):
         list(read_lines(io.BytesIO(run_line(RUN, [spoiled])), "the file"))
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_quant.history.rows import identity_of, version_of
 from pytest_quant.result import AccuracyResult, Environment
-from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_pass, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_pass, a_record, unavailable, with_latency
 
 
 def test_figures_do_not_make_a_version() -> None:
@@ -55,20 +55,16 @@ def test_machine_provider_and_threads_make_an_identity() -> None:
 
 def test_the_way_of_timing_makes_an_identity() -> None:
     """Exact FP32 and the host's clock are what every earlier record has, so they add nothing to an identity."""
-    latency = a_record().latency
-    assert latency is not None
-    result = [
-        identity_of(RUN, replace(a_record(), latency=one))
-        for one in (
-            None,
-            latency,
-            replace(latency, tf32=False),
-            replace(latency, reference_precision="tf32", tf32=True),
-            replace(latency, reference_precision="fp16"),
-            replace(latency, clock="device"),
-            replace(latency, clock="device", reference_precision="fp16"),
-            replace(latency, small_pages=True),
-        )
+    ways: list[dict[str, object]] = [
+        {},
+        {"tf32": False},
+        {"reference_precision": "tf32", "tf32": True},
+        {"reference_precision": "fp16"},
+        {"clock": "device"},
+        {"clock": "device", "reference_precision": "fp16"},
+        {"small_pages": True},
     ]
+    records = [a_record(latency=None), *(with_latency(a_record(), **way) for way in ways)]
+    result = [identity_of(RUN, one) for one in records]
     assert result[0] == result[1] == result[2]
     assert len(set(result)) == 6

@@ -16,6 +16,7 @@ from pytest_quant.history.writing import prune
 from pytest_quant.result import Environment
 from pytest_quant.spec import UNMEASURED
 from tests.unit.history.noisy import IDENTITY, a_kind, a_selftest, run_number, with_null
+from tests.unit.record.examples import with_latency
 
 
 def test_what_was_kept_is_found(history_url: str) -> None:
@@ -111,8 +112,6 @@ def test_rounds_that_were_pruned_or_are_few_tell_nothing(history_url: str) -> No
 
 def test_a_second_measurement_is_a_draw_of_its_own(history_url: str) -> None:
     """Its sessions were fresh."""
-    record = with_null(0.01)
-    assert record.latency is not None
-    twice = replace(record, latency=replace(record.latency, repeat=with_null(-0.01).latency))
+    twice = with_latency(with_null(0.01), repeat=with_null(-0.01).latency)
     open_store(history_url).append(run_number(0), [twice])
     assert len(list(null_draws(open_store(history_url).checks(), IDENTITY, "cpu"))) == 2

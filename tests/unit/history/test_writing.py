@@ -12,18 +12,15 @@ from pytest_quant.history import open_store
 from pytest_quant.history.writing import prune, thinned
 from pytest_quant.record import Record, Run
 from pytest_quant.result import LatencyFigures
-from tests.unit.record.examples import RUN, a_record, unavailable
+from tests.unit.record.examples import RUN, a_record, unavailable, with_latency
 
 
 def _with_rounds(count: int = 40) -> Record:
     """A record whose first measurement broke a limit, with so many rounds of each engine twice."""
     draw = random.Random(0)  # noqa: S311 - figures that deflate as badly as real ones
     rounds = {name: tuple(round(draw.random(), 4) for _ in range(count)) for name in ("reference", "null", "candidate")}
-    latency = a_record().latency
-    assert latency is not None
-    return replace(
-        a_record(), latency=replace(latency, round_p50_ms=rounds, repeat=replace(latency, round_p50_ms=rounds))
-    )
+    timed = with_latency(a_record(), round_p50_ms=rounds)
+    return with_latency(timed, repeat=timed.latency)
 
 
 def _run(day: int) -> Run:

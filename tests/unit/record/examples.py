@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from pytest_quant.record import Record, Run, build_record, failed_record
 from pytest_quant.result import (
@@ -153,6 +154,18 @@ def a_pass() -> Record:
     fine = replace(ACCURACY, candidate=97.5, drop=0.28, drop_ci=Interval(-0.11, 0.67))
     within = Verdict("max_drop", 1.0, 0.28, Status.PASS, "0.28 pp is within 1.0 pp")
     return a_record(accuracy=fine, verdicts=(within, PASSED_COVERAGE), status=Status.PASS, cached=True)
+
+
+def with_accuracy(record: Record, **figures: Any) -> Record:
+    """The record with other figures of its accuracy."""
+    assert record.accuracy is not None
+    return replace(record, accuracy=replace(record.accuracy, **figures))
+
+
+def with_latency(record: Record, **figures: Any) -> Record:
+    """The record with other figures of its latency."""
+    assert record.latency is not None
+    return replace(record, latency=replace(record.latency, **figures))
 
 
 def unavailable() -> Record:

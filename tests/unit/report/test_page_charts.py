@@ -24,7 +24,7 @@ from pytest_quant.report.page.charts import (
 from pytest_quant.result import AccuracyResult, Interval, LaunchFigures, PercentileBound, Status, Verdict
 from tests.support.pages import STEP, history_of, ladder, points, rich_record
 from tests.unit.history.compare.launched import timed
-from tests.unit.record.examples import ACCURACY, FAILED_DROP, RESOURCES, a_check, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, FAILED_DROP, RESOURCES, a_check, a_record, unavailable, with_latency
 
 
 def _bar(record: Record, verdict: Verdict) -> dict[str, Any]:
@@ -60,26 +60,23 @@ def test_every_figure_has_a_place(allowed: float, observed: float) -> None:
 def test_an_interval_is_the_one_the_limit_was_judged_on() -> None:
     """Of drop, speedup, energy or percentile; none where a side is not known, or where several launches were judged."""
     record = a_record()
-    assert record.latency is not None
     assert interval_of(record, "max_drop") == Interval(3.18, 5.31)
     assert interval_of(record, "min_speedup") == Interval(1.9012, 1.9888)
     assert interval_of(record, "max_latency_ms") == Interval(0.2301, 0.2389)
     assert interval_of(record, "max_latency_ms[p99]") is None
     assert interval_of(record, "max_size_mb") is None
-    tail = replace(record.latency, percentile_bounds=(PercentileBound(99.9, 0.3, 0.4),))
-    assert interval_of(replace(record, latency=tail), "max_latency_ms[p99.9]") == Interval(0.3, 0.4)
+    tail = with_latency(record, percentile_bounds=(PercentileBound(99.9, 0.3, 0.4),))
+    assert interval_of(tail, "max_latency_ms[p99.9]") == Interval(0.3, 0.4)
     energy = replace(RESOURCES, energy_mj=2.0, energy_mj_ci=Interval(1.9, 2.1))
     assert interval_of(replace(record, resources=energy), "max_energy_mj") == Interval(1.9, 2.1)
-    several = replace(record, latency=replace(record.latency, launches=(LaunchFigures("", 1.9, 0.2),)))
+    several = with_latency(record, launches=(LaunchFigures("", 1.9, 0.2),))
     assert [interval_of(several, limit) for limit in ("min_speedup", "max_latency_ms")] == [None, None]
 
 
 def test_rounds_are_lines_of_their_engines() -> None:
     """The first round is left and the last right, a longer time further up, in one scale for all engines."""
-    record = a_record()
-    assert record.latency is not None
     rounds = {"reference": (0.5, 0.4, 0.3), "candidate": (0.1, 0.2)}
-    chart = rounds_chart(replace(record, latency=replace(record.latency, round_p50_ms=rounds)))
+    chart = rounds_chart(with_latency(a_record(), round_p50_ms=rounds))
     lines = [("reference", "0.0,4.0 150.0,27.0 300.0,50.0"), ("candidate", "0.0,96.0 150.0,73.0")]
     assert chart == {"lines": lines, "rounds": 3, "low": 0.1, "high": 0.5}
     assert rounds_chart(a_record(latency=None)) is None

@@ -15,7 +15,7 @@ from pytest_quant.history.baselines.file import NAME, AcceptedLatency, BaselineE
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.result import Environment, LaunchFigures, Status
 from tests.support.repository import ScratchRepository, make_repository
-from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
+from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable, with_latency
 
 _NOW = datetime(2026, 3, 4, tzinfo=UTC)
 _OTHER = replace(RUN, id="20260103T000000Z-other", environment=Environment({"cpu": "Another"}, {}))
@@ -23,9 +23,7 @@ _SECOND = replace(RUN, id="20260104T000000Z-second")
 
 
 def _faster(speedup: float) -> StoredCheck:
-    record = a_pass()
-    assert record.latency is not None
-    return StoredCheck(_SECOND, replace(record, latency=replace(record.latency, speedup=speedup)))
+    return StoredCheck(_SECOND, with_latency(a_pass(), speedup=speedup))
 
 
 def test_the_values_are_those_of_the_record() -> None:
@@ -51,30 +49,24 @@ def test_every_launch_of_each_machine_is_kept() -> None:
         ({"cpu": "Another"}, 1.9475),
     ]
     assert [launch.speedup for launch in entry.latency[0].launches] == [1.9475, 2.5]
-    record = a_pass()
-    assert record.latency is not None
     further = (LaunchFigures(RUN.started_at, 2.0, 0.25), LaunchFigures(RUN.started_at, 2.1, 0.26))
-    several = StoredCheck(RUN, replace(record, latency=replace(record.latency, launches=further)))
-    entry = accept([several], reason="r", accepted_at=_NOW)
+    several = with_latency(a_pass(), launches=further)
+    entry = accept([StoredCheck(RUN, several)], reason="r", accepted_at=_NOW)
     assert entry is not None
     assert [launch.speedup for launch in entry.latency[0].launches] == [1.9475, 2.0, 2.1]
 
 
 def test_a_speedup_is_accepted_for_the_way_in_which_it_was_timed() -> None:
     """One machine has one for each reference that latency was compared with."""
-    record = a_pass()
-    assert record.latency is not None
-    half = replace(record, latency=replace(record.latency, reference_precision="fp16", speedup=1.25))
-    entry = accept([StoredCheck(RUN, record), StoredCheck(_SECOND, half)], reason="r", accepted_at=_NOW)
+    half = with_latency(a_pass(), reference_precision="fp16", speedup=1.25)
+    entry = accept([StoredCheck(RUN, a_pass()), StoredCheck(_SECOND, half)], reason="r", accepted_at=_NOW)
     assert entry is not None
     assert [(one.way, one.speedup) for one in entry.latency] == [((), 1.9475), (("against fp16",), 1.25)]
 
 
 def test_a_timing_that_is_not_to_be_trusted_is_left_out() -> None:
     """Its accuracy is not."""
-    record = a_pass()
-    assert record.latency is not None
-    noisy = replace(record, latency=replace(record.latency, reasons=("the null is off",)))
+    noisy = with_latency(a_pass(), reasons=("the null is off",))
     entry = accept([StoredCheck(RUN, noisy)], reason="r", accepted_at=_NOW)
     assert entry is not None
     assert (entry.drop, entry.latency) == (0.28, ())

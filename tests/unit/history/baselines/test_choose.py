@@ -23,7 +23,7 @@ from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.support.repository import ScratchRepository
 from tests.unit.history.baselines.test_file import ENTRY
 from tests.unit.history.in_memory import InMemory
-from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record
+from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record, with_accuracy, with_latency
 
 _HERE = dict(ENTRY.latency[0].identity)
 _SERIES = ENTRY.series.key
@@ -38,17 +38,8 @@ def _run(scratch: ScratchRepository, name: str) -> Run:
 
 
 def _check(run: Run, speedup: float = 2.0, drop: float = 0.5) -> StoredCheck:
-    record = a_pass()
-    assert record.latency is not None
-    assert record.accuracy is not None
-    return StoredCheck(
-        run,
-        replace(
-            record,
-            latency=replace(record.latency, speedup=speedup, candidate_p50_ms=1.0 / speedup),
-            accuracy=replace(record.accuracy, drop=drop),
-        ),
-    )
+    scored = with_accuracy(a_pass(), drop=drop)
+    return StoredCheck(run, with_latency(scored, speedup=speedup, candidate_p50_ms=1.0 / speedup))
 
 
 def _of_merge_base(scratch: ScratchRepository, *checks: StoredCheck) -> Baseline | str:
@@ -101,8 +92,7 @@ def test_without_an_entry_the_merge_base_counts(scratch: ScratchRepository) -> N
     elsewhere = replace(_run(scratch, "e"), environment=replace(RUN.environment, identity={"cpu": "Another"}))
     dirty = replace(_run(scratch, "d"), dirty=True)
     half = _check(_run(scratch, "h"), 9.0)
-    assert half.record.latency is not None
-    half = replace(half, record=replace(half.record, latency=replace(half.record.latency, reference_precision="fp16")))
+    half = replace(half, record=with_latency(half.record, reference_precision="fp16"))
     launches = [_check(_run(scratch, name), speedup) for name, speedup in (("a", 4.0), ("b", 2.0), ("c", 2.5))]
     result = _of_merge_base(scratch, *launches, half, _check(elsewhere, 9.0), _check(dirty, 9.0))
     assert isinstance(result, Baseline)

@@ -22,21 +22,18 @@ from pytest_quant.history.baselines.launches import (
     with_launches,
 )
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.result import NOTHING_KNOWN, Baseline, LatencyFigures, LaunchFigures, LaunchNoise
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise
 from tests.support.repository import make_repository, without_ci
 from tests.unit.history.in_memory import InMemory, a_point
-from tests.unit.record.examples import RUN, a_pass
+from tests.unit.record.examples import RUN, a_pass, with_latency
 
 NOTHING = Baseline("c", drop=None, speedup=None, candidate_p50_ms=None, same_identity=False)
 
 
 def check(day: int, speedup: float, **figures: object) -> StoredCheck:
     """One launch of a commit of its own, on a day of March."""
-    record = a_pass()
-    assert isinstance(record.latency, LatencyFigures)
-    timed = replace(record.latency, speedup=speedup, candidate_p50_ms=1.0 / speedup, **figures)  # type: ignore[arg-type]
     run = replace(RUN, id=f"r{day}", commit=f"c{day}", started_at=f"2026-03-{day:02}T12:00:00+00:00")
-    return StoredCheck(run, replace(record, latency=timed))
+    return StoredCheck(run, with_latency(a_pass(), speedup=speedup, candidate_p50_ms=1.0 / speedup, **figures))
 
 
 def test_a_record_holds_its_own_launch_and_further_ones() -> None:
@@ -58,11 +55,7 @@ def test_a_time_that_changed_with_its_reference_begins_a_level_of_its_own() -> N
     noise = [1.0, 0.99, 1.01, 1.0, 1.01, 0.99, 1.0, 1.0]
     checks = [check(day, 2.0 * one) for day, one in enumerate(noise, 1)]
     later = [check(day, 2.0 * one) for day, one in enumerate(noise, 9)]
-    slower = [
-        replace(one, record=replace(one.record, latency=replace(one.record.latency, candidate_p50_ms=1.0)))
-        for one in later
-        if one.record.latency is not None
-    ]
+    slower = [replace(one, record=with_latency(one.record, candidate_p50_ms=1.0)) for one in later]
     result = with_launches(NOTHING, [*checks, *slower], NO_NOISE_KNOWN)
     assert len(result.launches) == 16
     assert [launch.candidate_p50_ms for launch in result.p50_launches] == [1.0] * 8

@@ -14,8 +14,8 @@ from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison, Row
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.result import Better, Environment, Interval, LatencyFigures, Status
-from tests.unit.record.examples import ACCURACY, RUN, a_record
+from pytest_quant.result import Better, Environment, Interval, Status
+from tests.unit.record.examples import ACCURACY, RUN, a_record, with_latency
 
 N = 400
 
@@ -48,18 +48,9 @@ def answered(record: Record, right: Sequence[bool], better: Better = "higher") -
 def timed(record: Record, candidate_ms: float, reference_ms: float = 1.0, width: float = 0.01) -> Record:
     """The record with these medians; `width` is the half-width of the speedup's interval as a share of it."""
     speedup = reference_ms / candidate_ms
-    figures = record.latency
-    assert isinstance(figures, LatencyFigures)
-    return replace(
-        record,
-        latency=replace(
-            figures,
-            speedup=speedup,
-            speedup_ci=Interval(speedup * (1.0 - width), speedup * (1.0 + width)),
-            candidate_p50_ms=candidate_ms,
-            reference_p50_ms=reference_ms,
-        ),
-    )
+    span = Interval(speedup * (1.0 - width), speedup * (1.0 + width))
+    medians = {"candidate_p50_ms": candidate_ms, "reference_p50_ms": reference_ms}
+    return with_latency(record, speedup=speedup, speedup_ci=span, **medians)
 
 
 def record_of(nodeid: str = "tests/test_digits.py::test_int8", *, latency: bool = False) -> Record:

@@ -14,6 +14,7 @@ from pytest_quant.history.compare.comparison import Outcome
 from pytest_quant.record import Record
 from pytest_quant.result import Better
 from tests.unit.history.compare.launched import N, answered, answers, between, key, launch, launches, record_of, row
+from tests.unit.record.examples import with_accuracy
 
 
 def _answering(wrong: range, better: Better = "higher") -> Record:
@@ -81,8 +82,7 @@ def test_a_common_machine_is_preferred() -> None:
 def test_damaged_answers_are_noted_and_block_no_verdict(spoiled: str) -> None:
     """Not base64, not deflated, and too few of them: that test is compared by its drop, and others as ever."""
     record, lost = record_of(), _answering(range(20))
-    assert record.accuracy is not None
-    broken = replace(record, accuracy=replace(record.accuracy, candidate_correct=spoiled))
+    broken = with_accuracy(record, candidate_correct=spoiled)
     was, now = (replace(one, nodeid="test_other", series=key("test_other")) for one in (record, lost))
     comparison = compare(launch(record, was), launch(broken, now, commit="head"))
     assert row(comparison, "drop").outcome is Outcome.UNCHANGED

@@ -19,7 +19,7 @@ from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Record
 from pytest_quant.result import NOTHING_KNOWN, LaunchFigures
 from tests.unit.history.compare.launched import launches, record_of, row, timed
-from tests.unit.history.compare.test_whole_latency import NOISE, runs
+from tests.unit.history.compare.test_whole_latency import NOISE, run, runs
 from tests.unit.history.in_memory import a_point
 from tests.unit.record.examples import RUN
 
@@ -139,19 +139,12 @@ def test_further_launches_of_one_run_count() -> None:
     """One run with four more launches is five launches."""
 
     def several(ms: float, hour: int) -> Record:
-        (first, *others) = runs(ms)
-        assert first.latency is not None
+        first, *others = (ms * noise for noise in NOISE)
         further = tuple(
-            LaunchFigures(
-                f"{RUN.started_at[:10]}T{hour:02}:0{place}:00+00:00",
-                one.latency.speedup,
-                one.latency.candidate_p50_ms,
-                1.0,
-            )
+            LaunchFigures(f"{RUN.started_at[:10]}T{hour:02}:0{place}:00+00:00", 1.0 / one, one, 1.0)
             for place, one in enumerate(others)
-            if one.latency is not None
         )
-        return replace(first, latency=replace(first.latency, launches=further))
+        return run(first, launches=further)
 
     result = row(_between([several(0.5, 4)], [several(0.525, 5)]), "speedup")
     assert (result.base_launches, result.head_launches, result.outcome) == (5, 5, Outcome.REGRESSION)
@@ -168,11 +161,7 @@ def test_a_change_below_one_percent_is_none() -> None:
 
 def test_speedups_against_different_references_are_never_compared() -> None:
     """FP16 is twice as fast as FP32, so that the same candidate has half the speedup."""
-    halves = [
-        replace(one, latency=replace(one.latency, reference_precision="fp16"))
-        for one in runs(0.5, 0.5)
-        if one.latency is not None
-    ]
+    halves = runs(0.5, 0.5, reference_precision="fp16")
     result = row(_between(runs(0.5), halves), "speedup")
     assert (result.outcome, result.change, result.p) == (Outcome.NO_BASELINE, None, None)
     (note,) = result.notes

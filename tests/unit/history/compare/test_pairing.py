@@ -16,6 +16,7 @@ from pytest_quant.history.compare.comparison import Outcome, Row
 from pytest_quant.history.compare.pairing import Draft, holm, judge, pair
 from pytest_quant.result import Resources, Status
 from tests.unit.history.compare.launched import answered, answers, between, key, launch, launches, record_of, row, timed
+from tests.unit.record.examples import with_accuracy
 
 _A, _B, _C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_c.py::test_c"
 
@@ -82,9 +83,7 @@ def test_what_needs_no_equal_data_is_compared_on_other_data() -> None:
 def test_a_metric_that_turned_round_is_another_version() -> None:
     """Lower is better now: the name is the same, the figure is not."""
     record = record_of(_A)
-    assert record.accuracy is not None
-    other = replace(record, accuracy=replace(record.accuracy, better="lower"))
-    (only,) = between(record, other).having(Outcome.NO_BASELINE)
+    (only,) = between(record, with_accuracy(record, better="lower")).having(Outcome.NO_BASELINE)
     assert only.notes == ("the metric has another unit or direction",)
 
 

@@ -22,6 +22,7 @@ from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Better, Interval
 from tests.unit.history.compare.launched import N, between, launch, record_of, row
 from tests.unit.history.compare.test_whole_rows import MAP, a_row, about, scored
+from tests.unit.record.examples import with_accuracy
 
 MAE = resolve_wrapped(Metric(lambda outputs, _: outputs[:, 0], better="lower", unit="mm", scale=1, name="error"))
 
@@ -38,8 +39,7 @@ def measured(errors: np.ndarray, reference: float = 1.0, better: Better = "lower
 
 def without_samples(record: Record) -> Record:
     """The record as earlier versions wrote it."""
-    assert record.accuracy is not None
-    return replace(record, accuracy=replace(record.accuracy, candidate_scores=None))
+    return with_accuracy(record, candidate_scores=None)
 
 
 def test_errors_are_compared_sample_by_sample() -> None:
@@ -68,15 +68,8 @@ def test_a_change_that_is_a_rounding_does_not_gate(reference: float, change: flo
     errors = np.full(400, reference)
     base, head = measured(errors, reference), measured(errors + change, reference)
     if not paired:
-        base, head = without_samples(base), without_samples(head)
-        assert base.accuracy is not None
-        assert head.accuracy is not None
-        spans = (Interval(0.0, 0.0), Interval(change, change))
-        base, head = (
-            replace(one, accuracy=replace(one.accuracy, drop_ci=span))
-            for one, span in zip((base, head), spans, strict=True)
-            if one.accuracy
-        )
+        base = with_accuracy(without_samples(base), drop_ci=Interval(0.0, 0.0))
+        head = with_accuracy(without_samples(head), drop_ci=Interval(change, change))
     result = row(between(base, head), "accuracy" if paired else "drop")
     assert (result.outcome, result.p) == (Outcome.WORSE, None)
     assert result.change == pytest.approx(change)
@@ -118,15 +111,8 @@ def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], out
 
 def test_unpaired_drops_share_the_alarms_of_all_tests() -> None:
     """Intervals that just do not touch (p = 0.0056) are proven alone, and are not where another row is tested too."""
-    drops = (replace(measured(np.linspace(1.0, 2.0, 50)), metric="error") for _ in range(2))
-    base, head = (
-        replace(
-            one,
-            accuracy=replace(one.accuracy, candidate_scores=None, drop=drop, drop_ci=Interval(drop - 1.0, drop + 1.0)),
-        )
-        for one, drop in zip(drops, (1.0, 3.01), strict=True)
-        if one.accuracy
-    )
+    one = without_samples(measured(np.linspace(1.0, 2.0, 50)))
+    base, head = (with_accuracy(one, drop=drop, drop_ci=Interval(drop - 1.0, drop + 1.0)) for drop in (1.0, 3.01))
     alone = between(base, head)
     assert (alone.family, row(alone, "drop").outcome) == (1, Outcome.REGRESSION)
     assert row(alone, "drop").p == pytest.approx(
@@ -154,10 +140,8 @@ def test_equal_errors_are_unchanged_and_not_tested() -> None:
 def test_damaged_scores_are_noted(spoiled: str | None) -> None:
     """Too few of them, and no numbers; what is not base64 or deflated is tried in `test_accuracy`."""
     record = measured(np.linspace(1.0, 2.0, 40))
-    assert record.accuracy is not None
     not_a_number = base64.b64encode(zlib.compress(np.full(40, np.nan, "<f4").tobytes())).decode()
-    broken = replace(record, accuracy=replace(record.accuracy, candidate_scores=spoiled or not_a_number))
-    comparison = between(broken, record)
+    comparison = between(with_accuracy(record, candidate_scores=spoiled or not_a_number), record)
     assert row(comparison, "drop").outcome is Outcome.UNCHANGED
     assert any(note.startswith("answers of the base are damaged") for note in comparison.notes)
 

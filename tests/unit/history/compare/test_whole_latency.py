@@ -15,9 +15,10 @@ from pytest_quant.history.compare.comparison import Outcome, Row
 from pytest_quant.history.compare.latency import describe_machine, when_ratio_changed
 from pytest_quant.history.rows import StoredCheck, describe_identity
 from pytest_quant.record import Record
-from pytest_quant.result import Interval, LatencyFigures, Status
+from pytest_quant.result import Interval, Status
 from tests.unit.history.compare.launched import launch, launches, record_of, row, timed
 from tests.unit.history.compare.test_whole_rows import a_row, about
+from tests.unit.record.examples import with_latency
 
 MACHINE = "Some CPU, avx2, 2 cores, CPUExecutionProvider"
 NOISE = (0.997, 1.002, 1.0, 0.999, 1.003)
@@ -25,14 +26,7 @@ NOISE = (0.997, 1.002, 1.0, 0.999, 1.003)
 
 def run(candidate_ms: float, reference_ms: float = 1.0, **others: Any) -> Record:
     """A record of one launch; `others` are figures of its latency."""
-    record = timed(record_of(latency=True), candidate_ms, reference_ms)
-    return replace(record, latency=replace(figures(record), **others))
-
-
-def figures(record: Record) -> LatencyFigures:
-    """The latency of a record that has one."""
-    assert record.latency is not None
-    return record.latency
+    return with_latency(timed(record_of(latency=True), candidate_ms, reference_ms), **others)
 
 
 def runs(candidate_ms: float, reference_ms: float = 1.0, **others: Any) -> list[Record]:

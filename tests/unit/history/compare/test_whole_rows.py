@@ -13,6 +13,7 @@ from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Better, Coverage, Interval, OpCoverage, Resources, Status
 from pytest_quant.stats.paired import tango_interval
 from tests.unit.history.compare.launched import N, answered, answers, between, key, launch, launches, record_of, row
+from tests.unit.record.examples import with_accuracy
 
 NODEID = "tests/test_digits.py::test_int8"
 about: Any = pytest.approx
@@ -96,8 +97,7 @@ def test_answers_paired(better: Better, sign: float) -> None:
 def test_a_reference_that_changed_is_told_beside_the_candidate() -> None:
     """Its scores in six digits, with the unit."""
     base = answered(record_of(), answers())
-    assert base.accuracy is not None
-    head = replace(base, accuracy=replace(base.accuracy, reference=98.123456))
+    head = with_accuracy(base, reference=98.123456)
     assert row(between(base, head), "accuracy").notes == ("the reference's own score changed: 97.78 -> 98.1235 %",)
 
 
