@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.ort.engine import OrtEngine
-from pytest_quant.measure import latency, sessions
+from pytest_quant.measure import sessions
 from tests.unit.measure.simulated import SimulatedTime
 
 PLUGIN = "tests.support.known_speed"
@@ -33,5 +32,5 @@ def known_speed() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OrtEngine, "prepare", prepared)
-        patch.setattr(sessions, "measure", partial(latency.measure, clock=time.clock, machine=time.quiet))
+        patch.setattr(sessions, "measure", time.measure)
         yield

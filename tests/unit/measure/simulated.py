@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
+from pytest_quant.measure.latency import measure
 from pytest_quant.measure.latency_figures import MachineState
 
 BURST_NS = 50_000_000
@@ -19,6 +21,10 @@ class SimulatedTime:
     noise : mean of what is added to each run, as a share of it.
     drift : standard deviation of the change of the machine's speed from one run to the next, as a share of it.
     bursts : chance of a run to start 50 ms in which everything takes half as long again.
+
+    Attributes
+    ----------
+    measure : measures engines by this clock, on a machine on which nothing else happens.
     """
 
     def __init__(self, seed: int = 0, *, noise: float = 0.0, drift: float = 0.0, bursts: float = 0.0) -> None:
@@ -29,6 +35,7 @@ class SimulatedTime:
         self._bursts = bursts
         self._slow_until_ns = 0
         self._speed = 1.0
+        self.measure = partial(measure, clock=self.clock, machine=self.quiet)
 
     def clock(self) -> int:
         """Nanoseconds since the start; reading takes no time."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.measure.latency import measure
 from pytest_quant.measure.timing import CONFIRMING
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
@@ -33,7 +32,7 @@ def launch(slower: float, seed: int, plan: LatencyPlan) -> LatencyResult:
     reference, null, candidate = (
         time.engine(1.2 * factor * session.lognormvariate(0.0, SESSION_SD)) for factor in (1.0, 1.0, slower)
     )
-    return measure(reference, null, candidate, replace(plan, seed=seed), clock=time.clock, machine=time.quiet)
+    return time.measure(reference, null, candidate, replace(plan, seed=seed))
 
 
 def statuses(slower: float) -> Counter[Status]:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_quant.measure.interleave import ByDevice
-from pytest_quant.measure.latency import measure
 from pytest_quant.measure.latency_figures import MachineState
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
@@ -27,7 +26,7 @@ def timed(
     """Measure engines of known speed; reference and null are equally fast."""
     time = time or SimulatedTime()
     reference, null, candidate = (time.engine(run_ms) for run_ms in (reference_ms, reference_ms, candidate_ms))
-    return measure(reference, null, candidate, plan, clock=time.clock, machine=time.quiet)
+    return time.measure(reference, null, candidate, plan)
 
 
 @given(reference_ms=st.floats(0.01, 50), speedup=st.floats(0.1, 10))
@@ -54,7 +53,7 @@ def test_a_null_that_is_off_is_given_every_round() -> None:
     """More rounds may show that it was not; the limit itself is decided by the least."""
     time = SimulatedTime()
     reference, null, candidate = (time.engine(run_ms) for run_ms in (2.0, 2.2, 1.0))
-    result = measure(reference, null, candidate, LatencyPlan(min_speedup=1.5), clock=time.clock, machine=time.quiet)
+    result = time.measure(reference, null, candidate, LatencyPlan(min_speedup=1.5))
     assert [reason.partition(":")[0] for reason in result.reasons] == ["the null is off"]
     assert result.rounds == PLAN.max_rounds
 
@@ -78,7 +77,8 @@ def test_one_run_longer_than_the_whole_budget_is_told() -> None:
     assert result.rounds == 1
     assert result.speedup == pytest.approx(2.0)
     assert result.reasons == ("too few rounds within 10 s: 1, and 95 % confidence needs 6",)
-    assert _status(result, 1.5) is Status.INCONCLUSIVE
+    (verdict,) = latency_verdicts(Limits(min_speedup=1.5), result)
+    assert verdict.status is Status.INCONCLUSIVE
 
 
 def test_one_run_by_a_devices_clock_is_not_taken_for_two() -> None:
@@ -95,7 +95,7 @@ def test_one_run_by_a_devices_clock_is_not_taken_for_two() -> None:
         return ByDevice(timed)
 
     calls = (on_device(20_000.0, 12_000.0), on_device(20_000.0, 12_000.0), on_device(10_000.0, 4_000.0))
-    result = measure(*calls, LatencyPlan(min_speedup=1.5), clock=time.clock, machine=time.quiet)
+    result = time.measure(*calls, LatencyPlan(min_speedup=1.5))
     assert (result.clock, result.rounds) == ("device", 1)
     assert (result.reference_p50_ms, result.candidate_p50_ms) == (12_000.0, 4_000.0)
     assert "by the host's p50 2e+04 -> 1e+04 ms" in result.notes[-1]
@@ -117,16 +117,12 @@ def test_load_that_comes_after_warming_up_shortens_blocks(max_s: float) -> None:
 
         return once
 
+    def begin() -> None:
+        if not loads:
+            loads.append(time.engine(9 * max_s))
+
     reference, null, candidate = (engine() for _ in range(3))
-    result = measure(
-        reference,
-        null,
-        candidate,
-        LatencyPlan(max_s=max_s, min_speedup=0.5),
-        clock=time.clock,
-        machine=time.quiet,
-        observe=lambda: loads.extend([time.engine(9 * max_s)] if not loads else []),
-    )
+    result = time.measure(reference, null, candidate, LatencyPlan(max_s=max_s, min_speedup=0.5), observe=begin)
     assert result.candidate_p50_ms == pytest.approx(10 * max_s)
     assert result.rounds >= PLAN.min_rounds
     assert result.reasons == ()
@@ -164,7 +160,7 @@ def test_what_the_machine_did_is_noted() -> None:
     time = SimulatedTime()
     readings = iter([MachineState(0, 0, 0, 0, 0, 2), MachineState(10, 5, 15, 0, 0, 2)])
     engines = time.engine(5.0), time.engine(5.0), time.engine(1.0)
-    result = measure(*engines, PLAN, clock=time.clock, machine=lambda: next(readings))
+    result = time.measure(*engines, PLAN, machine=lambda: next(readings))
     assert [note.partition(":")[0] for note in result.notes] == ["busy machine"]
     assert result.reasons == ()
 
@@ -173,11 +169,6 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     """Order and bootstrap are drawn from the plan's seed."""
     first, second = (timed(1.0, 0.9, PLAN, SimulatedTime(3, noise=0.1)) for _ in range(2))
     assert first == second
-
-
-def _status(found: LatencyResult, limit: float) -> Status:
-    (verdict,) = latency_verdicts(Limits(min_speedup=limit), found)
-    return verdict.status
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
@@ -199,7 +190,7 @@ def test_what_is_observed_is_seen_between_rounds_only(noise: float) -> None:
     def observe() -> None:
         seen.append(tuple(runs))
 
-    result = measure(engine(0), engine(1), engine(2), PLAN, clock=time.clock, machine=time.quiet, observe=observe)
+    result = time.measure(engine(0), engine(1), engine(2), PLAN, observe=observe)
     assert len(seen) == result.rounds + 1
     blocks = (result.reference, result.null, result.candidate)
     for place, block in enumerate(blocks):

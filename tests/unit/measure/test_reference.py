@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.measure import sessions
 from pytest_quant.measure.bench import Measurement
-from pytest_quant.measure.latency import measure
 from pytest_quant.measure.reference import refuse_quantized
 from pytest_quant.readers import FLAG, Key
 from pytest_quant.result import Coverage
@@ -106,7 +104,7 @@ def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
 def paced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Paced:
     """The only backend, on a clock that its engines move."""
     time = SimulatedTime()
-    monkeypatch.setattr(sessions, "measure", partial(measure, clock=time.clock, machine=time.quiet))
+    monkeypatch.setattr(sessions, "measure", time.measure)
     bench.backend = made = Paced(bench, time)
     return made
 

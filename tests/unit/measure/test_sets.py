@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from pytest_quant.measure.latency import Calls, Reopening, measure
+from pytest_quant.measure.latency import Calls, Reopening
 from pytest_quant.measure.timing import with_over
 from pytest_quant.result import LatencyResult, Status
 from pytest_quant.spec import UNMEASURED, LatencyPlan, Limits, Spread
@@ -45,14 +45,7 @@ def timed(
 
     first = calls()
     time.now_ns = 0
-    result = measure(
-        *first,
-        replace(plan, seed=seed),
-        clock=time.clock,
-        machine=time.quiet,
-        reopening=Reopening(calls, OPENING_S, weights),
-    )
-    return result, opened
+    return time.measure(*first, replace(plan, seed=seed), reopening=Reopening(calls, OPENING_S, weights)), opened
 
 
 def statuses(slower: float, session_sd: float, weights: int, launches: int = 60) -> Counter[Status]:
@@ -97,7 +90,7 @@ def test_a_null_that_is_off_in_every_set_speaks_against_the_numbers() -> None:
 
     reopening = Reopening(calls, OPENING_S, 25 * MB)
     plan = replace(PLAN, sessions=Spread(0.03, UNMEASURED.freedom))
-    result = measure(*calls(), plan, clock=time.clock, machine=time.quiet, reopening=reopening)
+    result = time.measure(*calls(), plan, reopening=reopening)
     assert len(result.rounds_by_set) >= 3
     assert [reason.partition(":")[0] for reason in result.reasons] == ["the null is off"]
 
@@ -117,7 +110,7 @@ def last_before_rounds(seed: int) -> int:
 
     calls = engine(0), engine(1), engine(2)
     plan = replace(PLAN, seed=seed)
-    measure(*calls, plan, clock=time.clock, machine=time.quiet, observe=lambda: seen.append(ran[-1]))
+    time.measure(*calls, plan, observe=lambda: seen.append(ran[-1]))
     return seen[0]
 
 
@@ -139,15 +132,7 @@ def test_an_engine_that_opens_for_longer_than_the_budget_is_told_as_it_is() -> N
     time = SimulatedTime(1, noise=0.02)
     reference, null, candidate = (time.engine(1.0) for _ in range(3))
     never: Callable[[], Calls] = pytest.fail
-    result = measure(
-        reference,
-        null,
-        candidate,
-        PLAN,
-        clock=time.clock,
-        machine=time.quiet,
-        reopening=Reopening(never, 60.0, 25 * MB),
-    )
+    result = time.measure(reference, null, candidate, PLAN, reopening=Reopening(never, 60.0, 25 * MB))
     assert result.rounds_by_set == (result.rounds,)
     assert result.rounds > PLAN.min_rounds  # the time that no other set fits into is spent on rounds
     assert result.speedup_ci.high / result.speedup_ci.low > 1.08
@@ -201,7 +186,7 @@ def test_engines_that_wait_for_their_weights_are_timed_as_far_into_their_blocks(
     calls = engine("reference"), engine("null"), engine("candidate")
     reopening = Reopening(lambda: calls, OPENING_S, 25 * MB)
     observe = partial(looks.append, 1)
-    result = measure(*calls, plan, clock=time.clock, machine=time.quiet, observe=observe, reopening=reopening)
+    result = time.measure(*calls, plan, observe=observe, reopening=reopening)
     assert result.speedup_ci.low <= 1.0 <= result.speedup_ci.high
     for blocks in zip(result.reference.runs_ns, result.null.runs_ns, result.candidate.runs_ns, strict=True):
         assert len(set(map(len, blocks))) == 1

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 from pytest_quant.measure import sessions
 from pytest_quant.measure.engines import TimingSubject
-from pytest_quant.measure.latency import measure
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import device_note
 from pytest_quant.measure.timing import CONFIRMING, _time_apart, time_check, timed_within
@@ -86,7 +84,7 @@ class Simulated:
 def time(monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
     """The clock of every measurement."""
     time = SimulatedTime()
-    monkeypatch.setattr(sessions, "measure", partial(measure, clock=time.clock, machine=time.quiet))
+    monkeypatch.setattr(sessions, "measure", time.measure)
     return time
 
 
@@ -273,7 +271,7 @@ class Check:
         """Measure in fresh sessions."""
         self.plans.append(plan)
         reference, null, candidate = map(self.time.engine, (self.reference_ms, self.reference_ms, self.candidate_ms))
-        return measure(reference, null, candidate, plan, clock=self.time.clock, machine=self.time.quiet)
+        return self.time.measure(reference, null, candidate, plan)
 
     def run(self, max_s: float = 10.0) -> LatencyResult:
         """Time the check within `max_s`."""
