@@ -14,7 +14,7 @@ from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.metrics import Metric
 from pytest_quant.spec import Dataset, Limits, Model
 from tests.support import layouts, models
-from tests.support.measuring import checked, numbers
+from tests.support.measuring import accuracy_of, checked, last_step, numbers
 
 N = 40
 
@@ -23,11 +23,6 @@ def one_by_one(path: Path, samples: list[dict[str, np.ndarray]], output: str = "
     """Run onnxruntime alone on each sample, and return its output as the model gives it."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     return [session.run([output], feeds)[0] for feeds in samples]
-
-
-def last_step(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Whether the largest score of the last step (n, T, 4) is the label's."""
-    return np.asarray(outputs[:, -1].argmax(axis=1) == labels)
 
 
 LAST = Metric(last_step, better="higher")
@@ -56,11 +51,11 @@ def test_time_major_outputs_meet_their_own_labels(
     given = steps if axes is None else np.moveaxis(steps, 0, 1)
     dataset = Dataset.from_arrays({"x": given}, labels, calibration=8, batch_axes=axes)
     record = checked(tmp_path, Model.from_onnx(path), dataset, metric=LAST, backend=backend)
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
-    assert record.accuracy.n == N - 8
-    assert record.accuracy.sqnr_db is not None
-    assert record.accuracy.sqnr_db > 15
+    accuracy = accuracy_of(record)
+    assert accuracy.reference == 100.0
+    assert accuracy.n == N - 8
+    assert accuracy.sqnr_db is not None
+    assert accuracy.sqnr_db > 15
 
 
 def test_a_model_that_takes_one_sample_only_runs_sample_by_sample_and_says_so(tmp_path: Path) -> None:
@@ -69,8 +64,7 @@ def test_a_model_that_takes_one_sample_only_runs_sample_by_sample_and_says_so(tm
     samples = numbers(N, 8)
     labels = np.array([int(y.argmax()) for y in one_by_one(path, [{"x": row[None]} for row in samples])])
     record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, labels, calibration=8))
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
+    assert accuracy_of(record).reference == 100.0
     assert any("runs sample by sample: a run of 32 samples fails" in note for note in record.notes)
 
 
@@ -80,8 +74,7 @@ def test_rows_of_a_sample_are_not_taken_for_samples(tmp_path: Path) -> None:
     samples = numbers(N, 3, 8)
     labels = samples[:, -1, :4].argmax(axis=1)
     record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, labels, calibration=8), metric=LAST)
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
+    assert accuracy_of(record).reference == 100.0
     assert any("output 'y' has shape (96, 4) for 32 samples, and no axis counts them" in note for note in record.notes)
 
 
@@ -106,9 +99,9 @@ def test_scalars_and_states_have_no_batch_axis(form: str, tmp_path: Path) -> Non
         inputs = {"audio": audio, "state": states[0] if form == "shared" else states, "rate": rate}
         dataset = Dataset.from_arrays(inputs, labels, calibration=8)
     record = checked(tmp_path, Model.from_onnx(path), dataset, output="y")
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
-    assert record.accuracy.n == N - 8
+    accuracy = accuracy_of(record)
+    assert accuracy.reference == 100.0
+    assert accuracy.n == N - 8
 
 
 def test_weights_as_an_input_are_one_matrix_for_all(tmp_path: Path) -> None:
@@ -117,8 +110,7 @@ def test_weights_as_an_input_are_one_matrix_for_all(tmp_path: Path) -> None:
     samples, matrix = numbers(N, 8), np.eye(8, 4, dtype=np.float32)
     dataset = Dataset.from_arrays({"x": samples, "w": matrix}, samples[:, :4].argmax(axis=1), calibration=8)
     record = checked(tmp_path, Model.from_onnx(path), dataset)
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
+    assert accuracy_of(record).reference == 100.0
     assert not any("sample by sample" in note for note in record.notes)
 
 
@@ -164,8 +156,7 @@ def test_dynamic_ranges_are_those_of_the_batch_that_runs(timed: int, tmp_path: P
     runs = [quantized.run(None, {"x": samples[i : i + timed]})[0] for i in range(0, N, timed)]
     exact = samples.astype(np.float64) @ numbers(8, 4, seed=3).astype(np.float64)
     agreement = 100 * np.mean(np.concatenate(runs).argmax(axis=1) == exact.argmax(axis=1))
-    assert record.accuracy is not None
-    assert record.accuracy.agreement_pct == pytest.approx(agreement, abs=1e-9)
+    assert accuracy_of(record).agreement_pct == pytest.approx(agreement, abs=1e-9)
     assert bool(agreement > 90) == (timed == 1)
     assert any(f"evaluated in batches of {timed}" in note for note in record.notes)
 
@@ -180,8 +171,8 @@ def test_an_output_that_all_samples_of_a_fixed_batch_share(tmp_path: Path) -> No
     assert "batch_axes={'anchors': None}" in str(raised.value.fix)
     model = Model.from_onnx(path, batch_axes={"anchors": None})
     record = checked(tmp_path, model, Dataset.from_arrays(samples, labels), scheme=None)
-    assert record.accuracy is not None
-    assert (record.accuracy.n, record.accuracy.reference, record.accuracy.identical) == (N, 100.0, True)
+    accuracy = accuracy_of(record)
+    assert (accuracy.n, accuracy.reference, accuracy.identical) == (N, 100.0, True)
 
 
 def test_an_axis_that_counts_nothing_is_refused(tmp_path: Path) -> None:

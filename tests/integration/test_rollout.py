@@ -16,15 +16,10 @@ from pytest_quant.result import Status
 from pytest_quant.spec import Dataset, EngineSpec, Limits, Model
 from pytest_quant.testing.numpy_engine import NumpyEngine
 from tests.support import layouts
-from tests.support.measuring import checked, numbers
+from tests.support.measuring import accuracy_of, checked, last_step, numbers
 
 N, STEPS = 40, 6
 STATE = {"h_out": "h_in"}
-
-
-def last_step(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Whether the largest score of the last step (n, steps, 4) is the label's."""
-    return np.asarray(outputs[:, -1].argmax(axis=1) == labels)
 
 
 def accumulated(steps: np.ndarray, start: np.ndarray | float = 0.0) -> np.ndarray:
@@ -58,8 +53,8 @@ def test_states_go_from_step_to_step(backend: str, scheme: str | None, start: fl
         metric=Metric(last_step),
         limits=Limits(max_drop=10.0),
     )
-    assert record.accuracy is not None
-    assert (record.accuracy.n, record.accuracy.reference) == (N - 8, 100.0)
+    accuracy = accuracy_of(record)
+    assert (accuracy.n, accuracy.reference) == (N - 8, 100.0)
     assert record.status is Status.PASS
 
 
@@ -77,9 +72,9 @@ def test_ranges_are_those_of_the_states_on_their_way(tmp_path: Path) -> None:
         limits=Limits(max_abs_error=0.1),
         options=(("op_types", "all"),),
     )
-    assert record.accuracy is not None
-    assert record.accuracy.max_abs_error is not None
-    assert record.accuracy.max_abs_error < 0.1
+    accuracy = accuracy_of(record)
+    assert accuracy.max_abs_error is not None
+    assert accuracy.max_abs_error < 0.1
 
 
 @pytest.mark.parametrize("axes", [None, {"h_in": 1}, {"h_in": 1, "h_out": 1}])
@@ -93,8 +88,7 @@ def test_axes_are_named_as_one_step_has_them(axes: dict[str, int | None] | None,
         Dataset.from_arrays(steps, accumulated(steps)[:, -1].argmax(axis=1), calibration=8),
         metric=Metric(last_step),
     )
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
+    assert accuracy_of(record).reference == 100.0
 
 
 def test_sequences_of_several_lengths(tmp_path: Path) -> None:
@@ -109,8 +103,7 @@ def test_sequences_of_several_lengths(tmp_path: Path) -> None:
         Dataset.from_iterable(labelled, calibration=8),
         metric=Metric(last_step),
     )
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
+    assert accuracy_of(record).reference == 100.0
 
 
 @pytest.mark.parametrize("backend", ["ort", "openvino"])
@@ -131,8 +124,7 @@ def test_a_scalar_of_each_step(backend: str, tmp_path: Path) -> None:
         backend=backend,
         metric=Metric(last_step),
     )
-    assert record.accuracy is not None
-    assert record.accuracy.reference == 100.0
+    assert accuracy_of(record).reference == 100.0
 
 
 @pytest.mark.parametrize("state", [["h"], {"a": 1}, {"a": "x", "b": "x"}])

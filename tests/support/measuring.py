@@ -17,6 +17,7 @@ from pytest_quant.measure.build import BuiltEngine, Tools
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Record
+from pytest_quant.result import AccuracyResult
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
 from pytest_quant.testing import NumpyBackend
@@ -97,6 +98,17 @@ def checked(
     measurement = session.measure(check)
     measurement.close()
     return session.judge(measurement).record
+
+
+def accuracy_of(record: Record) -> AccuracyResult:
+    """The accuracy of a check that was measured."""
+    assert record.accuracy is not None
+    return record.accuracy
+
+
+def last_step(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether the largest score of the last step (n, steps, 4) is the label's."""
+    return np.asarray(outputs[:, -1].argmax(axis=1) == labels)
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
