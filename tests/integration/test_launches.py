@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,12 @@ import numpy as np
 import pytest
 
 from pytest_quant import Dataset, Model
-from pytest_quant.cache import Cache
 from pytest_quant.measure.build import Tools, build_engine
 from pytest_quant.measure.engines import TimingSubject, read_data, usable_backend
-from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.spec import EngineSpec, LatencyPlan
-from tests.support.measuring import QuietSteps
+from tests.integration.projects import TEST, run_project_apart, write_project
+from tests.support.measuring import quiet_tools
 from tests.support.models import select_first
 
 PLAN = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
@@ -31,7 +29,7 @@ def built(spec: EngineSpec, tools: Tools) -> TimingSubject:
 
 def launched(backend: str, model: Model, folder: Path, scheme: str = "static", **options: Any) -> None:
     """Time an INT8 engine of `model` in a fresh process, and see that it ran."""
-    tools = Tools(Cache(folder / "cache"), QuietSteps(), DeviceLocks(pytest.fail))
+    tools = quiet_tools(folder)
     given = tuple(sorted(options.items()))
     reference = built(EngineSpec(backend, "fp32", None, model, options=given), tools)
     candidate = built(EngineSpec(backend, "int8", scheme, model, options=given), tools)
@@ -66,61 +64,22 @@ def test_a_module_of_this_process(scheme: str, tmp_path: Path) -> None:
     launched("torch", Model.from_torch(OnlyHere(), (torch.zeros(2, 8),)), tmp_path, scheme, compiled=False)
 
 
-CONFTEST = """
-import numpy as np
-import pytest
-
-from pytest_quant import Dataset
-
-
-@pytest.fixture
-def quant_model():
-    return "model.onnx"
-
-
-@pytest.fixture
-def quant_data():
-    x = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
-    return Dataset.from_arrays(x, x[:, :4].argmax(axis=1), calibration=16)
-"""
-TEST = """
-import pytest
-
-@pytest.mark.quant(max_drop=50.0, min_speedup={limit})
-def test_it(quant): pass
-
-@pytest.mark.quant(max_drop=50.0)
-def test_no_limit(quant): pass
-"""
-
-
-def run(pytester: pytest.Pytester, limit: float, *options: str) -> dict[str, dict[str, Any]]:
-    """Run a check with a limit and one without, and return the checks of the run's document by their test."""
-    select_first(pytester.path / "model.onnx")
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_it=TEST.format(limit=limit))
-    options = ("--quant-max-time=0.5", "--quant-no-history", "--quant-json=run.json", *options)
-    pytester.runpytest_subprocess(*options)
-    checks = json.loads((pytester.path / "run.json").read_text(encoding="utf-8"))["checks"]
-    return {check["nodeid"].partition("::")[2]: check for check in checks}
-
-
 def discounted(check: dict[str, Any]) -> int:
     """Return how many of two further launches a busy machine made worthless, or kept from being made."""
     latency = check["latency"]
     return 2 if latency["reasons"] else sum("does not count" in note for note in latency["notes"])
 
 
-def verdict_on_speed(check: dict[str, Any]) -> dict[str, Any]:
-    """Return the verdict on the limit of the first test."""
-    return next(one for one in check["verdicts"] if one["limit"] == "min_speedup")
-
-
 def test_a_run_launches_as_often_as_it_is_told(pytester: pytest.Pytester) -> None:
     """Every check, with a limit or without; the verdict is over all launches, and the record has each."""
-    result = run(pytester, 0.001, "--quant-launches=3", "-n", "2")
-    for check in result.values():
+    select_first(pytester.path / "model.onnx")
+    write_project(pytester, mark="max_drop=50.0")
+    pytester.makepyfile(test_limit=TEST.format(mark="max_drop=50.0, min_speedup=0.001", body="pass"))
+    timing = ("--quant-with-latency", "--quant-max-time=0.5", "--quant-launches=3")
+    _, checks = run_project_apart(pytester, *timing, "--quant-no-history", "-n", "2")
+    for check in checks:
         assert len(check["latency"]["launches"]) + discounted(check) == 2
-    verdict = verdict_on_speed(result["test_it"])
-    launches = 1 + len(result["test_it"]["latency"]["launches"])
+    limited, _ = checks
+    (verdict,) = (one for one in limited["verdicts"] if one["limit"] == "min_speedup")
+    launches = 1 + len(limited["latency"]["launches"])
     assert f"over {launches} launches reaches x0.001" in verdict["reason"] or launches == 1

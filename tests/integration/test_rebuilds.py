@@ -14,15 +14,14 @@ from onnx import numpy_helper
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.ort import build as module
-from pytest_quant.cache import Cache
+from pytest_quant.cache import Entry
 from pytest_quant.data import open_data
-from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
-from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.build import BuiltEngine, build_engine
 from pytest_quant.measure.outputs import record_outputs
 from pytest_quant.spec import Calibration, Dataset, EngineSpec, Model
 from tests.integration.projects import run_project_apart, write_project
 from tests.support import models
-from tests.support.measuring import QuietSteps, leading
+from tests.support.measuring import leading, quiet_tools
 
 SPECS: dict[str, tuple[Callable[[EngineSpec], EngineSpec], set[str]]] = {
     "excluded node": (lambda spec: replace(spec, exclude=("negative",)), {"exclude"}),
@@ -54,7 +53,7 @@ class Workbench:
 
     def __init__(self, folder: Path) -> None:
         self.model = models.select_first(folder / "model.onnx", outputs=2)
-        self.cache = Cache(folder / "cache")
+        self.tools = quiet_tools(folder)
         self.inputs, self.labels = models.samples(60)
         self.spec = EngineSpec("ort", "int8", "static", Model.from_onnx(self.model))
 
@@ -64,8 +63,7 @@ class Workbench:
         samples = self.inputs[40:] if calibration is None else calibration
         dataset = Dataset.from_arrays(self.inputs[:40], self.labels[:40], samples)
         data = open_data(dataset, backend.signature(self.spec.model))
-        tools = Tools(self.cache, QuietSteps(), DeviceLocks(pytest.fail))
-        return build_engine(spec or self.spec, backend, data, tools)
+        return build_engine(spec or self.spec, backend, data, self.tools)
 
 
 @pytest.fixture
@@ -77,27 +75,24 @@ def bench(tmp_path: Path) -> Workbench:
     return made
 
 
-def changed(reason: str) -> set[str]:
-    """Return the names of the ingredients that a reason says changed."""
-    return {re.match(r"(.+?) (?:changed|added|removed) \(", part)[1] for part in reason.split("; ")}  # type: ignore[index]
+def changed(built: BuiltEngine | Entry) -> set[str]:
+    """Return the names of the ingredients whose change is the reason why something was built."""
+    assert built.status == "built"
+    return {re.match(r"(.+?) (?:changed|added|removed) \(", part)[1] for part in built.reason.split("; ")}  # type: ignore[index]
 
 
 @pytest.mark.parametrize("case", SPECS)
 def test_each_setting_rebuilds_alone(bench: Workbench, case: str) -> None:
     """The reason names exactly the setting that was changed; changed back, the first engine is still there."""
     change, names = SPECS[case]
-    built = bench.build(change(bench.spec))
-    assert built.status == "built"
-    assert changed(built.reason) == names
+    assert changed(bench.build(change(bench.spec))) == names
     assert bench.build().status == "hit"
 
 
 def test_weights_under_the_same_name_rebuild(bench: Workbench) -> None:
     """A retrained model is another model, whatever its file is called."""
     models.select_first(bench.model, scale=20.0, outputs=2)
-    built = bench.build()
-    assert built.status == "built"
-    assert changed(built.reason) == {"model", "calibration model"}
+    assert changed(bench.build()) == {"model", "calibration model"}
 
 
 def test_weights_in_an_external_file_count(tmp_path: Path) -> None:
@@ -108,18 +103,14 @@ def test_weights_in_an_external_file_count(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(weight.tobytes())
     assert bench.build().status == "built"
     (tmp_path / "weights.bin").write_bytes((2 * weight).tobytes())
-    built = bench.build()
-    assert built.status == "built"
-    assert changed(built.reason) == {"model data weights.bin", "calibration model data weights.bin"}
+    assert changed(bench.build()) == {"model data weights.bin", "calibration model data weights.bin"}
 
 
 def test_other_calibration_samples_rebuild(bench: Workbench) -> None:
     """One value in one calibration sample is enough."""
     samples = bench.inputs[40:].copy()
     samples[3, 2] += 1.0
-    built = bench.build(calibration=samples)
-    assert built.status == "built"
-    assert changed(built.reason) == {"calibration data"}
+    assert changed(bench.build(calibration=samples)) == {"calibration data"}
 
 
 def test_a_quantized_model_counts_by_content(bench: Workbench, tmp_path: Path) -> None:
@@ -128,27 +119,24 @@ def test_a_quantized_model_counts_by_content(bench: Workbench, tmp_path: Path) -
     spec = replace(bench.spec, scheme="qat", quantized=Model.from_onnx(ready))
     bench.build(spec)
     models.select_first(ready, scale=4.0)
-    built = bench.build(spec)
-    assert built.status == "built"
-    assert changed(built.reason) == {"quantized model"}
+    assert changed(bench.build(spec)) == {"quantized model"}
 
 
-@pytest.mark.parametrize("name", ["runtime_version", "isa_tier", "RECIPE_VERSION", "version"])
-def test_libraries_machine_and_recipe_rebuild(bench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("runtime_version", {"onnxruntime"}),
+        ("isa_tier", {"instruction set"}),
+        ("RECIPE_VERSION", {"recipe"}),
+        ("version", {"onnx", "numpy"}),
+    ],
+)
+def test_libraries_machine_and_recipe_rebuild(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str, changes: set[str]
+) -> None:
     """An engine of another onnxruntime, onnx, numpy, instruction set or recipe is not reused."""
-    if name == "RECIPE_VERSION":
-        monkeypatch.setattr(module, name, "another")
-    else:
-        monkeypatch.setattr(module, name, lambda *_: "another")
-    expected = {
-        "runtime_version": {"onnxruntime"},
-        "isa_tier": {"instruction set"},
-        "RECIPE_VERSION": {"recipe"},
-        "version": {"onnx", "numpy"},
-    }[name]
-    built = bench.build()
-    assert built.status == "built"
-    assert changed(built.reason) == expected | {f"calibration {one}" for one in expected}
+    monkeypatch.setattr(module, name, "another" if name == "RECIPE_VERSION" else lambda *_: "another")
+    assert changed(bench.build()) == changes | {f"calibration {one}" for one in changes}
 
 
 @pytest.mark.parametrize("what", ["label", "input", "batch size"])
@@ -164,12 +152,10 @@ def test_reference_outputs_follow_the_evaluation_set(bench: Workbench, what: str
         inputs[5, 5] += 1.0 if changes and what == "input" else 0.0
         data = open_data(Dataset.from_arrays(inputs, labels), engine.signature)
         batch_size = 16 if changes and what == "batch size" else 32
-        recorded = record_outputs(leading(engine, batch_size), data, bench.cache, backend.ingredients(spec))
-        outcome.append((recorded.status, recorded.reason))
+        outcome.append(record_outputs(leading(engine, batch_size), data, bench.tools.cache, backend.ingredients(spec)))
     engine.close()
-    assert [status for status, _ in outcome] == ["built", "hit", "built"]
-    expected = "evaluation batch size" if what == "batch size" else "evaluation data"
-    assert changed(outcome[2][1]) == {expected}
+    assert [recorded.status for recorded in outcome] == ["built", "hit", "built"]
+    assert changed(outcome[2]) == {"evaluation batch size" if what == "batch size" else "evaluation data"}
 
 
 def test_ranges_of_other_weights_are_never_reused_in_a_run(pytester: pytest.Pytester) -> None:

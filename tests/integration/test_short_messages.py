@@ -12,14 +12,12 @@ from torch import Tensor, nn
 
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.torch.export import export_onnx
-from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
-from pytest_quant.measure.build import Tools, build_engine
-from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.build import build_engine
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing import NumpyBackend
 from tests.integration.openvino_traps.test_subgraphs import branches
-from tests.support.measuring import QuietSteps
+from tests.support.measuring import quiet_tools
 from tests.support.models import FEATURES, select_first, unknown_operator
 
 _X = torch.linspace(-1, 1, 2 * FEATURES).reshape(2, FEATURES)
@@ -112,7 +110,7 @@ FAILURES: dict[str, tuple[Callable[[Path], object], str, str]] = {
             EngineSpec("numpy", "fp32", None, Model.from_onnx(select_first(folder / "m.onnx"))),
             Careless(),
             None,
-            Tools(Cache(folder / "cache"), QuietSteps(), DeviceLocks(pytest.fail)),
+            quiet_tools(folder),
         ),
         "building numpy-fp32 of m failed",
         "the library gave up",
