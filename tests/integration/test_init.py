@@ -41,15 +41,18 @@ def fresh(tmp_path: Path) -> ScratchRepository:
     return made
 
 
-def with_digits(fresh: ScratchRepository) -> ScratchRepository:
-    """Put a model into it."""
+@pytest.fixture
+def digits(fresh: ScratchRepository) -> ScratchRepository:
+    """The same with a model in it."""
     (fresh.path / "digits.onnx").write_bytes((EXAMPLE / "digits.onnx").read_bytes())
     return fresh
 
 
-def init(folder: Path, *words: str) -> Answer:
-    """Run the command there."""
-    return run_command(folder, "init", *words)
+def init(folder: Path, *words: str, returncode: int = 0) -> Answer:
+    """Run the command there, to this end."""
+    said = run_command(folder, "init", *words)
+    assert said.returncode == returncode, said.stdout + said.stderr
+    return said
 
 
 def run_tests(folder: Path, *words: str) -> tuple[int, str, list[dict[str, Any]]]:
@@ -69,12 +72,10 @@ def files_in(folder: Path) -> set[str]:
     return {file.relative_to(folder).as_posix() for file in result}
 
 
-def test_an_onnx_file_is_checked_at_once(fresh: ScratchRepository) -> None:
+def test_an_onnx_file_is_checked_at_once(digits: ScratchRepository) -> None:
     """By every backend that can run here; random samples prove that INT8 runs, and pass for nothing."""
-    with_digits(fresh)
-    said = init(fresh.path)
-    assert said.returncode == 0, said.stderr
-    assert files_in(fresh.path) == {
+    said = init(digits.path)
+    assert files_in(digits.path) == {
         ".github/workflows/quant.yml",
         "digits.onnx",
         "pytest.ini",
@@ -83,36 +84,34 @@ def test_an_onnx_file_is_checked_at_once(fresh: ScratchRepository) -> None:
     }
     assert "digits.onnx: image float32 (n, 1, 8, 8) -> " in said.stdout
     assert "next: git add digits.onnx" in said.stdout
-    code, output, checks = run_tests(fresh.path, "tests/quant")
+    code, output, checks = run_tests(digits.path, "tests/quant")
     assert code == 0, output
     here = {name for name in ("openvino", "ort") if get_backend(name).availability().available}
     assert {check["backend"] for check in checks} >= here
     assert {check["status"] for check in checks} == {"INCONCLUSIVE"}
     assert "quant_data is a placeholder" in output
     assert all(check["nodeid"].startswith("tests/quant/test_digits.py::test_digits_int8") for check in checks)
-    assert run_tests(fresh.path, "tests/quant", "--quant-strict", "-k", "ort-int8 or not ort")[0] == 1
+    assert run_tests(digits.path, "tests/quant", "--quant-strict", "-k", "ort-int8 or not ort")[0] == 1
 
 
-def test_without_a_remote_there_are_tests_and_no_workflow(tmp_path: Path) -> None:
+def test_without_a_remote_there_are_tests_and_no_workflow(digits: ScratchRepository) -> None:
     """The first command of a newcomer, on a laptop or with another CI; what writes a workflow is told."""
-    made = with_digits(make_repository(tmp_path / "models"))
-    said = init(made.path, "--backend=ort")
-    assert said.returncode == 0, said.stderr
+    digits.git("remote", "remove", "origin")
+    said = init(digits.path, "--backend=ort")
     tests = {"tests/quant/conftest.py", "tests/quant/test_digits.py", "pytest.ini"}
-    assert files_in(made.path) == tests | {"digits.onnx"}
+    assert files_in(digits.path) == tests | {"digits.onnx"}
     assert said.stdout.endswith("no workflow was written: add --github or --gitlab for one\n")
     assert "open a pull request" not in said.stdout
 
 
-def test_with_labelled_samples_it_passes(fresh: ScratchRepository) -> None:
+def test_with_labelled_samples_it_passes(digits: ScratchRepository) -> None:
     """Nothing else has to be changed."""
-    with_digits(fresh)
-    assert init(fresh.path, "--backend=ort").returncode == 0
-    conftest = fresh.path / "tests" / "quant" / "conftest.py"
+    init(digits.path, "--backend=ort")
+    conftest = digits.path / "tests" / "quant" / "conftest.py"
     text = conftest.read_text("utf-8")
     begin = text.index("    rng = ")
     conftest.write_text(text[:begin] + LABELLED.lstrip("\n"), "utf-8")
-    code, output, checks = run_tests(fresh.path)
+    code, output, checks = run_tests(digits.path)
     assert code == 0, output
     (check,) = checks
     assert check["status"] == "PASS", output
@@ -124,7 +123,6 @@ def test_a_torch_module_is_checked_at_once(fresh: ScratchRepository) -> None:
     pytest.importorskip("torch")
     (fresh.path / "nets.py").write_text(NETS)
     said = init(fresh.path, "nets:example", "--gitlab", "--backend=ort")
-    assert said.returncode == 0, said.stderr
     assert (fresh.path / ".gitlab-ci.yml").is_file()
     assert not (fresh.path / ".github").exists()
     assert 'pip install "pytest-quant[ort,torch]"' in said.stdout
@@ -150,62 +148,57 @@ def test_a_module_that_pytest_does_not_find_is_told(fresh: ScratchRepository) ->
     assert code == 0, output
 
 
-def test_a_job_on_a_gpu_has_a_test_of_its_own(fresh: ScratchRepository) -> None:
+def test_a_job_on_a_gpu_has_a_test_of_its_own(digits: ScratchRepository) -> None:
     """Where there is no GPU it is skipped, and red where the backend is required."""
-    with_digits(fresh)
-    said = init(fresh.path, "--gpu", "--backend=ort", "--gpu-backend=trt")
-    assert said.returncode == 0, said.stderr
-    assert 'backend="trt"' in (fresh.path / "tests/quant/gpu/test_digits_on_gpu.py").read_text("utf-8")
+    init(digits.path, "--gpu", "--backend=ort", "--gpu-backend=trt")
+    assert 'backend="trt"' in (digits.path / "tests/quant/gpu/test_digits_on_gpu.py").read_text("utf-8")
     if get_backend("trt").availability().available:
         pytest.skip("a GPU is here: the workflow's own test runs it")
-    code, output, checks = run_tests(fresh.path, "tests/quant/gpu")
+    code, output, checks = run_tests(digits.path, "tests/quant/gpu")
     assert code == 0, output
     assert [check["status"] for check in checks] == ["UNAVAILABLE"]
-    assert run_tests(fresh.path, "tests/quant/gpu", "--quant-require=trt")[0] == 1
+    assert run_tests(digits.path, "tests/quant/gpu", "--quant-require=trt")[0] == 1
 
 
-def test_nothing_that_is_there_is_overwritten(fresh: ScratchRepository) -> None:
+def test_nothing_that_is_there_is_overwritten(digits: ScratchRepository) -> None:
     """A second time all stays; what was removed is written anew."""
-    with_digits(fresh)
-    mine = fresh.path / "tests" / "quant" / "conftest.py"
+    mine = digits.path / "tests" / "quant" / "conftest.py"
     mine.parent.mkdir(parents=True)
     mine.write_text("# mine\n")
-    first = init(fresh.path, "--backend=ort")
+    first = init(digits.path, "--backend=ort")
     assert "left tests/quant/conftest.py, which is there" in first.stdout
     assert mine.read_text() == "# mine\n"
     assert "next: add quant_model and quant_data to tests/quant/conftest.py, which is yours" in first.stdout
     mine.write_text("def quant_data(): ...\n")
-    assert "next: write your labelled samples into quant_data of tests/" in init(fresh.path, "--backend=ort").stdout
-    workflow, test = fresh.path / ".github/workflows/quant.yml", fresh.path / "tests/quant/test_digits.py"
+    assert "next: write your labelled samples into quant_data of tests/" in init(digits.path, "--backend=ort").stdout
+    workflow, test = digits.path / ".github/workflows/quant.yml", digits.path / "tests/quant/test_digits.py"
     test.write_text(test.read_text("utf-8") + "\n# more\n", "utf-8")
     workflow.unlink()
-    (fresh.path / ".python-version").write_text("3.13\n", "utf-8")
-    again = init(fresh.path, "--backend=ort")
+    (digits.path / ".python-version").write_text("3.13\n", "utf-8")
+    again = init(digits.path, "--backend=ort")
     assert "wrote .github/workflows/quant.yml" in again.stdout
     assert 'python-version: "3.13"' in workflow.read_text("utf-8")
     assert "left tests/quant/test_digits.py, which is there" in again.stdout
     assert test.read_text("utf-8").endswith("# more\n")
 
 
-def test_a_dry_run_prints_every_file_and_writes_none(fresh: ScratchRepository) -> None:
+def test_a_dry_run_prints_every_file_and_writes_none(digits: ScratchRepository) -> None:
     """What it prints is what it would write."""
-    with_digits(fresh)
-    said = init(fresh.path, "--backend=ort", "--dry-run")
-    assert files_in(fresh.path) == {"digits.onnx"}
+    said = init(digits.path, "--backend=ort", "--dry-run")
+    assert files_in(digits.path) == {"digits.onnx"}
     assert "would write .github/workflows/quant.yml" in said.stdout
-    init(fresh.path, "--backend=ort")
-    for name in files_in(fresh.path) - {"digits.onnx"}:
-        assert f"===== {name}\n{(fresh.path / name).read_text('utf-8').rstrip()}" in said.stdout
+    init(digits.path, "--backend=ort")
+    for name in files_in(digits.path) - {"digits.onnx"}:
+        assert f"===== {name}\n{(digits.path / name).read_text('utf-8').rstrip()}" in said.stdout
 
 
-def test_a_pipeline_that_is_there_gets_a_file_to_include(fresh: ScratchRepository) -> None:
+def test_a_pipeline_that_is_there_gets_a_file_to_include(digits: ScratchRepository) -> None:
     """It is the user's, and says so in a line."""
-    with_digits(fresh)
-    (fresh.path / ".gitlab-ci.yml").write_text("stages: [test]\n")
-    said = init(fresh.path, "--gitlab", "--backend=ort")
-    assert (fresh.path / ".gitlab/quant.yml").is_file()
+    (digits.path / ".gitlab-ci.yml").write_text("stages: [test]\n")
+    said = init(digits.path, "--gitlab", "--backend=ort")
+    assert (digits.path / ".gitlab/quant.yml").is_file()
     assert "local: .gitlab/quant.yml" in said.stdout
-    assert (fresh.path / ".gitlab-ci.yml").read_text() == "stages: [test]\n"
+    assert (digits.path / ".gitlab-ci.yml").read_text() == "stages: [test]\n"
 
 
 @pytest.mark.parametrize(
@@ -223,8 +216,7 @@ def test_what_it_cannot_do_is_told(
     """In our form, with exit code 2, and nothing is written."""
     for name, text in files.items():
         (fresh.path / name).write_text(text)
-    said = init(fresh.path, *words)
-    assert said.returncode == 2, said.stdout
+    said = init(fresh.path, *words, returncode=2)
     assert told in said.stderr
     assert "Traceback" not in said.stderr
     assert files_in(fresh.path) == set(files)
@@ -240,7 +232,6 @@ def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None
     said = init(
         made.path, "digits.onnx", "--github", "--gitlab", "--backend=ort", "--gpu-backend=trt", f"--install={own}"
     )
-    assert said.returncode == 0, said.stderr
     written = {".github/workflows/quant.yml", ".gitlab-ci.yml", "gpu/test_digits_on_gpu.py"}
     assert {line.removeprefix("wrote ") for line in said.stdout.splitlines() if line.startswith("wrote ")} == written
     for name in written:
