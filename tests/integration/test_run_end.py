@@ -16,7 +16,7 @@ from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import write_baselines
 from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
-from tests.integration.projects import run_project, write_project
+from tests.integration.projects import read_checks, run_project, write_project
 from tests.support import models
 from tests.support.pages import figures_of, numbers_of, words_of
 
@@ -27,6 +27,7 @@ def test_pass(): pass
 @mark.quant(output="FAIL")
 def test_fail(): pass
 """
+PASSING = TWO.split('@mark.quant(output="FAIL")')[0]
 PLAIN = "def test_plain(): pass\n"
 
 
@@ -39,8 +40,7 @@ def _nodeids(place: Path) -> list[list[str]]:
 def test_a_history_that_cannot_be_written_leaves_the_outcomes(pytester: pytest.Pytester) -> None:
     """The records stay beside it, and the line names the command that adds them."""
     (pytester.path / "history.db").write_text("no database")
-    source = TWO.split('@mark.quant(output="FAIL")')[0]
-    result = run_fake(pytester, source, "--quant-history=history.db", "--color=yes")
+    result = run_fake(pytester, PASSING, "--quant-history=history.db", "--color=yes")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
     (line,) = [line for line in result.outlines if "pytest-quant history import" in line]
@@ -71,22 +71,41 @@ def test_the_document_is_written_whatever_the_outcome(pytester: pytest.Pytester)
     assert "No test with a quant mark ran." in words_of((pytester.path / "page.html").read_text("utf-8"))
 
 
-def test_a_document_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytester) -> None:
-    """Whoever reads it must not find an old one and think it new; the history is written all the same."""
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+NO_SPACE = "/dev/full cannot be written: No space left*next: make room on *"
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--quant-json=file/run.json", "*run.json cannot be written*next: name a file in a writable folder*"),
+        ("--quant-html=file/page.html", "*page.html cannot be written*next: name a file in a writable folder*"),
+        pytest.param("--quant-json=/dev/full", NO_SPACE, marks=FULL),
+        pytest.param("--quant-html=/dev/full", NO_SPACE, marks=FULL),
+    ],
+)
+def test_a_file_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytester, option: str, told: str) -> None:
+    """Whoever reads it must not find an old one and think it new; history, table and other file are there all the same.
+
+    The line is red and has the next step: a full disk is no matter of rights.
+    """
     (pytester.path / "file").touch()
-    source = TWO.split('@mark.quant(output="FAIL")')[0]
-    result = run_fake(pytester, source, "--quant-json=file/run.json")
+    result = run_fake(pytester, PASSING, "--quant-json=run.json", option, "--color=yes")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["--quant-json: *run.json cannot be written*next: name a file in a writable folder"])
+    name = option.partition("=")[0]
+    (line,) = [line for line in result.outlines if name in line]
+    assert line.startswith("\x1b[31m")
+    result.stdout.fnmatch_lines([f"*{name}: {told}"])
     assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass"]]
+    written = [check["nodeid"] for check in read_checks(pytester.path / "run.json")]
+    assert written == ([] if name == "--quant-json" else ["test_it.py::test_pass"])
+    assert "1 check: 1 PASS" in result.stdout.str()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
-def test_a_full_disk_is_no_matter_of_rights(pytester: pytest.Pytester) -> None:
-    """The next step is to make room."""
-    result = run_fake(pytester, TWO, "--quant-json=/dev/full")
-    result.stdout.fnmatch_lines(["--quant-json: /dev/full cannot be written: No space left*next: make room on *"])
+@FULL
+def test_accepted_values_on_a_full_disk() -> None:
+    """The next step is to make room there too."""
     with pytest.raises(HistoryError, match="No space left on device") as caught:
         write_baselines(Path("/dev/full"), [])
     assert "make room" in (caught.value.fix or "")
@@ -129,7 +148,7 @@ def test_a_required_backend_that_no_test_used_makes_the_run_fail(pytester: pytes
         result = run(pytester, PLAIN, *args)
         assert result.ret == ret
         assert ("--quant-require: no test used 'ort'" in result.stdout.str()) is bool(ret)
-    used = run_fake(pytester, TWO.split('@mark.quant(output="FAIL")')[0], "--quant-require=ort")
+    used = run_fake(pytester, PASSING, "--quant-require=ort")
     assert used.ret == 0
     for part in ("", "plain"):
         misspelt = run_fake(pytester, PLAIN, "-o", "quant_require=otr", "-k", part)
@@ -158,27 +177,6 @@ def test_ctrl_c_keeps_what_was_measured(pytester: pytest.Pytester) -> None:
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 2
     assert len(_nodeids(pytester.path / ".quant" / "history.db")[0]) == 2
-
-
-@pytest.mark.parametrize("option", ["--quant-html=file/page.html", "--quant-html=/dev/full"])
-def test_a_page_that_cannot_be_written_loses_no_record(pytester: pytest.Pytester, option: str) -> None:
-    """The line is red and has the next step; JSON and history are written, the table is printed, the run fails."""
-    if not Path("/dev/full").exists() and "full" in option:
-        pytest.skip("Linux has a device that is always full")
-    (pytester.path / "file").touch()
-    source = TWO.split('@mark.quant(output="FAIL")')[0]
-    result = run_fake(pytester, source, option, "--quant-json=run.json", "--color=yes")
-    result.assert_outcomes(passed=1)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    (line,) = [line for line in result.outlines if "--quant-html" in line]
-    assert line.startswith("\x1b[31m")
-    assert "cannot be written" in line
-    assert "next: " in line
-    assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass"]]
-    assert [check["nodeid"] for check in json.loads((pytester.path / "run.json").read_text())["checks"]] == [
-        "test_it.py::test_pass"
-    ]
-    assert "1 check: 1 PASS" in result.stdout.str()
 
 
 def test_the_history_is_on_the_page_and_its_absence_is_told(pytester: pytest.Pytester) -> None:
