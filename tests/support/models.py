@@ -42,25 +42,19 @@ def select_first(
 
 def log_of_input(path: Path) -> Path:
     """Write a model (n, 8) -> (n, 4) that gives NaN wherever one of the first four features is negative."""
-    return _selecting(path, helper.make_node("Log", ["selected"], ["y"], name="log"), ["n", FEATURES])
+    return _selecting(path, "n", "[log] y = Log(selected)")
 
 
 def mean_over_time(path: Path) -> Path:
     """Write a model (n, t, 8) -> (n, 4) over sequences of any length t."""
-    mean = helper.make_node("ReduceMean", ["selected"], ["y"], name="mean", axes=[1], keepdims=0)
-    return _selecting(path, mean, ["n", "t", FEATURES])
+    return _selecting(path, "n, t", "[mean] y = ReduceMean<axes = [1], keepdims = 0>(selected)")
 
 
-def _selecting(path: Path, node: onnx.NodeProto, shape: list[int | str]) -> Path:
-    """Write a model of inputs of that shape whose `node` gives ``y`` of the first four features, ``selected``."""
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "weight"], ["selected"], name="scores"), node],
-        path.stem,
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])],
-        [numpy_helper.from_array(np.eye(FEATURES, CLASSES, dtype=np.float32), "weight")],
-    )
-    return save(graph, path, 17)
+def _selecting(path: Path, axes: str, node: str) -> Path:
+    """Write a model of inputs with these axes whose `node` gives ``y`` of the first four features, ``selected``."""
+    graph = f"""(float[{axes}, {FEATURES}] x) => (float[n, {CLASSES}] y) {{
+        [scores] selected = MatMul(x, weight) {node} }}"""
+    return parsed(path, graph, weight=np.eye(FEATURES, CLASSES, dtype=np.float32))
 
 
 def unknown_operator(path: Path) -> Path:
@@ -88,7 +82,7 @@ def with_external_data(path: Path, location: str) -> Path:
     return path
 
 
-def parsed(path: Path, graph: str, opset: int = 17, **constants: NDArray[Any]) -> Path:
+def parsed(path: Path, graph: str, opset: int = 17, /, **constants: NDArray[Any]) -> Path:
     """Write the graph that is spelled in ONNX's own text format, without its name, and with these constants too."""
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> parsed {graph}')
     model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())

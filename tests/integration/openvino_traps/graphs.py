@@ -8,13 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import onnx
-import onnx.parser
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
 from pytest_quant.backends import Engine, Feeds, get_backend
 from pytest_quant.spec import EngineSpec, Model
+from tests.support.models import parsed
 
 Array = NDArray[np.float32]
 
@@ -26,10 +24,7 @@ def normal(*shape: int, seed: int = 0, scale: float = 0.3) -> Array:
 
 def write(path: Path, text: str, **weights: NDArray[np.generic]) -> Model:
     """Write the graph that `text` describes, with these weights."""
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> graph {text}')
-    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items())
-    onnx.save(model, path)
-    return Model.from_onnx(path)
+    return Model.from_onnx(parsed(path, text, **weights))
 
 
 def recurrent(path: Path) -> Model:

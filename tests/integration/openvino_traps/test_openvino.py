@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +14,13 @@ import openvino
 import openvino.opset13 as ops
 import pytest
 
-from pytest_quant.backends import Feeds, get_backend
+from pytest_quant.backends import get_backend
 from pytest_quant.backends.openvino.quantize import write_quantized
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from tests.integration.openvino_traps.graphs import quantized
 from tests.support.example import environment
 from tests.support.models import parsed
 
@@ -147,23 +147,13 @@ def test_an_outlier_widens_minmax_and_not_percentile(tmp_path: Path) -> None:
     model = example.write(tmp_path)
     feeds = example.feeds(64, 5)
     wanted = example.compute(feeds)
-
-    def batches() -> Iterator[Feeds]:
-        samples = example.feeds(400, 6)["x"]
-        samples[0, 0] = 500.0
-        yield {"x": samples}
-
+    samples = example.feeds(400, 6)["x"]
+    samples[0, 0] = 500.0
     result = {}
     for method in ("minmax", "percentile"):
         spec = replace(static(model), calibration=Calibration(method, percentile=99.9))
-        ranges, engine_folder = tmp_path / f"{method}-ranges", tmp_path / f"{method}-engine"
-        ranges.mkdir()
-        engine_folder.mkdir()
-        OPENVINO.calibrate(spec, batches, ranges)
-        OPENVINO.build(spec, ranges, engine_folder)
-        engine = OPENVINO.open(spec, engine_folder)
-        result[method] = sqnr_db(wanted, engine.run(feeds))
-        engine.close()
+        with quantized(spec, lambda _: {"x": samples}) as engine:
+            result[method] = sqnr_db(wanted, engine.run(feeds))
     assert result["percentile"] > result["minmax"] + 6
 
 

@@ -4,46 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import onnx
-import onnx.parser
 import pytest
-from numpy.typing import NDArray
-from onnx import numpy_helper
 
-from pytest_quant.backends import Feeds
 from pytest_quant.result import Status
 from pytest_quant.spec import Limits, Model
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.verdict.rules import coverage_verdicts
 from tests.integration.ort_traps.bench import engine_of, spec_of
 from tests.integration.projects import output, run_project, write_project
+from tests.support.measuring import numbers
+from tests.support.models import parsed
 
 DEFAULT = Limits(default_min_coverage=50.0)
 
 
-def normal(*shape: int, seed: int = 0) -> NDArray[np.float32]:
-    """Normal values."""
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def write(path: Path, text: str, **weights: NDArray[np.generic]) -> Model:
-    """Write the graph that `text` describes, with these weights."""
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
-    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
-    onnx.save(model, path)
-    return Model.from_onnx(path)
-
-
-SCORES = """g (float[1, 4, 8] x) => (float[1, 4, 4] y) {
+SCORES = """(float[1, 4, 8] x) => (float[1, 4, 4] y) {
     [project] a = MatMul(x, w) [turn] t = Transpose<perm = [0, 2, 1]>(a) [between] y = MatMul(a, t) }"""
 """A projection of 4 x 8 x 8 and the product of its result with itself, 4 x 8 x 4."""
 
-CELL = """g (float[5, 1, 4] x) => (float[1, 3] y) <int64[1] axis = {0}> {
+CELL = """(float[5, 1, 4] x) => (float[1, 3] y) <int64[1] axis = {0}> {
     [cell] all, state = KIND<hidden_size = 8>(x, W, R) [squeeze] s = Squeeze(state, axis) [last] y = MatMul(s, w) }"""
 """A recurrent cell of 8 units over 5 steps of 4 values, and a dense layer of 8 x 3 on its last state."""
 
-MOSTLY_CONV = """g (float[n, 8] x) => (float[n, 1] y) <int64[1] axis = {1}> {
+MOSTLY_CONV = """(float[n, 8] x) => (float[n, 1] y) <int64[1] axis = {1}> {
     u = Unsqueeze(x, axis) [conv] c = Conv<pads = [4, 4]>(u, k) p = GlobalMaxPool(c) f = Flatten(p)
     [dense] y = MatMul(f, w) }"""
 
@@ -71,9 +54,9 @@ def test_what_dynamic_could_take_and_did_not_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["dynamic", "weight-only"])
 def test_a_product_of_activations_has_no_weights_to_take(tmp_path: Path, scheme: str) -> None:
     """Of 256 and 128 MACs the first have weights; the product that fuses with its transposition has none."""
-    feeds: Feeds = {"x": normal(1, 4, 8, seed=1)}
-    with engine_of(spec_of(write(tmp_path / "m.onnx", SCORES, w=normal(8, 8)), scheme), lambda: iter(())) as engine:
-        result = engine.coverage(feeds)
+    model = Model.from_onnx(parsed(tmp_path / "m.onnx", SCORES, w=numbers(8, 8)))
+    with engine_of(spec_of(model, scheme), lambda: iter(())) as engine:
+        result = engine.coverage({"x": numbers(1, 4, 8, seed=1)})
     assert result.pct == pytest.approx(100 * 256 / 384)
     assert result.scheme_pct == 100.0
     assert result.not_quantizable == {"MatMul between activations": pytest.approx(100 * 128 / 384)}
@@ -98,10 +81,10 @@ def test_recurrent_cells_are_compute(
     beyond: dict[str, float],
 ) -> None:
     """5 steps meet gates x 8 x (4 + 8) weights; in float they count, against the scheme where it can take them."""
-    weights = {"W": normal(1, gates * 8, 4), "R": normal(1, gates * 8, 8), "w": normal(8, 3)}
-    model = write(tmp_path / "m.onnx", CELL.replace("KIND", kind), **weights)
+    weights = {"W": numbers(1, gates * 8, 4), "R": numbers(1, gates * 8, 8), "w": numbers(8, 3)}
+    model = Model.from_onnx(parsed(tmp_path / "m.onnx", CELL.replace("KIND", kind), **weights))
     with engine_of(spec_of(model, scheme, exclude=exclude), lambda: iter(())) as engine:
-        result = engine.coverage({"x": normal(5, 1, 4, seed=1)})
+        result = engine.coverage({"x": numbers(5, 1, 4, seed=1)})
     assert result.unit == "MACs"
     assert result.scheme_pct == pytest.approx(100 * scheme_share)
     assert result.not_quantizable == {name: pytest.approx(100 * share) for name, share in beyond.items()}
@@ -111,7 +94,7 @@ def test_recurrent_cells_are_compute(
 @pytest.mark.parametrize(("mark", "status"), [("", "FAIL"), (", min_coverage=1", "PASS")])
 def test_a_scheme_that_can_take_next_to_nothing_fails(pytester: pytest.Pytester, mark: str, status: str) -> None:
     """4608 MACs of a convolution beside 64 of a dense layer: 1.37 % in int8 fail, unless the mark asks for no more."""
-    write(pytester.path / "model.onnx", MOSTLY_CONV, k=normal(64, 1, 9), w=normal(64, 1))
+    parsed(pytester.path / "model.onnx", MOSTLY_CONV, k=numbers(64, 1, 9), w=numbers(64, 1))
     write_project(pytester, mark=f"scheme='dynamic', min_sqnr_db=1{mark}")
     result, (check,) = run_project(pytester)
     assert check["status"] == status
