@@ -7,15 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnx.parser
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
 from pytest_quant.cache import Cache
 from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
+from tests.support.models import parsed
 
 Sizes = tuple[tuple[int, int], ...]
 
@@ -108,14 +106,13 @@ def save_network(path: Path, graph: str, weights: Mapping[str, tuple[int, ...]])
 
     Parameters
     ----------
-    path : the file; its stem is the name of the graph.
+    path : the file.
     graph : inputs, outputs, constants and nodes in ONNX's text format.
     weights : shapes by name, drawn with a deviation that keeps activations at their size.
     """
     rng = np.random.default_rng(0)
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {path.stem} {graph}')
-    for name, shape in weights.items():
-        drawn = (rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(drawn, name))
-    onnx.save_model(model, path)
-    return path
+    drawn = {
+        name: (rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+        for name, shape in weights.items()
+    }
+    return parsed(path, graph, **drawn)

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends import Availability
 from pytest_quant.backends.onnx_files import read_graph
@@ -22,6 +20,7 @@ from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
 from tests.integration.trt_traps.networks import session_in
 from tests.support.fake_tensorrt import COLUMNS, MAX_BATCH, RUN_MS, HostMemory, inspection, make
+from tests.support.models import parsed
 
 
 @pytest.fixture
@@ -55,29 +54,13 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def check_of(folder: Path, backend: str = "trt", seed: int = 0) -> Check:
     """A check of the computation that the fake does: ``y = 2 x + ids`` and ``next = ids + 1``."""
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "two"], ["doubled"], name="product"),
-            helper.make_node("Cast", ["ids"], ["real"], to=TensorProto.FLOAT),
-            helper.make_node("Neg", ["real"], ["negative"]),
-            helper.make_node("Unsqueeze", ["negative", "axis"], ["column"]),
-            # An Add would be fused with the product under another name.
-            helper.make_node("Sub", ["doubled", "column"], ["y"]),
-            helper.make_node("Add", ["ids", "one"], ["next"]),
-        ],
-        "fixed",
-        [value("x", TensorProto.FLOAT, ["n", COLUMNS]), value("ids", TensorProto.INT64, ["n"])],
-        [value("y", TensorProto.FLOAT, ["n", COLUMNS]), value("next", TensorProto.INT64, ["n"])],
-        [
-            numpy_helper.from_array(2 * np.eye(COLUMNS, dtype=np.float32), "two"),
-            numpy_helper.from_array(np.array([1], np.int64), "one"),
-            numpy_helper.from_array(np.array([1], np.int64), "axis"),
-        ],
-    )
-    path = folder / "fixed.onnx"
-    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    model = Model.from_onnx(path)
+    # An Add in the place of the Sub would be fused with the product under another name.
+    graph = f"""(float[n, {COLUMNS}] x, int64[n] ids) => (float[n, {COLUMNS}] y, int64[n] next)
+        <int64[1] one = {{1}}, int64[1] axis = {{1}}> {{
+        [product] doubled = MatMul(x, two) real = Cast<to = 1>(ids) negative = Neg(real)
+        column = Unsqueeze(negative, axis) y = Sub(doubled, column) next = Add(ids, one)
+    }}"""
+    model = Model.from_onnx(parsed(folder / "fixed.onnx", graph, two=2 * np.eye(COLUMNS, dtype=np.float32)))
     rng = np.random.default_rng(seed)
     data = {"x": rng.normal(size=(20, COLUMNS)).astype(np.float32), "ids": rng.integers(0, 50, 20)}
     calibration = {"x": rng.normal(size=(10, COLUMNS)).astype(np.float32), "ids": rng.integers(0, 50, 10)}

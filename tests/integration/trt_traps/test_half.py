@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from numpy.testing import assert_allclose
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from pytest_quant.backends import Backend, Feeds, get_backend
 from pytest_quant.backends.ort.half import write_half
@@ -26,6 +26,7 @@ from tests.integration.ort_traps.test_normal_form import network
 from tests.integration.ort_traps.test_subgraphs import HOLDERS, captured
 from tests.integration.trt_traps.networks import images
 from tests.integration.trt_traps.test_deployed import bert, sentences, yolo
+from tests.support.measuring import numbers
 from tests.support.models import parsed, run_unoptimized
 
 HALF_DB = 55.0
@@ -51,11 +52,8 @@ def test_layers_compute_in_the_type_of_the_graph(kind: str, tmp_path: Path) -> N
 def test_bfloat16_is_rounded_once(tmp_path: Path) -> None:
     """To eight bits, from float32 and not by way of float16, which cannot hold 1e-20 and 1e20."""
     values = np.array([1e-20, 1e20, 1.00390625, 3.0, -0.1, np.inf], np.float32)
-    nodes = [helper.make_node("Mul", ["x", "w"], ["y"], name="product")]
-    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [6]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(values, "w")])
-    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
-    write_half(tmp_path / "m.onnx", tmp_path / "half.onnx", "bf16")
+    model = parsed(tmp_path / "m.onnx", "(float[6] x) => (float[6] y) { [product] y = Mul(x, w) }", w=values)
+    write_half(model, tmp_path / "half.onnx", "bf16")
     (tensor,) = onnx.load(tmp_path / "half.onnx").graph.initializer
     assert tensor.data_type == onnx.TensorProto.BFLOAT16
     result = numpy_helper.to_array(tensor).astype(np.float32)
@@ -65,22 +63,14 @@ def test_bfloat16_is_rounded_once(tmp_path: Path) -> None:
 
 def test_what_is_computed_of_sizes_may_be_read_twice(tmp_path: Path) -> None:
     """By one node: the converter writes a cast for each, of one name, as for both initial states of an LSTM."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["sizes"], name="sizes"),
-        helper.make_node("ConstantOfShape", ["sizes"], ["start"], name="start"),
-        helper.make_node("Add", ["start", "start"], ["twice"], name="twice"),
-        helper.make_node("MatMul", ["x", "w"], ["a"], name="product"),
-        helper.make_node("Add", ["a", "twice"], ["y"], name="sum"),
-    ]
-    weights = [numpy_helper.from_array(np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32), "w")]
-    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 4]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save_model(model, tmp_path / "m.onnx")
-    write_half(tmp_path / "m.onnx", tmp_path / "half.onnx")
+    graph = """(float[n, 4] x) => (float[n, 4] y) {
+        [sizes] sizes = Shape(x) [start] start = ConstantOfShape(sizes) [twice] twice = Add(start, start)
+        [product] a = MatMul(x, w) [sum] y = Add(a, twice)
+    }"""
+    write_half(parsed(tmp_path / "m.onnx", graph, w=numbers(4, 4)), tmp_path / "half.onnx")
     made = [name for node in onnx.load(tmp_path / "half.onnx").graph.node for name in node.output]
     assert len(made) == len(set(made))
-    feeds = {"x": np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32)}
+    feeds = {"x": numbers(4, 4, seed=1)}
     wanted, result = (run_unoptimized(tmp_path / file, feeds) for file in ("m.onnx", "half.onnx"))
     assert sqnr_db(wanted, result) > HALF_DB
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
@@ -21,6 +19,7 @@ from pytest_quant.spec import EngineSpec, Model
 from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.engine import COLUMNS
 from tests.support.fake_tensorrt.module import make
+from tests.support.models import parsed
 
 PLAN = b"plan of some bytes"
 
@@ -44,20 +43,12 @@ def write_engine(
     width : of the input ``x``, a name where it is free.
     options : of the mark.
     """
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "x"], ["y"], name="product"),
-            helper.make_node("Identity", ["ids"], ["next"], name="hand"),
-        ],
-        "g",
-        [value("x", TensorProto.FLOAT, ["n", width]), value("ids", TensorProto.INT64, ["m"])],
-        [value("y", TensorProto.FLOAT, ["n", COLUMNS]), value("next", TensorProto.INT64, ["n"])],
-    )
-    onnx.save_model(helper.make_model(graph), folder / GRAPH_FILE)
+    graph = f"""(float[n, {width}] x, int64[m] ids) => (float[n, {COLUMNS}] y, int64[n] next) {{
+        [product] y = MatMul(x, x) [hand] next = Identity(ids)
+    }}"""
+    model = Model.from_onnx(parsed(folder / GRAPH_FILE, graph))
     (folder / PLAN_FILE).write_bytes(plan)
     (folder / LOG_FILE).write_text(log)
-    model = Model.from_onnx(folder / GRAPH_FILE)
     return EngineSpec("trt", "int8", "static", model, options=tuple(sorted(options.items())))
 
 

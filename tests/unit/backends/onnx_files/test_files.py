@@ -6,6 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -293,15 +294,10 @@ def test_each_of_them_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("data", "found"), [("picture", ()), ("weights", ("DequantizeLinear 'decode'",))])
 def test_what_makes_floats_of_an_input_quantizes_nothing(tmp_path: Path, data: str, found: tuple[str, ...]) -> None:
     """A picture of uint8 that becomes float is no tensor of a quantized model; weights of uint8 are, input or not."""
-    picture = helper.make_tensor_value_info("picture", TensorProto.UINT8, [4])
-    weights = helper.make_tensor_value_info("weights", TensorProto.UINT8, [4])
-    nodes = [helper.make_node("DequantizeLinear", [data, "scale"], ["y"], name="decode")]
-    graph = helper.make_graph(
-        nodes, "net", [picture, weights], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
-        [helper.make_tensor("weights", TensorProto.UINT8, [4], [1, 2, 3, 4])],
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
-    assert quantizing_nodes(tmp_path / "m.onnx") == found
+    graph = f"""(uint8[4] picture, uint8[4] weights) => (float[4] y) <float scale = {{0.5}}> {{
+        [decode] y = DequantizeLinear({data}, scale) }}"""
+    path = parsed(tmp_path / "m.onnx", graph, weights=np.array([1, 2, 3, 4], np.uint8))
+    assert quantizing_nodes(path) == found
 
 
 def test_no_operator_of_a_float_model_is(tmp_path: Path) -> None:

@@ -8,29 +8,19 @@ import pytest
 
 from pytest_quant.backends.onnx_files.lineage import nodes_behind, trace
 
-HEAD = "agraph (float[n, 4] x) => (float[n, 4] y)"
 
-
-def _graph(body: str, *, head: str = HEAD, constants: str = "") -> onnx.GraphProto:
-    """Return a graph; a comment in front of each line of `body` names its node."""
-    names, lines = [], []
-    for line in body.strip().splitlines():
-        name, _, rest = line.strip().partition(": ")
-        names.append("" if name == "-" else name)
-        lines.append(rest)
-    graph = onnx.parser.parse_graph(f"{head} {constants} {{ {' '.join(lines)} }}")
-    for node, name in zip(graph.node, names, strict=True):
-        node.name = name
-    return graph
+def _graph(body: str, constants: str = "") -> onnx.GraphProto:
+    """Return a graph x -> y."""
+    return onnx.parser.parse_graph(f"agraph (float[n, 4] x) => (float[n, 4] y) {constants} {{ {body} }}")
 
 
 WEIGHT = "<float[4, 4] w, float[4] b>"
 MODEL = _graph(
     """
-    product: p = MatMul(x, w)
-    bias: q = Add(p, b)
-    active: r = Relu(q)
-    last: y = Mul(r, x)
+    [product] p = MatMul(x, w)
+    [bias] q = Add(p, b)
+    [active] r = Relu(q)
+    [last] y = Mul(r, x)
     """,
     constants=WEIGHT,
 )
@@ -43,7 +33,7 @@ def test_an_untouched_graph_is_traced_to_itself() -> None:
 
 def test_a_fused_node_stands_for_all_between_its_tensors() -> None:
     """The fused node keeps the last tensor; nodes in between belong to it, whatever it is called."""
-    optimized = _graph("product/MatMulAddFusion: r = FusedGemm(x, w, b)\nlast: y = Mul(r, x)", constants=WEIGHT)
+    optimized = _graph('["product/MatMulAddFusion"] r = FusedGemm(x, w, b) [last] y = Mul(r, x)', constants=WEIGHT)
     assert [nodes for nodes, _ in trace(optimized, MODEL, MODEL)] == [("product", "bias", "active"), ("last",)]
 
 
@@ -51,10 +41,10 @@ def test_a_layout_of_its_own_is_traced_by_names() -> None:
     """Where tensors are renamed the name of the node is built on an old one; the reorder stands for no node."""
     optimized = _graph(
         """
-        ReorderInput: reorder_token_0 = ReorderInput(x)
-        active_nchwc: reorder_token_1 = Conv(reorder_token_0, w)
-        ReorderOutput: r = ReorderOutput(reorder_token_1)
-        last: y = Mul(r, x)
+        [ReorderInput] reorder_token_0 = ReorderInput(x)
+        [active_nchwc] reorder_token_1 = Conv(reorder_token_0, w)
+        [ReorderOutput] r = ReorderOutput(reorder_token_1)
+        [last] y = Mul(r, x)
         """,
         constants=WEIGHT,
     )
@@ -70,25 +60,25 @@ def test_the_activation_that_the_quantizer_drops_goes_to_the_layer_before() -> N
     """The range of the integers does what the Relu did, so the layer that writes them stands for it."""
     engine = _graph(
         """
-        in_Q: xq = QuantizeLinear(x, s, z)
-        in_DQ: xd = DequantizeLinear(xq, s, z)
-        product: p = MatMul(xd, w)
-        bias: r = Add(p, b)
-        r_Q: rq = QuantizeLinear(r, s, z)
-        r_DQ: rd = DequantizeLinear(rq, s, z)
-        last: yi = Mul(rd, xd)
-        y_Q: yq = QuantizeLinear(yi, s, z)
-        y_DQ: y = DequantizeLinear(yq, s, z)
+        [in_Q] xq = QuantizeLinear(x, s, z)
+        [in_DQ] xd = DequantizeLinear(xq, s, z)
+        [product] p = MatMul(xd, w)
+        [bias] r = Add(p, b)
+        [r_Q] rq = QuantizeLinear(r, s, z)
+        [r_DQ] rd = DequantizeLinear(rq, s, z)
+        [last] yi = Mul(rd, xd)
+        [y_Q] yq = QuantizeLinear(yi, s, z)
+        [y_DQ] y = DequantizeLinear(yq, s, z)
         """,
         constants="<float[4, 4] w, float[4] b, float s, uint8 z>",
     )
     optimized = _graph(
         """
-        in_Q: xq = QuantizeLinear(x, s, z)
-        Transpose_token_3: xt = Transpose(xq)
-        bias_token_1: bias = QGemm(xt, w, b)
-        last: yq = QLinearMul(bias, xq)
-        y_DQ: y = DequantizeLinear(yq, s, z)
+        [in_Q] xq = QuantizeLinear(x, s, z)
+        [Transpose_token_3] xt = Transpose(xq)
+        [bias_token_1] bias = QGemm(xt, w, b)
+        [last] yq = QLinearMul(bias, xq)
+        [y_DQ] y = DequantizeLinear(yq, s, z)
         """,
         constants="<float[4, 4] w, float[4] b, float s, uint8 z>",
     )
@@ -103,14 +93,14 @@ def test_the_activation_that_the_quantizer_drops_goes_to_the_layer_before() -> N
 
 def test_dynamic_quantization_has_several_nodes_for_one() -> None:
     """An integer product and what scales it stand for the product; the cast between them is a change of type."""
-    model = _graph("conv: y = Conv(x, w)", constants="<float[4, 4] w>")
+    model = _graph("[conv] y = Conv(x, w)", constants="<float[4, 4] w>")
     engine = _graph(
         """
-        x_QuantizeLinear: xq, xs, xz = DynamicQuantizeLinear(x)
-        conv_quant_scales_mul: scale = Mul(xs, ws)
-        conv_quant: y_output_quantized = ConvInteger(xq, w, xz)
-        y_output_quantized_cast: c = Cast(y_output_quantized)
-        conv_quant_output_scale_mul: y = Mul(c, scale)
+        [x_QuantizeLinear] xq, xs, xz = DynamicQuantizeLinear(x)
+        [conv_quant_scales_mul] scale = Mul(xs, ws)
+        [conv_quant] y_output_quantized = ConvInteger(xq, w, xz)
+        [y_output_quantized_cast] c = Cast(y_output_quantized)
+        [conv_quant_output_scale_mul] y = Mul(c, scale)
         """,
         constants="<int8[4, 4] w, float ws>",
     )
@@ -128,11 +118,11 @@ def test_copies_stand_for_no_node(op_type: str, role: str) -> None:
     """What is behind a copy is found all the same."""
     optimized = _graph(
         f"""
-        product: p = MatMul(x, w)
-        bias: q = Add(p, b)
-        Memcpy_token_2: q_on_device = {op_type}(q)
-        active: r = Relu(q_on_device)
-        last: y = Mul(r, x)
+        [product] p = MatMul(x, w)
+        [bias] q = Add(p, b)
+        [Memcpy_token_2] q_on_device = {op_type}(q)
+        [active] r = Relu(q_on_device)
+        [last] y = Mul(r, x)
         """,
         constants=WEIGHT,
     )
@@ -143,13 +133,13 @@ def test_copies_stand_for_no_node(op_type: str, role: str) -> None:
 
 def test_the_users_own_cast_and_transpose_are_compute() -> None:
     """A cast that the optimizer adds for want of a kernel is a change of type, one of the model is a node of it."""
-    model = _graph("turn: t = Transpose(x)\nto_half: y = Cast(t)")
+    model = _graph("[turn] t = Transpose(x)\n[to_half] y = Cast(t)")
     optimized = _graph(
         """
-        InsertedPrecisionFreeCast_x: c = Cast(x)
-        turn: t = Transpose(c)
-        Transpose_token_4: u = Transpose(t)
-        to_half: y = Cast(u)
+        [InsertedPrecisionFreeCast_x] c = Cast(x)
+        [turn] t = Transpose(c)
+        [Transpose_token_4] u = Transpose(t)
+        [to_half] y = Cast(u)
         """
     )
     assert [role for _, role in trace(optimized, model, model)] == ["reformat", "compute", "reformat", "compute"]
@@ -157,21 +147,21 @@ def test_the_users_own_cast_and_transpose_are_compute() -> None:
 
 def test_what_is_computed_of_constants_belongs_to_nobody() -> None:
     """It is folded when the model is opened, and never runs."""
-    model = _graph("fold: v = Neg(w)\nscaled: y = Mul(x, v)", constants="<float[1] w = {2.0}>")
-    optimized = _graph("scaled: y = Mul(x, v)", constants="<float[1] v = {-2.0}>")
+    model = _graph("[fold] v = Neg(w)\n[scaled] y = Mul(x, v)", constants="<float[1] w = {2.0}>")
+    optimized = _graph("[scaled] y = Mul(x, v)", constants="<float[1] v = {-2.0}>")
     assert trace(optimized, model, model) == [(("scaled",), "compute")]
 
 
 def test_a_node_without_a_name_is_called_by_its_output() -> None:
     """As TensorRT's parser calls it, so that engines of both can be compared."""
-    model = _graph("-: y = Relu(x)")
+    model = _graph("y = Relu(x)")
     assert trace(model, model, model) == [(("node_of_y",), "compute")]
 
 
 def test_a_node_that_cannot_be_traced_is_other() -> None:
     """Its time counts, and is nobody's."""
-    optimized = _graph("invented: secret = Frobnicate(x)\nkept: y = Relu(secret)")
-    model = _graph("kept: y = Relu(x)")
+    optimized = _graph("[invented] secret = Frobnicate(x)\n[kept] y = Relu(secret)")
+    model = _graph("[kept] y = Relu(x)")
     assert trace(optimized, model, model) == [((), "other"), (("kept",), "compute")]
 
 

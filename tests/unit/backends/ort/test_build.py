@@ -6,21 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnx.parser
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.build import part_from_pairs
 from pytest_quant.spec import EngineSpec, Model
+from tests.support.models import parsed
 
 WIDTH = 8
 
 
-THREE_LAYERS = """<ir_version: 8, opset_import: ["" : 17]> three (float[n, 8] x) => (float[n, 8] y) {
+THREE_LAYERS = """(float[n, 8] x) => (float[n, 8] y) {
     [fc0] h0 = Gemm(x, w0, bias) [relu0] r0 = Relu(h0) [fc1] h1 = Gemm(r0, w1, bias) [relu1] r1 = Relu(h1)
     [fc2] y = Gemm(r1, w2, bias) }"""
 """Three dense layers; ``fc1`` lies between quantized tensors."""
@@ -28,12 +27,8 @@ THREE_LAYERS = """<ir_version: 8, opset_import: ["" : 17]> three (float[n, 8] x)
 
 def _three_layers(path: Path) -> Model:
     rng = np.random.default_rng(0)
-    proto = onnx.parser.parse_model(THREE_LAYERS)
     weights = {f"w{place}": rng.normal(size=(WIDTH, WIDTH)).astype(np.float32) for place in range(3)}
-    for name, array in (*weights.items(), ("bias", np.zeros(WIDTH, np.float32))):
-        proto.graph.initializer.append(numpy_helper.from_array(array, name))
-    onnx.save(proto, path)
-    return Model.from_onnx(path)
+    return Model.from_onnx(parsed(path, THREE_LAYERS, **weights, bias=np.zeros(WIDTH, np.float32)))
 
 
 def _plain_session(file: Path, folder: Path, *disabled: str) -> tuple[dict[str, str], NDArray[np.float32]]:
@@ -69,20 +64,15 @@ def test_a_plain_session_of_the_file_runs_the_node_in_float(tmp_path: Path, monk
 
 def test_only_what_reads_dequantized_values_is_parted(tmp_path: Path) -> None:
     """A move between the pair and the node counts as nothing; a node of float inputs, or of another name, stays."""
-    graph = onnx.parser.parse_graph(
-        """
-        agraph (float[n, 2, 4] x, float s, uint8 z, int64[2] to, float[8, 8] w) => (float[n, 8] y) {
-            [q] q = QuantizeLinear(x, s, z)
-            [dq] d = DequantizeLinear(q, s, z)
-            [move] m = Reshape(d, to)
-            [fc] f = MatMul(m, w)
-            [other] g = MatMul(m, w)
-            [last] y = MatMul(f, g)
-        }
-        """
-    )
-    path = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph), path)
+    graph = """(float[n, 2, 4] x, float s, uint8 z, int64[2] to, float[8, 8] w) => (float[n, 8] y) {
+        [q] q = QuantizeLinear(x, s, z)
+        [dq] d = DequantizeLinear(q, s, z)
+        [move] m = Reshape(d, to)
+        [fc] f = MatMul(m, w)
+        [other] g = MatMul(m, w)
+        [last] y = MatMul(f, g)
+    }"""
+    path = parsed(tmp_path / "model.onnx", graph)
     part_from_pairs(path, ["fc", "last"])
     nodes = {node.name: (node.op_type, list(node.input)) for node in onnx.load(path).graph.node}
     copied = f"{PARTED}_m_fc"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_quant.backends.onnx_files import model_file
 from pytest_quant.backends.ort.macs import PRODUCT_OPS, Product, RanNode, find_products, kind_of, macs_of
 from pytest_quant.backends.readback import Kind
 from pytest_quant.testing.conformance.examples import conv, dense
@@ -136,14 +136,9 @@ def test_fused_products_count_in_their_own_precision(op_type: str, precision: st
     assert kind_of(_node(op_type, [(1, 4)], (1, 4)), precision) is kind
 
 
-SIZES = st.integers(1, 5)
-
-
 def test_a_convolution_and_the_gemm_behind_it(tmp_path: Path) -> None:
     """8 channels of 6 x 6 take 9 products each; the Gemm reads all 288 of them for 10 outputs."""
-    path = tmp_path / "conv.onnx"
-    onnx.save_model(conv().proto, path)
-    result = find_products(path, conv().feeds(2, 0))
+    result = find_products(model_file(conv().write(tmp_path)), conv().feeds(2, 0))
     assert [(one.name, one.macs) for one in result] == [("conv", 2 * 8 * 36 * 9), ("dense", 2 * 288 * 10)]
 
 
@@ -181,9 +176,7 @@ def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:
 
 def test_a_bias_names_the_kernel(tmp_path: Path) -> None:
     """OpenVINO fuses a product with the constant that is added, and calls the kernel by the addition."""
-    path = tmp_path / "dense.onnx"
-    onnx.save_model(dense().proto, path)
-    first, second = find_products(path, dense().feeds(1, 0))
+    first, second = find_products(model_file(dense().write(tmp_path)), dense().feeds(1, 0))
     assert first.is_called("bias/WithoutBiases")
     assert first.is_called("a")
     assert not second.is_called("bias")
