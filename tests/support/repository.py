@@ -50,3 +50,21 @@ def make_repository(path: Path) -> ScratchRepository:
     made = ScratchRepository(path)
     made.git("init", "-b", "main")
     return made
+
+
+def make_branches(path: Path, shared: int, topic: int = 1, later: int = 0) -> ScratchRepository:
+    """Return a new repository whose ``topic`` left ``main`` after its `shared` commits, and is checked out.
+
+    It has `topic` commits of its own, and ``main`` so many later ones.
+    """
+    made = make_repository(path)
+    for number in range(shared):
+        made.commit(f"shared {number}")
+    made.git("checkout", "-b", "topic")
+    for number in range(topic):
+        made.commit(f"topic {number}")
+    made.git("checkout", "main")
+    for number in range(later):
+        made.commit(f"later {number}")
+    made.git("checkout", "topic")
+    return made

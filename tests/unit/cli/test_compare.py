@@ -16,7 +16,7 @@ from pytest_quant.record import Record, failed_record
 from pytest_quant.result import Hint, Status
 from pytest_quant.spec import Model
 from tests.support.pages import figures_of, ladder, rich_record, words_of
-from tests.support.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_branches, without_ci
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailable
 
 
@@ -24,11 +24,7 @@ from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailab
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
     """``main`` with two commits, and ``topic`` one ahead of the second, checked out."""
     without_ci(monkeypatch)
-    made = make_repository(tmp_path / "project")
-    made.commit("1")
-    made.commit("2")
-    made.git("checkout", "-b", "topic")
-    made.commit("3")
+    made = make_branches(tmp_path / "project", shared=2)
     monkeypatch.chdir(made.path)
     return made
 

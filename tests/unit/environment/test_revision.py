@@ -22,7 +22,7 @@ from pytest_quant.environment.revision import (
     parse_status,
 )
 from pytest_quant.errors import UsageError
-from tests.support.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_branches, make_repository, without_ci
 
 
 @pytest.fixture
@@ -149,16 +149,7 @@ def test_a_push_is_no_pull_request(environ: dict[str, str]) -> None:
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
     """Three commits on ``main`` and two on ``topic``, which left it after the second; no CI around it."""
     without_ci(monkeypatch)
-    made = make_repository(tmp_path / "work")
-    made.commit("first")
-    made.commit("second")
-    made.git("checkout", "-b", "topic")
-    made.commit("on topic")
-    made.commit("more on topic")
-    made.git("checkout", "main")
-    made.commit("third")
-    made.git("checkout", "topic")
-    return made
+    return make_branches(tmp_path / "work", shared=2, topic=2, later=1)
 
 
 def test_revisions_are_resolved(scratch: ScratchRepository) -> None:

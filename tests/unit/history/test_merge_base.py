@@ -12,7 +12,7 @@ from pytest_quant.environment.revision import Committed, Repository
 from pytest_quant.errors import UsageError
 from pytest_quant.history.merge_base import ChosenBase, base_to_run, records_of, select_base
 from pytest_quant.history.rows import StoredCheck
-from tests.support.repository import ScratchRepository, make_repository, without_ci
+from tests.support.repository import ScratchRepository, make_branches, make_repository, without_ci
 from tests.unit.history.in_memory import InMemory
 from tests.unit.record.examples import RUN, a_pass
 
@@ -25,15 +25,7 @@ def _having(*commits: str) -> Callable[[Sequence[str]], set[str]]:
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
     """Four commits on ``main`` and one on ``topic``, which left it after the third and is checked out."""
     without_ci(monkeypatch)
-    made = make_repository(tmp_path / "work")
-    for text in ("1", "2", "3"):
-        made.commit(text)
-    made.git("checkout", "-b", "topic")
-    made.commit("on topic")
-    made.git("checkout", "main")
-    made.commit("4")
-    made.git("checkout", "topic")
-    return made
+    return make_branches(tmp_path / "work", shared=3, later=1)
 
 
 def test_the_merge_base_is_the_base(scratch: ScratchRepository) -> None:

@@ -10,6 +10,7 @@ from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.accuracy import accuracy_verdicts, doubt_worthless_reference
+from tests.unit.measure.evaluated import pairs
 
 PASS, INCONCLUSIVE = Status.PASS, Status.INCONCLUSIVE
 MOST_PASSES = 0.02
@@ -36,21 +37,7 @@ def judged(
 ) -> tuple[list[Verdict], AccuracyResult]:
     """Evaluate one output ``y`` in chunks, and judge it as a check does."""
     chosen = None if labels is None else resolve_metric(metric, "int", reference.shape)
-    result = evaluate(
-        (
-            OutputPair(
-                {"y": reference[start : start + CHUNK]},
-                {"y": candidate[start : start + CHUNK]},
-                None if labels is None else labels[start : start + CHUNK],
-                start,
-                len(reference[start : start + CHUNK]),
-            )
-            for start in range(0, len(reference), CHUNK)
-        ),
-        chosen,
-        output=None,
-        margin=limits.max_drop,
-    )
+    result = evaluate(pairs(reference, candidate, labels, CHUNK), chosen, output=None, margin=limits.max_drop)
     return list(doubt_worthless_reference(accuracy_verdicts(limits, result, None), result, None)), result
 
 
