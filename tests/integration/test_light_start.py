@@ -6,6 +6,7 @@ import pytest
 
 from pytest_quant.backends import backend_names
 from tests.support.example import ROOT
+from tests.support.third_party import HIDING
 
 HEAVY = [
     *("numpy", "onnx", "onnxruntime", "sqlalchemy", "scipy", "rich", "click", "torch", "hypothesis", "msgspec"),
@@ -44,20 +45,7 @@ def test_importing_the_package_loads_nothing(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["[[][]]"])
 
 
-WITHOUT_RUNTIMES = """
-import sys
-
-class Without:
-    def __init__(self, finder):
-        self.finder = finder
-
-    def __getattr__(self, name):
-        return getattr(self.finder, name)
-
-    def find_spec(self, name, path=None, target=None):
-        return None if name.partition(".")[0] in {runtimes!r} else self.finder.find_spec(name, path, target)
-
-sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+ASK_EACH = """
 from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.testing import conformance
 import pytest_quant.testing.conformance.workbench
@@ -70,7 +58,7 @@ RUNTIMES = ["nncf", "onnxruntime", "openvino", "pycuda", "tensorrt", "tensorrt_r
 
 def test_every_backend_loads_without_a_runtime(pytester: pytest.Pytester) -> None:
     """It says whether it can run before anything of its runtime is imported; so does the suite for new backends."""
-    result = pytester.runpython_c(WITHOUT_RUNTIMES.format(runtimes=RUNTIMES))
+    result = pytester.runpython_c(HIDING.format(hidden=RUNTIMES) + ASK_EACH)
     assert result.outlines == list(backend_names()), result.stderr.str()
 
 

@@ -7,6 +7,23 @@ from pathlib import Path
 
 from pytest_quant.backends import GROUP
 
+HIDING = """
+import sys
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in {hidden!r} else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+"""
+"""The first lines of a program that is not to find the packages `hidden`, as where they are not installed."""
+
 
 def register_backend(folder: Path, name: str, value: str = "pytest_quant.testing:NumpyBackend") -> None:
     """Register `value` as the backend `name`, for every process that has `folder` on its path."""

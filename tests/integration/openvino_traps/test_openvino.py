@@ -23,6 +23,7 @@ from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
 from tests.integration.openvino_traps.graphs import quantized
 from tests.support.example import environment
 from tests.support.models import parsed
+from tests.support.third_party import HIDING
 
 OPENVINO = get_backend("openvino")
 
@@ -42,17 +43,7 @@ def example(request: pytest.FixtureRequest) -> Example:
 def test_no_torch_is_needed(tmp_path: Path) -> None:
     """A check runs where torch cannot be found, as on a machine without it."""
     model = conv().write(tmp_path)
-    script = f"""
-import sys
-class WithoutTorch:
-    def __init__(self, finder):
-        self.finder = finder
-    def __getattr__(self, name):
-        return getattr(self.finder, name)
-    def find_spec(self, name, path=None, target=None):
-        return None if name.partition(".")[0] in ("torch", "torchao") else self.finder.find_spec(name, path, target)
-sys.meta_path[:] = [WithoutTorch(finder) for finder in sys.meta_path]
-from pathlib import Path
+    script = f"""{HIDING.format(hidden=("torch", "torchao"))}
 from pytest_quant.testing.conformance.workbench import opened
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.backends import get_backend
