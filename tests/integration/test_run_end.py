@@ -80,6 +80,7 @@ NO_SPACE = "/dev/full cannot be written: No space left*next: make room on *"
     [
         ("--quant-json=file/run.json", "*run.json cannot be written*next: name a file in a writable folder*"),
         ("--quant-html=file/page.html", "*page.html cannot be written*next: name a file in a writable folder*"),
+        ("--quant-markdown=file/quant.md", "*quant.md cannot be written*next: name a file in a writable folder*"),
         pytest.param("--quant-json=/dev/full", NO_SPACE, marks=FULL),
         pytest.param("--quant-html=/dev/full", NO_SPACE, marks=FULL),
     ],
