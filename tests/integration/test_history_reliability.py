@@ -19,6 +19,7 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.history import open_store
 from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import run_fake, run_fake_apart
+from tests.support.history_repository import run_command
 from tests.support.postgres import PostgresServer, find_programs
 from tests.unit.record.examples import RUN, a_pass, a_record
 
@@ -93,8 +94,7 @@ def test_a_server_that_goes_away_in_mid_run_costs_no_record(
     own_server.stop()
     own_server.start()
     for expected in ("1 of 1 runs added", "0 of 1 runs added"):
-        command = [sys.executable, "-c", "from pytest_quant.cli import main; main()", "history", "import", *words]
-        done = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False)
+        done = run_command(pytester.path, "history", "import", *words)
         assert expected in done.stdout, done.stderr
     ((run, records),) = open_store(place).each_run()
     assert [(run, records)] == list(read_runs(Path(words[0])))

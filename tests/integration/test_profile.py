@@ -20,12 +20,11 @@ NODES = {f"layer{number}" for number in range(9)}
 """Of the digit classifier."""
 
 
-def _ask(folder: Path, *words: str, variables: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    code = "from pytest_quant.cli import main; main()"
+def _ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, "profile", *words],
+        [sys.executable, "-c", "from pytest_quant.cli import main; main()", "profile", *words],
         cwd=folder,
-        env=environment(folder / "locks") | {"COLUMNS": "100"} | (variables or {}),
+        env=environment(folder / "locks") | {"COLUMNS": "100"},
         capture_output=True,
         text=True,
         check=False,
