@@ -167,12 +167,12 @@ def _describe(folder: Path) -> StoredEntry | None:
     try:
         last_used = last_use(folder)
         size_bytes = sum(path.lstat().st_size for path in [folder, *folder.rglob("*")] if not path.is_dir())
-        made = read_manifest(folder)
+        manifest = read_manifest(folder)
     except OSError:
         return None
     except DamagedEntryError:
         return StoredEntry(kind, "", key, folder, size_bytes, last_used, last_used, {}, readable=False)
-    return StoredEntry(kind, made.slot, key, folder, size_bytes, made.created, last_used, made.ingredients)
+    return StoredEntry(kind, manifest.slot, key, folder, size_bytes, manifest.created, last_used, manifest.ingredients)
 
 
 def flush_to_disk(paths: list[Path]) -> None:

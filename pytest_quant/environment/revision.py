@@ -246,9 +246,9 @@ class Repository:
                 fix="run this inside the repository; without one, name runs of 'pytest-quant history' as BASE and HEAD",
             )
 
-    def merge_base(self, one: str, other: str) -> str | None:
+    def merge_base(self, first: str, second: str) -> str | None:
         """Return the best common ancestor; ``None`` when there is none, or it was not fetched."""
-        answer = ask_git(self.root, "merge-base", one, other)
+        answer = ask_git(self.root, "merge-base", first, second)
         return answer.text.splitlines()[0] if answer.ok and answer.text else None
 
     def parents(self, commit: str) -> tuple[str, ...]:

@@ -78,8 +78,8 @@ def find_base(store: Store, root: Path, name: str | None, head: Committed, *, di
     UsageError : git knows no such revision, or no base.
     """
     chosen = select_base(store.commits, Repository(root), name, head.id, dirty=dirty)
-    checks = [] if chosen.found is None else records_of(store, chosen.found, head)
-    return NamedRecords(checks, f"{chosen}{elsewhere(checks, chosen.commit)}", chosen.found)
+    checks = [] if chosen.committed is None else records_of(store, chosen.committed, head)
+    return NamedRecords(checks, f"{chosen}{elsewhere(checks, chosen.commit)}", chosen.committed)
 
 
 def compare_run(
@@ -108,8 +108,8 @@ def compare_run(
     of_base = [check for check in before.checks if check.run.id != run.id]
     mine = {record.series for record in records}
     stored = [] if run.dirty or run.commit is None else records_of(store, head)
-    known = {run.id, *(check.run.id for check in of_base)}
-    others = [check for check in stored if check.run.id not in known and check.record.series in mine]
+    ids = {run.id, *(check.run.id for check in of_base)}
+    others = [check for check in stored if check.run.id not in ids and check.record.series in mine]
     now = [*others, *(StoredCheck(run, record) for record in records)]
     before = replace(before, checks=of_base)
     return compare_records(store, root, before, NamedRecords(now, ""), strict=strict, full_suite=all_ran)

@@ -25,22 +25,22 @@ class ChosenBase:
     Attributes
     ----------
     commit : ``None`` when no commit within reach has records.
-    asked : full id of the commit at which the search started.
-    asked_as : description of that commit, ``merge base with origin/main``.
-    distance : first parents from `asked` to `commit`.
+    start : full id of the commit at which the search started.
+    start_name : description of that commit, ``merge base with origin/main``.
+    distance : first parents from `start` to `commit`.
     hint : why older commits may be missing, and the command that helps; else empty.
     tree : of `commit`, whose records may be those of another commit with the same content.
     """
 
     commit: str | None
-    asked: str
-    asked_as: str
+    start: str
+    start_name: str
     distance: int = 0
     hint: str = ""
     tree: str | None = field(default=None, compare=False)
 
     @property
-    def found(self) -> Committed | None:
+    def committed(self) -> Committed | None:
         """The commit with its tree."""
         return None if self.commit is None else Committed(self.commit, self.tree)
 
@@ -50,14 +50,14 @@ class ChosenBase:
         steps = f"{self.distance} first parent{'s' if self.distance > 1 else ''} below"
         if self.commit is None:
             further = f" and {steps} it" if self.distance else ""
-            return f"no base: there are no records of {self.asked[:12]} ({self.asked_as}){further}{hint}"
+            return f"no base: there are no records of {self.start[:12]} ({self.start_name}){further}{hint}"
         if self.distance == 0:
-            return f"base {self.commit[:12]}: {self.asked_as}"
-        return f"base {self.commit[:12]}: {steps} {self.asked[:12]} ({self.asked_as}), which has no records{hint}"
+            return f"base {self.commit[:12]}: {self.start_name}"
+        return f"base {self.commit[:12]}: {steps} {self.start[:12]} ({self.start_name}), which has no records{hint}"
 
 
 def select_base(
-    known: Callable[[Sequence[str]], Collection[str]],
+    with_records: Callable[[Sequence[str]], Collection[str]],
     git: Repository,
     base: str | None = None,
     head: str = "HEAD",
@@ -68,7 +68,7 @@ def select_base(
 
     Parameters
     ----------
-    known : returns those of the given commits and trees that have records of a clean tree, see `Store.commits`.
+    with_records : returns those of the given commits and trees that have records of a clean tree, see `Store.commits`.
     git : the repository.
     base : a revision; ``None`` for the merge base of `head` and its target branch. Where that is `head` itself,
         because it is on that branch, the search starts at its first parent.
@@ -79,17 +79,19 @@ def select_base(
     ------
     UsageError : git does not know a revision, or no target branch, or no common ancestor.
     """
-    tip = resolve(git, head, known)
-    asked, asked_as = (
-        _merge_base(known, git, tip, dirty=dirty) if base is None else (resolve(git, base, known), clean(base))
+    tip = resolve(git, head, with_records)
+    start, start_name = (
+        _merge_base(with_records, git, tip, dirty=dirty)
+        if base is None
+        else (resolve(git, base, with_records), clean(base))
     )
-    line = line_below(git, asked)
-    recorded = set(known([run_id for each in line for run_id in each.ids]))
+    line = line_below(git, start)
+    recorded = set(with_records([run_id for each in line for run_id in each.ids]))
     hint = _shallow_hint(git) if len(line) <= MAX_DISTANCE else ""
     for distance, commit in enumerate(line):
         if recorded.intersection(commit.ids):
-            return ChosenBase(commit.id, asked, asked_as, distance, hint if distance else "", commit.tree)
-    return ChosenBase(None, asked, asked_as, len(line) - 1, hint)
+            return ChosenBase(commit.id, start, start_name, distance, hint if distance else "", commit.tree)
+    return ChosenBase(None, start, start_name, len(line) - 1, hint)
 
 
 def line_below(git: Repository, commit: str) -> tuple[Committed, ...]:
@@ -97,18 +99,18 @@ def line_below(git: Repository, commit: str) -> tuple[Committed, ...]:
     return git.first_parents(commit, MAX_DISTANCE) if git.resolve(commit) else (Committed(commit),)
 
 
-def records_of(recorded: Store, one: Committed, beside: Committed | None = None) -> list[StoredCheck]:
+def records_of(recorded: Store, committed: Committed, beside: Committed | None = None) -> list[StoredCheck]:
     """Return the records of a commit, those of other commits with the same content among them, oldest run first.
 
     Parameters
     ----------
     recorded : the history.
-    one : the commit.
+    committed : the commit.
     beside : what it is compared with. Where both have the same content, each has its own records as far as it has any.
     """
-    same = beside is not None and one.tree is not None and one.tree == beside.tree
-    own = recorded.launches(one.id) if same else []
-    return own or recorded.launches(*one.ids)
+    same = beside is not None and committed.tree is not None and committed.tree == beside.tree
+    own = recorded.launches(committed.id) if same else []
+    return own or recorded.launches(*committed.ids)
 
 
 def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:
@@ -125,21 +127,23 @@ _NAME_IT = "name the base, for example: --quant-against=HEAD~1"
 _MOST_LETTERS = 80
 
 
-def resolve(git: Repository, revision: str, known: Callable[[Sequence[str]], Collection[str]] | None = None) -> str:
+def resolve(
+    git: Repository, revision: str, with_records: Callable[[Sequence[str]], Collection[str]] | None = None
+) -> str:
     """Return the full id of the commit that `revision` names.
 
     Parameters
     ----------
     git : the repository.
     revision : a branch, a tag, a commit; also the full id of one that was not fetched and has records.
-    known : see `select_base`; ``None`` takes only commits that git has.
+    with_records : see `select_base`; ``None`` takes only commits that git has.
 
     Raises
     ------
     UsageError : there is no such commit.
     """
     commit = git.resolve(revision)
-    if commit is None and known is not None and _FULL_ID.fullmatch(revision) and known([revision]):
+    if commit is None and with_records is not None and _FULL_ID.fullmatch(revision) and with_records([revision]):
         return revision
     if commit is None:
         raise UsageError(
@@ -177,7 +181,7 @@ def base_to_run(git: Repository, revision: str | None, *, dirty: bool) -> tuple[
         if revision is not None and os.path.exists(revision):  # noqa: PTH110
             fix = f"the merge base is meant when no revision is written: --quant-against=merge-base {quote(revision)}"
         raise UsageError(error.what, value=error.value, allowed=error.allowed, fix=fix) from error
-    return chosen.asked, f"base {chosen.asked[:12]}: {chosen.asked_as}"
+    return chosen.start, f"base {chosen.start[:12]}: {chosen.start_name}"
 
 
 def _fetch(git: Repository, revision: str) -> str:
@@ -194,14 +198,14 @@ def _fetch(git: Repository, revision: str) -> str:
 
 
 def _merge_base(
-    known: Callable[[Sequence[str]], Collection[str]], git: Repository, tip: str, *, dirty: bool
+    with_records: Callable[[Sequence[str]], Collection[str]], git: Repository, tip: str, *, dirty: bool
 ) -> tuple[str, str]:
     try:
         return _common(git, tip, dirty=dirty)
     except UsageError:
         # A clone of the last commit has no merge base. Its parent is that of a merge commit, which CI services test.
         parents = git.parents(tip) if git.is_shallow() else ()
-        if not parents or not known(parents[:1]):
+        if not parents or not with_records(parents[:1]):
             raise
         return parents[0], f"the first parent of {tip[:12]}, for the merge base is not in this shallow clone"
 

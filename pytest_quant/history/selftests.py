@@ -16,14 +16,14 @@ from pytest_quant.spec import UNMEASURED, Spread
 from pytest_quant.stats.draws import Draw, draw_of, session_spread
 
 
-def keep_selftest(place: str | Path, found: SelfTest) -> None:
+def keep_selftest(place: str | Path, selftest: SelfTest) -> None:
     """Add a self-test to the history at `place`. Raises `HistoryError` when it cannot be opened or written."""
     open_store(place).keep_selftest(
         {
-            "machine": machine_of(found.identity),
-            "device": searchable(found.device),
-            "measured_at": searchable(in_utc(found.measured_at)),
-            "document": encode(plain(found, "self-test")),
+            "machine": machine_of(selftest.identity),
+            "device": searchable(selftest.device),
+            "measured_at": searchable(in_utc(selftest.measured_at)),
+            "document": encode(plain(selftest, "self-test")),
         }
     )
 

@@ -153,21 +153,21 @@ class Store:
         """Return the last `limit` records, newest run first, in the order of each run."""
         return _stored_checks(self._read(_CHECKS.order_by(*_NEWEST_FIRST, CHECKS.c.position).limit(limit)))
 
-    def commits(self, known: Sequence[str]) -> set[str]:
-        """Return those of `known`, ids of commits or of trees, that have a run without uncommitted changes."""
-        by_text = {indexed(commit): commit for commit in known}
+    def commits(self, ids: Sequence[str]) -> set[str]:
+        """Return those of `ids`, ids of commits or of trees, that have a run without uncommitted changes."""
+        by_text = {indexed(commit): commit for commit in ids}
         recorded: set[str] = set()
         for column in (RUNS.c.commit, RUNS.c.tree):
             rows = self._read(select(column).distinct().where(column.in_(by_text), ~RUNS.c.dirty))
-            recorded |= {by_text[str(found)] for (found,) in rows}
+            recorded |= {by_text[str(text)] for (text,) in rows}
         return recorded
 
-    def launches(self, *known: str, series: str | None = None) -> list[StoredCheck]:
+    def launches(self, *ids: str, series: str | None = None) -> list[StoredCheck]:
         """Return the records of every run of these commits or trees with a clean tree, oldest run first.
 
         The records of each run, of one series or of all, are in its order.
         """
-        wanted = _CHECKS.where(*_clean(known))
+        wanted = _CHECKS.where(*_clean(ids))
         if series is not None:
             wanted = wanted.where(SERIES.c.digest == digest_of(series))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
@@ -291,8 +291,8 @@ def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _clean(known: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    values = [indexed(each) for each in known]
+def _clean(ids: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    values = [indexed(each) for each in ids]
     return RUNS.c.commit.in_(values) | RUNS.c.tree.in_(values), ~RUNS.c.dirty
 
 

@@ -68,7 +68,7 @@ class CheckSummary:
     def of(cls, run: Run, record: Record) -> CheckSummary:
         """Return the summary of a record of a run."""
         p50 = record.latency.bound_of(50.0) if record.latency else None
-        known: dict[str, Any] = figures(record)
+        values: dict[str, Any] = figures(record)
         return cls(
             run_id=run.id,
             started_at=in_utc(run.started_at),
@@ -82,7 +82,7 @@ class CheckSummary:
             status=record.status,
             p50_low_ms=p50.low_ms if p50 else None,
             p50_high_ms=p50.high_ms if p50 else None,
-            **{name: known[name] for name in FIGURES if name in known},
+            **{name: values[name] for name in FIGURES if name in values},
         )
 
     @property

@@ -161,11 +161,11 @@ def _log(value: float | None) -> float | None:
 def _steps(values: Sequence[float]) -> tuple[ChangePoint, ...]:
     """Return every change of a value that repeats exactly."""
     pairs = enumerate(itertools.pairwise(values), 1)
-    return tuple(ChangePoint(at, 0.0, one, other) for at, (one, other) in pairs if not _is_same(one, other))
+    return tuple(ChangePoint(at, 0.0, before, after) for at, (before, after) in pairs if not _is_same(before, after))
 
 
-def _is_same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=_SAME, abs_tol=_SAME)
+def _is_same(before: float, after: float) -> bool:
+    return math.isclose(before, after, rel_tol=_SAME, abs_tol=_SAME)
 
 
 MOST_POINTS = 20_000

@@ -76,8 +76,8 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
     return added
 
 
-def _record(one: Record | Encoded) -> Record:
-    return one.record if isinstance(one, Encoded) else one
+def _record(record: Record | Encoded) -> Record:
+    return record.record if isinstance(record, Encoded) else record
 
 
 def _series_numbers(connection: Connection, rows: Iterable[Row]) -> dict[str, int]:

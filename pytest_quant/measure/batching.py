@@ -239,18 +239,24 @@ def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
     return np.concatenate(rows) if len({row.shape for row in rows}) == 1 else None
 
 
-def _changed(one: NDArray[Any], other: NDArray[Any] | None) -> float | None:
+def _changed(first: NDArray[Any], second: NDArray[Any] | None) -> float | None:
     """Return the percentage of samples whose largest value is another one; ``None`` for no scores of classes."""
-    if other is None or one.shape != other.shape or one.ndim != 2 or one.shape[1] < 2 or one.dtype.kind != "f":
+    if (
+        second is None
+        or first.shape != second.shape
+        or first.ndim != 2
+        or first.shape[1] < 2
+        or first.dtype.kind != "f"
+    ):
         return None
-    return 100.0 * float(np.mean(np.argmax(one, axis=1) != np.argmax(other, axis=1)))
+    return 100.0 * float(np.mean(np.argmax(first, axis=1) != np.argmax(second, axis=1)))
 
 
-def _difference(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any] | None]) -> float:
+def _difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any] | None]) -> float:
     """Return the largest ||one - other|| / ||one|| over the outputs; infinite where shapes or integers differ."""
     worst = 0.0
-    for name, left in one.items():
-        right = other.get(name)
+    for name, left in first.items():
+        right = second.get(name)
         if right is None or left.shape != right.shape:
             return math.inf
         if np.array_equal(left, right) or (left.dtype.kind == "f" and np.array_equal(left, right, equal_nan=True)):

@@ -225,7 +225,7 @@ class Rounds:
         self._observe = observe
 
     @property
-    def made(self) -> int:
+    def count(self) -> int:
         """How many rounds there are."""
         return len(self.blocks[0])
 
@@ -250,13 +250,13 @@ class Rounds:
 
         One run for each block is the least, and as many as in the last round the most.
         """
-        if self.made >= fewest:
+        if self.count >= fewest:
             return self.last_ns
         last = [blocks[-1] for blocks in self.blocks]
         timed_ns = max(sum(sum(block.runs_ns) for block in last), 1)
         other_ns = max(self.last_ns - timed_ns, 0)
         left_ns = self.until - self.clock()
-        share = (left_ns / (fewest - self.made) - other_ns) / timed_ns
+        share = (left_ns / (fewest - self.count) - other_ns) / timed_ns
         if share >= 1.0:
             return self.last_ns
         self.runs = [max(1, int(share * runs)) for runs in self.runs]

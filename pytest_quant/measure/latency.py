@@ -194,7 +194,7 @@ def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | 
     """
     while True:
         rounds.add()
-        round_ns, rounds_made = rounds.next_ns(plan.min_rounds), rounds.made
+        round_ns, rounds_made = rounds.next_ns(plan.min_rounds), rounds.count
         spent = rounds_made >= most or not rounds.fits(round_ns)
         if not spent and (rounds_made < plan.min_rounds or (rounds_made - plan.min_rounds) % plan.look_every):
             continue

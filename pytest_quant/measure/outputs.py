@@ -126,11 +126,12 @@ def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[
             following += 1
 
 
-def _can_be_joined(one: Chunk, other: Chunk) -> bool:
+def _can_be_joined(first: Chunk, second: Chunk) -> bool:
     """Whether the outputs of two chunks can be concatenated along the sample axis."""
-    return one.outputs.keys() == other.outputs.keys() and all(
-        array.ndim > 0 and (array.shape[1:], array.dtype) == (other.outputs[name].shape[1:], other.outputs[name].dtype)
-        for name, array in one.outputs.items()
+    return first.outputs.keys() == second.outputs.keys() and all(
+        array.ndim > 0
+        and (array.shape[1:], array.dtype) == (second.outputs[name].shape[1:], second.outputs[name].dtype)
+        for name, array in first.outputs.items()
     )
 
 

@@ -151,7 +151,7 @@ def time_pair(
     runs = [runs_of_block(of_engine, plan, left_s / len(sides)) for of_engine in slower_ns] * len(sides)
     order = random.Random(seed)  # nosec B311 # noqa: S311 - an order, not a secret
     rounds = Rounds(timers, runs, until, order, clock)
-    while rounds.made < plan.max_rounds:
+    while rounds.count < plan.max_rounds:
         rounds.add()
         if not rounds.fits(rounds.next_ns(plan.min_rounds)):
             break

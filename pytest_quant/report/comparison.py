@@ -73,9 +73,9 @@ def _counts(comparison: Comparison, missing: str) -> Iterator[str]:
         yield count(rows[Outcome.REGRESSION], "regression")
     if missing:
         yield missing
-    for outcome, (one, several) in _PLURALS.items():
+    for outcome, (singular, plural) in _PLURALS.items():
         if rows[outcome]:
-            yield f"{rows[outcome]} {one if rows[outcome] == 1 else several}"
+            yield f"{rows[outcome]} {singular if rows[outcome] == 1 else plural}"
     lists = (
         (len(comparison.removed) - len(comparison.missing), "removed (partial run, ignored)"),
         (len(comparison.added), "added"),
@@ -177,13 +177,15 @@ _DIGEST = " digest"
 _FILES = {"model": "model file", "quantized model": "quantized model file", "data": "evaluation data"}
 
 
-def _difference(one: Difference) -> str:
-    if one.name.endswith(_DIGEST):
-        what = one.name.removesuffix(_DIGEST)
-        missing = " and ".join(side for side, value in (("base", one.base), ("head", one.head)) if value is None)
+def _difference(difference: Difference) -> str:
+    if difference.name.endswith(_DIGEST):
+        what = difference.name.removesuffix(_DIGEST)
+        missing = " and ".join(
+            side for side, value in (("base", difference.base), ("head", difference.head)) if value is None
+        )
         wording = f"not recorded at the {missing}" if missing else "changed"
         return f"{clean(_FILES.get(what, what))} {wording}"
-    return f"{clean(one.name)} {_short(one.base)} -> {_short(one.head)}"
+    return f"{clean(difference.name)} {_short(difference.base)} -> {_short(difference.head)}"
 
 
 def _short(value: str | None) -> str:

@@ -111,7 +111,7 @@ def run_comment(
     parts = [*verdicts, checks] if opens_on_changes else [checks, *verdicts]
     if failed and not (broken or faults or any(each.exit_code for each in compared)):
         parts.append("pytest failed for another reason than a check")
-    undecided = next((one for one in _UNDECIDED if any(record.status is one for record in records)), Status.PASS)
+    undecided = next((status for status in _UNDECIDED if any(each.status is status for each in records)), Status.PASS)
     # The first word is FAIL exactly where the run fails.
     head = [MARKER, f"**{Status.FAIL.value if failed else undecided.value}: {'; '.join(parts)}**", ""]
     if run is not None and not compared:
@@ -162,8 +162,8 @@ def _limit_rows(record: Record) -> Iterator[str]:
     elif not rows:
         why = "the check passed, and the test itself failed" if record.status is Status.PASS else "the test failed"
         rows = [(Status.FAIL, ["", NOT_MEASURED, NOT_MEASURED], [why])]
-    for status, figures, told in rows:
-        cells = [*map(inline, figures), "<br>".join(map(inline, told))]
+    for status, figures, texts in rows:
+        cells = [*map(inline, figures), "<br>".join(map(inline, texts))]
         yield row([f"**{status.value}**", inline(words.name(record), _MAX_NAME), *cells])
 
 
@@ -181,19 +181,19 @@ def _one_line(message: str) -> str:
 
 def _change_rows(rows: Sequence[Row]) -> Iterator[str]:
     for group in words.by_test(rows):
-        for one in group:
-            lines = [*_changed(one), *words.remarks(one), *(words.differences(one) if one is group[0] else ())]
+        for each in group:
+            lines = [*_changed(each), *words.remarks(each), *(words.differences(each) if each is group[0] else ())]
             # Below one another, for a pull request has no room for more columns.
-            cell = "<br>".join([f"**{inline(words.values(one).replace('->', '→'))}**", *map(inline, lines)])
-            outcome = f"**{one.outcome.value}**" if one.outcome is Outcome.REGRESSION else one.outcome.value
-            yield row([outcome, inline(words.name(one), _MAX_NAME), inline(one.quantity), cell])
+            cell = "<br>".join([f"**{inline(words.values(each).replace('->', '→'))}**", *map(inline, lines)])
+            outcome = f"**{each.outcome.value}**" if each.outcome is Outcome.REGRESSION else each.outcome.value
+            yield row([outcome, inline(words.name(each), _MAX_NAME), inline(each.quantity), cell])
 
 
-def _changed(one: Row) -> Iterator[str]:
+def _changed(changed: Row) -> Iterator[str]:
     """Yield the change and its p, where there is either."""
-    change, p = words.change(one), words.p_value(one)
+    change, p = words.change(changed), words.p_value(changed)
     if p != NOT_MEASURED:
-        yield f"{change}, {p}" if one.advisory else f"{change}, p (Holm) {p}"
+        yield f"{change}, {p}" if changed.advisory else f"{change}, p (Holm) {p}"
     elif change != NOT_MEASURED:
         yield change
 
@@ -204,7 +204,7 @@ def _folded(comparison: Comparison) -> Iterator[str]:
         yield folded(f"{heading} ({len(texts)})", entries(texts))
     if unchanged := words.unchanged(comparison):
         rows = comparison.having(Outcome.UNCHANGED)
-        yield folded(unchanged, entries([f"{words.name(one)}  {one.quantity} {words.values(one)}" for one in rows]))
+        yield folded(unchanged, entries([f"{words.name(each)}  {each.quantity} {words.values(each)}" for each in rows]))
     for note in (*comparison.notes, words.level(comparison)):
         if note:
             yield f"\n{plain(note, _MAX_NOTE)}"

@@ -62,9 +62,11 @@ def _advice(selftest: SelfTest) -> Iterator[str]:
     yield ""
     yield "What to write into a mark, for a model whose speedup is S:"
     for kind in selftest.kinds:
-        one = f"min_speedup=S/{1.0 + to_write(kind.one_pct) / 100.0:g} in one launch"
+        single = f"min_speedup=S/{1.0 + to_write(kind.one_pct) / 100.0:g} in one launch"
         five = f"max_slowdown={to_write(kind.five_each_pct):g} with --quant-launches 5 in each run"
-        likely = [text for text, percent in ((one, kind.one_pct), (five, kind.five_each_pct)) if percent <= _MOST_PCT]
+        likely = [
+            text for text, percent in ((single, kind.one_pct), (five, kind.five_each_pct)) if percent <= _MOST_PCT
+        ]
         yield f"  {kind.name}: {'; '.join(likely) or 'no limit on speed; measure again while nothing else runs'}"
     yield "Smaller differences are seen by --quant-against REV, which times two commits side by side."
 

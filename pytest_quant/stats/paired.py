@@ -127,7 +127,7 @@ def agreement_by_luck(first: Sequence[int], second: Sequence[int]) -> float:
     n = sum(first)
     if n < 2:
         return 1.0
-    shares = [(one / n, other / n) for one, other in zip(first, second, strict=True)]
+    shares = [(left / n, right / n) for left, right in zip(first, second, strict=True)]
     mean = sum(p * q for p, q in shares)
     variance = (mean + mean**2 - sum(p * q * (p + q) for p, q in shares)) / (n - 1)
     return min(1.0, mean + SPREADS * math.sqrt(max(0.0, variance)))

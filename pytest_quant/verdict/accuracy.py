@@ -159,8 +159,8 @@ def _steps(n: int, weight: float | None, room: float, unit: str) -> str:
     if weight is None or weight <= room or math.isclose(weight, room) or (room <= 0.0 and n >= _LEAST_SAMPLES):
         return ""
     enough = math.ceil(n * weight / room - _ROUNDED) if room > 0.0 else _LEAST_SAMPLES
-    one = "the only sample" if n == 1 else f"one of {n} samples"
-    return f"{one} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
+    subject = "the only sample" if n == 1 else f"one of {n} samples"
+    return f"{subject} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
 
 
 def _needs_interval(verdict: Verdict, few: str, room: float) -> bool:

@@ -112,7 +112,7 @@ def source_of(model: Any) -> SourceGraph:
     for node in model.get_ordered_ops():
         kind, name = node.get_type_name(), node.get_friendly_name()
         inputs = [port.get_source_output().get_node().get_friendly_name() for port in node.inputs()]
-        behind[name] = frozenset().union(*(behind[one] for one in inputs))
+        behind[name] = frozenset().union(*(behind[each] for each in inputs))
         if kind == "Constant" or (inputs and constants.issuperset(inputs)):
             constants.add(name)
         elif kind in OPERATORS:
@@ -244,12 +244,12 @@ def count_layers(
     """
     tallied = _tallied(layers, source, precision)
     clear = {node.name: node for node in _tallied(apart, source, precision) if node.kind in (Kind.ASKED, Kind.OTHER)}
-    named = {one.name for one in tallied}
-    lost = [one for name, one in clear.items() if name in source.macs and name not in named]
-    unknown = iter(lost if len(lost) == sum(one.name == "" and one.kind is Kind.OPAQUE for one in tallied) else ())
+    named = {each.name for each in tallied}
+    lost = [each for name, each in clear.items() if name in source.macs and name not in named]
+    unknown = iter(lost if len(lost) == sum(each.name == "" and each.kind is Kind.OPAQUE for each in tallied) else ())
     seen = [
-        (clear.get(one.name) or one if one.name else next(unknown, one)) if one.kind is Kind.OPAQUE else one
-        for one in tallied
+        (clear.get(each.name) or each if each.name else next(unknown, each)) if each.kind is Kind.OPAQUE else each
+        for each in tallied
     ]
     identified = sum(before is not after for before, after in zip(tallied, seen, strict=True))
     coverage = tally(seen, PROVIDER)
@@ -273,7 +273,7 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
         if layers[place].kind in COMPUTE and not names:
             # It is called like what was fused behind its product: an addition of a bias, or a scale.
             sources = {source.behind.get(origin, frozenset()) - answered for origin in layers[place].origins}
-            names += next((one for one in sources if len(one) == 1), ())
+            names += next((each for each in sources if len(each) == 1), ())
             answered.update(names)
     tallied: list[Tallied] = []
     unnamed = 0

@@ -98,7 +98,7 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
     if not spec.exclude:
         return []
     if is_own(spec.model):
-        names_of = {name: {name} for name in (one.get_friendly_name() for one in model.get_ordered_ops())}
+        names_of = {name: {name} for name in (each.get_friendly_name() for each in model.get_ordered_ops())}
         check_excluded(spec, names_of)
         return sorted(set().union(*(names_of[name] for name in spec.exclude)))
     theirs = read_graph(model_file(spec.model))
@@ -110,7 +110,7 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
             for name, operations in _operations(body, graph).items():
                 parts[name] |= operations
     added = parts.keys() - names
-    named = {one for name in spec.exclude for one in (name, *names_made_of(name, theirs, added))}
+    named = {each for name in spec.exclude for each in (name, *names_made_of(name, theirs, added))}
     return sorted({operation for name in named for operation in parts[name]})
 
 
@@ -163,7 +163,7 @@ def _parts(model: Any, made_by: dict[str, int]) -> dict[int, set[str]]:
         name, ports = operation.get_friendly_name(), operation.outputs()
         own = {made_by[tensor] for port in ports for tensor in port.get_names() if tensor in made_by}
         next_ones = [target.get_node().get_friendly_name() for port in ports for target in port.get_target_inputs()]
-        places[name] = own or set().union(*(places.get(one, set()) for one in next_ones))
+        places[name] = own or set().union(*(places.get(each, set()) for each in next_ones))
         for place in places[name]:
             parts[place].add(name)
     return parts

@@ -211,8 +211,8 @@ class TorchEngine(Engine):
             return feeds, None
         size = shapes[0][0]
         rest = tuple(shape[1:] for shape in shapes)
-        larger = [known[0][0] for known in self._ready if tuple(each[1:] for each in known) == rest]
-        larger = [known for known in larger if known > size]
+        larger = [compiled[0][0] for compiled in self._ready if tuple(each[1:] for each in compiled) == rest]
+        larger = [compiled for compiled in larger if compiled > size]
         if not larger or size == 0:
             return feeds, None
         missing = min(larger) - size

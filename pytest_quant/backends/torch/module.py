@@ -151,14 +151,14 @@ def signature_of(model: Model) -> Signature:
     axes = free_axes(model)
     examples: Any = model.example_inputs
     longer = []
-    for one, free in zip(examples, axes.values(), strict=True):
-        grown = one
+    for example, free in zip(examples, axes.values(), strict=True):
+        grown = example
         for axis in free:
             grown = torch.cat([grown, grown.narrow(axis, 0, 1)], axis)
         longer.append(grown)
     first = _outputs(model, module, examples, "its example inputs")
     second = _outputs(model, module, longer, "longer inputs, though dynamic= says that they are free")
-    inputs = tuple(_info(name, one, free) for (name, free), one in zip(axes.items(), examples, strict=True))
+    inputs = tuple(_info(name, example, free) for (name, free), example in zip(axes.items(), examples, strict=True))
     outputs = [
         _info(
             name, tensor, tuple(axis for axis in range(tensor.ndim) if second[name].shape[axis] != tensor.shape[axis])
@@ -213,7 +213,7 @@ def _text(value: object) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return f"{type(value).__name__}{[_text(item) for item in value]}"
     if isinstance(value, dict):
-        return repr(sorted((str(key), _text(one)) for key, one in value.items()))
+        return repr(sorted((str(key), _text(item)) for key, item in value.items()))
     if callable(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     return type(value).__qualname__

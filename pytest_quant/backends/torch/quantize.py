@@ -144,11 +144,11 @@ def _comes_from_integers(node: Any, inputs: set[str]) -> bool:
     """Tell whether `node` is made of a weight in integers, before any other product."""
     waiting, seen = [node], {node}
     while waiting:
-        one = waiting.pop()
-        if one.op == "placeholder" and one.name not in inputs and str(one.meta["val"].dtype) in _INTEGERS:
+        current = waiting.pop()
+        if current.op == "placeholder" and current.name not in inputs and str(current.meta["val"].dtype) in _INTEGERS:
             return True
-        if not _is_product(one):
-            waiting += [before for before in one.all_input_nodes if before not in seen]
+        if not _is_product(current):
+            waiting += [before for before in current.all_input_nodes if before not in seen]
             seen.update(waiting)
     return False
 

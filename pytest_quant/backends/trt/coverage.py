@@ -116,7 +116,7 @@ def count_layers(
 def precision_notes(layers: Sequence[Layer], ops: Mapping[str, str], precision: str) -> tuple[str, ...]:
     """Return what products read beside `precision` and float32, for the reader; parameters as in `count_layers`."""
     products = [name for name, op in ops.items() if op in COMPUTE_OPS]
-    read = Counter(one for name in products for one in _read(layers, name) - {precision, "fp32"})
+    read = Counter(kind for name in products for kind in _read(layers, name) - {precision, "fp32"})
     of = f"of {len(products)} products"
     return tuple(
         f"{read[kind]} {of} ran in {kind}" if kind else f"the engine does not tell the type that {read[kind]} {of} read"

@@ -30,7 +30,7 @@ ALGORITHMS = {"entropy": "IInt8EntropyCalibrator2", "minmax": "IInt8MinMaxCalibr
 
 
 def make_calibrator(
-    trt: Any, method: str, batches: Iterator[Feeds], device: DeviceMemory, batch_size: int, known: bytes | None = None
+    trt: Any, method: str, batches: Iterator[Feeds], device: DeviceMemory, batch_size: int, earlier: bytes | None = None
 ) -> Any:
     """Return a calibrator; keep a reference to it until the build has ended, and then `settle` it.
 
@@ -41,7 +41,7 @@ def make_calibrator(
     batches : the batches that TensorRT asks for one by one.
     device : copies them; its primary context must be current.
     batch_size : samples in every batch.
-    known : ranges of an earlier calibration, which TensorRT may read; then no batch is read.
+    earlier : ranges of an earlier calibration, which TensorRT may read; then no batch is read.
     """
     base: Any = getattr(trt, ALGORITHMS[method])
 
@@ -52,9 +52,9 @@ def make_calibrator(
             # Without this call of the binding's own constructor the first callback crashes the process.
             base.__init__(self)
             self.stream = device.new_stream()
-            self.known = known
+            self.earlier = earlier
             self.batches = 0
-            self.has_read_known = self.was_asked = False
+            self.has_read_earlier = self.was_asked = False
             self.ranges: bytes | None = None
             self.error: BaseException | None = None
             self.blocks: Blocks = {}
@@ -77,9 +77,9 @@ def make_calibrator(
             return addresses
 
         def read_calibration_cache(self) -> bytes | None:
-            self.has_read_known = known is not None
-            self.ranges = known
-            return known
+            self.has_read_earlier = earlier is not None
+            self.ranges = earlier
+            return earlier
 
         def write_calibration_cache(self, ranges: Any) -> None:
             # A view into memory of TensorRT's own, gone after this call.
@@ -99,15 +99,15 @@ def settle(calibrator: Any) -> bytes:
     """
     if calibrator.error is not None:
         raise calibrator.error
-    if calibrator.has_read_known and calibrator.was_asked:
-        head = calibrator.known[:64].partition(b"\n")[0]
+    if calibrator.has_read_earlier and calibrator.was_asked:
+        head = calibrator.earlier[:64].partition(b"\n")[0]
         raise BuildError(
             "TensorRT does not take the ranges that were calibrated before, and would build with ranges of its own",
             value=f"they begin with {head.decode(errors='replace')!r}",
             allowed="those of this version and method",
             fix="pytest-quant cache clear --kind calibration, and the next run calibrates anew",
         )
-    if not calibrator.batches and not calibrator.has_read_known:
+    if not calibrator.batches and not calibrator.has_read_earlier:
         raise BuildError(
             "no batch was read: TensorRT asked its calibrator for none, and would build with ranges of its own",
             fix="check that the model has float layers that INT8 can replace; the build log lies beside the engine",
@@ -158,13 +158,13 @@ def calibrating(
     if not method:
         yield
         return
-    known = None if samples else Path(ranges).read_bytes()
+    earlier = None if samples else Path(ranges).read_bytes()
     if samples:
         config.set_calibration_profile(profile_for({key: np.shape(array) for key, array in samples[0].items()}))
     size = len(next(iter(samples[0].values()))) if samples else 1
     device = open_device()
     with device.current():
-        calibrator = make_calibrator(trt, method, iter(samples), device, size, known)
+        calibrator = make_calibrator(trt, method, iter(samples), device, size, earlier)
         config.int8_calibrator = calibrator
         try:
             yield
@@ -177,7 +177,7 @@ def calibrating(
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
         raise BuildError(f"the calibrator failed after {calibrator.batches} batches: {said}") from error
-    if known is None:
+    if earlier is None:
         Path(ranges).write_bytes(new_ranges)
 
 

@@ -23,21 +23,21 @@ from pytest_quant.result import Status
 _REGRESSED = (Status.FAIL, Status.ERROR)
 
 
-def choose_series(known: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """Return the `known` series keys whose readable form contains one of `texts`; all of them without texts.
+def choose_series(keys: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return those of the series `keys` whose readable form contains one of `texts`; all of them without texts.
 
     Raises
     ------
     UsageError : no series contains one of the texts.
     """
-    readable = {key: str(series_of(key)) for key in known}
+    readable = {key: str(series_of(key)) for key in keys}
     chosen: set[str] = set()
     for text in texts:
         matching = {key for key, shown in readable.items() if text == key or text in shown}
         if not matching:
             raise UsageError(f"there is no series '{text}'", allowed=nearest(text, set(readable.values())))
         chosen |= matching
-    return [key for key in known if key in chosen or not texts]
+    return [key for key in keys if key in chosen or not texts]
 
 
 def accept(checks: Sequence[StoredCheck], *, reason: str, accepted_at: datetime) -> BaselineEntry | None:

@@ -103,8 +103,8 @@ class Baselines:
         )
         if latency is None:
             return baseline, ()
-        one = LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms)
-        return baseline, latency.launches or (one,)
+        single = LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms)
+        return baseline, latency.launches or (single,)
 
     def _of_commits(self, series: str, data: str | None) -> Baseline | str:
         """Return the baseline of the merge base, or where that has no usable record, of the nearest commit below it."""
@@ -165,14 +165,14 @@ class Baselines:
             git = Repository(self._root)
             recorded = self._open_history()
             base = select_base(recorded.commits, git, dirty=bool(state and state.dirty))
-            if base.found is None:
+            if base.committed is None:
                 return _MergeBase([], f"{_NOT_ACCEPTED}, and {base}")
-            checks = records_of(recorded, base.found)
-            reach = recorded_of(recorded, line_below(git, base.found.id))
+            checks = records_of(recorded, base.committed)
+            reach = recorded_of(recorded, line_below(git, base.committed.id))
         except (UsageError, HistoryError) as error:
             # Without a baseline one limit cannot be judged; the other verdicts of the check must not be lost.
             return _MergeBase([], f"{_NOT_ACCEPTED}, and {error.what}" + (f": {error.value}" if error.value else ""))
-        name = f"{base.found.id[:12]} ({base.asked_as})"
+        name = f"{base.committed.id[:12]} ({base.start_name})"
         why = f"{_NOT_ACCEPTED}, and {name} has no record of it within its limits"
         return _MergeBase(checks, why, recorded, reach, name)
 

@@ -55,15 +55,15 @@ def compare(
     )
 
 
-def _removed(one: Listed, entry: BaselineEntry | None) -> Listed:
-    return replace(one, accepted=entry.reason) if entry is not None and entry.removed else one
+def _removed(listed: Listed, entry: BaselineEntry | None) -> Listed:
+    return replace(listed, accepted=entry.reason) if entry is not None and entry.removed else listed
 
 
-def _drafts(one: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
-    yield Draft(compare_statuses(one))
-    yield from compare_accuracy(one)
-    yield from (Draft(row) for row in compare_exact(one))
-    yield from compare_latency(one, machines)
+def _drafts(pair: Pair, machines: Mapping[str, Machine]) -> Iterator[Draft]:
+    yield Draft(compare_statuses(pair))
+    yield from compare_accuracy(pair)
+    yield from (Draft(row) for row in compare_exact(pair))
+    yield from compare_latency(pair, machines)
 
 
 def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator[str]:

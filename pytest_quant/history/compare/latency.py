@@ -66,8 +66,8 @@ def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
 def describe_machine(launch: StoredCheck) -> str:
     """Return the recognizable parts of a machine's identity, the provider that ran, and what it was timed against."""
     provider = launch.record.coverage.provider if launch.record.coverage else ""
-    known = describe_identity(launch.run.environment.identity)
-    return ", ".join([*known, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
+    described = describe_identity(launch.run.environment.identity)
+    return ", ".join([*described, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
 
 
 FEWEST_LAUNCHES = 5

@@ -118,7 +118,7 @@ def _p_of_intervals(base: AccuracyResult, head: AccuracyResult) -> float | None:
     The two drops are taken for independent, which makes p too large where both are of the same samples. ``None``
     without an interval.
     """
-    lower, upper = sorted((base, head), key=lambda one: one.drop or 0.0)
+    lower, upper = sorted((base, head), key=lambda accuracy: accuracy.drop or 0.0)
     if lower.drop is None or upper.drop is None or lower.drop_ci is None or upper.drop_ci is None:
         return None
     errors = (

@@ -57,7 +57,7 @@ def test_a_commit_is_found_by_its_tree(scratch: ScratchRepository) -> None:
     fork, tree = (scratch.git("rev-parse", name) for name in ("main~1", "main~1^{tree}"))
     result = select_base(_having(tree), Repository(scratch.path))
     assert result == ChosenBase(fork, fork, "merge base with main")
-    assert result.found == Committed(fork, tree)
+    assert result.committed == Committed(fork, tree)
 
 
 def _run(number: int, commit: str, tree: str | None) -> StoredCheck:
@@ -91,7 +91,7 @@ def test_on_the_target_branch_the_commit_before_is_the_base(scratch: ScratchRepo
     tip, before = (scratch.git("rev-parse", name) for name in ("main", "main~1"))
     result = select_base(_having(tip, before), Repository(scratch.path))
     assert result.commit == before
-    assert result.asked_as == f"the commit before {tip[:12]}, which is on main"
+    assert result.start_name == f"the commit before {tip[:12]}, which is on main"
     dirty = select_base(_having(tip), Repository(scratch.path), dirty=True)
     assert dirty == ChosenBase(tip, tip, "merge base with main"), "what is not committed is what is new"
 
@@ -142,7 +142,7 @@ def test_a_clone_of_a_merge_commit_is_compared_with_its_first_parent(
     tip = scratch.git("rev-parse", "pull")
     result = select_base(_having(target), git)
     assert result.commit == target
-    assert result.asked_as == f"the first parent of {tip[:12]}, for the merge base is not in this shallow clone"
+    assert result.start_name == f"the first parent of {tip[:12]}, for the merge base is not in this shallow clone"
     with pytest.raises(UsageError, match="that branch is not here"):
         select_base(_having(), git)
 
