@@ -13,7 +13,7 @@ from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Better, Coverage, Interval, OpCoverage, Resources, Status
 from pytest_quant.stats.paired import tango_interval
 from tests.unit.history.compare.launched import N, answered, answers, between, key, launch, launches, record_of, row
-from tests.unit.record.examples import with_accuracy
+from tests.unit.record.examples import a_record, with_accuracy, with_latency
 
 NODEID = "tests/test_digits.py::test_int8"
 about: Any = pytest.approx
@@ -261,6 +261,7 @@ def test_what_a_change_may_be_traced_to() -> None:
         reference="ort-fp16",
         coverage=Coverage(50.0, "MACs", (), "DmlExecutionProvider"),
         digests={"data": "def456", "float_model": "new"},
+        latency=with_latency(a_record(), reference_precision="fp16").latency,
     )
     base_checks, (other,) = launch(base), launch(head, commit="head", cpu="two")
     environment = replace(other.run.environment, context={"python": "3.12.1"})
@@ -271,6 +272,7 @@ def test_what_a_change_may_be_traced_to() -> None:
         Difference("reference", "ort-fp32", "ort-fp16"),
         Difference("provider", "CPUExecutionProvider", "DmlExecutionProvider"),
         Difference("threads", None, "4"),
+        Difference("latency compared with", None, "fp16"),
         Difference("engine digest", "abc123", None),
         Difference("float model digest", None, "new"),
         Difference("cpu", "Some CPU", "two"),
