@@ -72,10 +72,11 @@ def table(
     cells = {column.name: column.cells(rows) for column in pick_columns(columns or default_columns(rows))}
     sizes = {name: max(map(cell_len, (head, *texts))) for name, (head, texts, _) in cells.items()}
     shown = _fitting(sizes, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
+    cut = {name: _cut(cells[name][1], size) for name, size in shown.items()}
     heads = [pad(cells[name][0], size, cells[name][2]) for name, size in shown.items()]
     lines = [GAP.join(heads).rstrip(), "-" * min(width, _used(shown.values()))]
     for index, row in enumerate(rows):
-        texts = {name: pad(shorten(cells[name][1][index], size), size, cells[name][2]) for name, size in shown.items()}
+        texts = {name: pad(cut[name][index], size, cells[name][2]) for name, size in shown.items()}
         if color and "status" in texts:
             styled = click.style(row.status, fg=_COLORS.get(row.status, "yellow"), bold=row.status in _BOLD or None)
             texts["status"] = texts["status"].replace(row.status, styled)
@@ -99,6 +100,14 @@ def _fitting(sizes: Mapping[str, int], width: int, wanted: Sequence[str]) -> dic
         room = width - _used(shown.values())
         shown["test"] = min(sizes["test"], max(_LEAST_REASON, shown["test"] + room))
     return shown
+
+
+def _cut(texts: Sequence[str], size: int) -> list[str]:
+    """Return each text in `size` characters; where that would make some alike, their ends, which tell tests apart."""
+    short = [shorten(text, size) for text in texts]
+    number = Counter(short)
+    whole_and_short = zip(texts, short, strict=True)
+    return [each if number[each] == 1 or each == text else f"...{text[3 - size :]}" for text, each in whole_and_short]
 
 
 def _used(sizes: Iterable[int]) -> int:

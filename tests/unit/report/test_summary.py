@@ -117,6 +117,16 @@ def test_a_long_id_keeps_both_ends() -> None:
     assert f"test_{'x' * 100}[ort-int8] " in table([long], 250)
 
 
+def test_long_ids_that_differ_in_the_middle_are_told_apart() -> None:
+    """Cut in their middle they would be one name; each keeps its end then, and the others both ends."""
+    ids = [f"t.py::test_example_int8[{name}-int8-static]" for name in ("openvino", "ort-openvino")]
+    records = [replace(a_record(), nodeid=nodeid) for nodeid in (*ids, f"t.py::test_fp32_of_{'x' * 40}")]
+    names = [line.split("  ")[0] for line in _body(table(records, 60))]
+    assert names[0].endswith("[openvino-int8-static]")
+    assert names[1].endswith("[ort-openvino-int8-static]")
+    assert names[2].startswith("test_fp32")
+
+
 def test_one_number_of_digits_in_each_column() -> None:
     """Decimal points stand below each other; a share that is not whole does not look it; all sizes have exponents."""
     rows = [
