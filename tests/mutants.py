@@ -119,7 +119,7 @@ def draw(package: str, count: int, seed: int) -> list[Mutant]:
     chance = random.Random(f"{seed} {package}")  # noqa: S311 - keeps no secret
     chance.shuffle(places)
     mutants = (_mutant(path, module, node, chance) for path, module, node in places)
-    return [one for one, _ in zip((mutant for mutant in mutants if mutant), range(count), strict=False)]
+    return [each for each, _ in zip((mutant for mutant in mutants if mutant), range(count), strict=False)]
 
 
 def _mutant(path: Path, module: cst.Module, node: cst.CSTNode, chance: random.Random) -> Mutant | None:

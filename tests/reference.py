@@ -137,7 +137,7 @@ def options() -> Iterator[str]:
         "Each is also an ini option of the same name with underscores, "
         "`quant_strict = true`. An option without a value can be undone for one run: `--no-quant-strict`."
     )
-    yield table(["option of pytest", "meaning"], ([f"`{_spelling(one)}`", one.help] for one in OPTIONS))
+    yield table(["option of pytest", "meaning"], ([f"`{_spelling(each)}`", each.help] for each in OPTIONS))
     yield f"`--quant-columns` takes these names: {', '.join(f'`{column.name}`' for column in COLUMNS)}."
 
 
@@ -166,7 +166,7 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             yield _sentence(paragraph)
     asked = [param for param in command.params if isinstance(param, click.Option)]
     if asked:
-        yield table(["option", "meaning"], (_option(one) for one in asked))
+        yield table(["option", "meaning"], (_option(each) for each in asked))
     if isinstance(command, click.Group):
         for below, inner in sorted(command.commands.items()):
             yield from _command(f"{name} {below}", inner)
@@ -206,7 +206,7 @@ def statuses() -> Iterator[str]:
     yield "## Statuses"
     yield "The worst verdict of a check is its status. A failure that its test expects (`xfail`) is shown as XFAIL."
     said = _docstrings(ast.parse((PACKAGE / "result" / "kinds.py").read_text("utf-8")))
-    yield table(["status", "meaning"], ([one.value, _words(said[one.name])] for one in Status))
+    yield table(["status", "meaning"], ([each.value, _words(said[each.name])] for each in Status))
 
 
 def _docstrings(tree: ast.AST) -> dict[str, str]:
@@ -256,7 +256,9 @@ def documents() -> Iterator[str]:
 
 def _fields(part: Mapping[str, Any]) -> str:
     """Return the table of the fields of an object, or of the values of a list in their order."""
-    rows = part["properties"].items() if "properties" in part else [(one["title"], one) for one in part["prefixItems"]]
+    rows = (
+        part["properties"].items() if "properties" in part else [(each["title"], each) for each in part["prefixItems"]]
+    )
     return table(["field", "is", "meaning"], ([f"`{name}`", _kind(of), of.get("description", "")] for name, of in rows))
 
 
@@ -266,14 +268,14 @@ def _kind(of: Mapping[str, Any]) -> str:
         name = of["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "anyOf" in of:
-        return " or ".join(_kind(one) for one in of["anyOf"])
+        return " or ".join(_kind(each) for each in of["anyOf"])
     if "enum" in of:
         return ", ".join(f"`{json.dumps(word)}`" for word in of["enum"])
     if "additionalProperties" in of and of["additionalProperties"] is not False:
         return f"object of {_kind(of['additionalProperties'])}"
     kind = of.get("type", "anything")
     kinds = kind if isinstance(kind, list) else [kind]
-    words = [f"list of {_kind(of['items'])}" if one == "array" and "items" in of else str(one) for one in kinds]
+    words = [f"list of {_kind(of['items'])}" if each == "array" and "items" in of else str(each) for each in kinds]
     return " or ".join(words)
 
 
@@ -306,7 +308,7 @@ def environment() -> Iterator[str]:
     yield table(["variable", "meaning"], ([f"`{name}`", text] for name, text in rows))
     yield "What a run knows of its commit comes from git, and where git does not answer from what the CI service sets:"
     yield table(
-        ["what", "variables"], ([what, ", ".join(f"`{one}`" for one in names)] for what, names in OF_CI.items())
+        ["what", "variables"], ([what, ", ".join(f"`{each}`" for each in names)] for what, names in OF_CI.items())
     )
 
 

@@ -124,7 +124,7 @@ def _comparisons() -> Mapping[str, Comparison]:
 
 def _comparison_texts() -> str:
     result = _comparisons()
-    texts = {name: comparison_text(one, 120) for name, one in result.items()}
+    texts = {name: comparison_text(each, 120) for name, each in result.items()}
     texts["a narrow terminal"] = comparison_text(result["a regression"], 50)
     texts["colours"] = comparison_text(result["a regression"], 120, color=True).replace("\x1b", "ESC")
     return _chapters(texts)
@@ -249,7 +249,10 @@ def _layers() -> str:
 def _selftests() -> str:
     loud = replace(a_selftest(a_kind("tiny", 2.0), a_kind("memory-bound", 140.0)), notes=("busy in 3 of 20 launches",))
     return _chapters(
-        {name: f"{selftest_page(one)}\n-> {held_line(one)}" for name, one in (("quiet", a_selftest()), ("loud", loud))}
+        {
+            name: f"{selftest_page(each)}\n-> {held_line(each)}"
+            for name, each in (("quiet", a_selftest()), ("loud", loud))
+        }
     )
 
 

@@ -152,6 +152,6 @@ def test_the_map_of_the_code_has_every_folder_and_file() -> None:
     """In the order of the layers, for those who look for a place."""
     rows = Document(ROOT / ".github" / "CONTRIBUTING.md").table("folder")
     named = {name.split("/")[0] for row in rows for name in re.findall(r"[\w.]+/?", row[0])}
-    package = [one for one in (ROOT / "pytest_quant").iterdir() if not one.name.startswith("_")]
-    code = {one.name for one in package if one.is_dir() or one.suffix == ".py"}
+    package = [each for each in (ROOT / "pytest_quant").iterdir() if not each.name.startswith("_")]
+    code = {each.name for each in package if each.is_dir() or each.suffix == ".py"}
     assert named == code

@@ -72,7 +72,7 @@ def timed(root: Path, *arguments: str, allowed: Sequence[int] = (0,)) -> Judged:
         YARDSTICK_S,
         clock=time.perf_counter,
     )
-    return Judged(min(result, key=lambda one: one.whole_s), max(one.peak_mb for one in result), seconds)
+    return Judged(min(result, key=lambda each: each.whole_s), max(each.peak_mb for each in result), seconds)
 
 
 def compiled(folder: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ class TestTrtRtx(BackendConformance):
         spec = bench.float_spec(dense())
         with opened(backend, spec, dense()) as engine:
             assert engine.spec == spec
-            assert {one.name for one in engine.signature.inputs} == {"x"}
+            assert {each.name for each in engine.signature.inputs} == {"x"}
             assert engine.size_bytes > 0
             assert engine.simulated
             assert "simulated" in engine.provider

@@ -154,7 +154,7 @@ def energy() -> str:
     spread = (max(short) - min(short)) / mj
     return (
         f"{mj:.1f} mJ a product [{span.low:.1f}, {span.high:.1f}] over 5 s and more; over 0.5 s "
-        f"{', '.join(f'{one:.1f}' for one in short)} mJ, which lie {spread:.1%} apart"
+        f"{', '.join(f'{each:.1f}' for each in short)} mJ, which lie {spread:.1%} apart"
     )
 
 

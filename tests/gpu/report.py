@@ -48,7 +48,7 @@ def kept(folder: Path, order: Sequence[str]) -> list[Part]:
     """Return the parts whose results lie in `folder`, those of `order` only and in that order."""
     files = (folder / f"{name}{RESULT}" for name in order)
     result = (json.loads(file.read_text("utf-8")) for file in files if file.exists())
-    return [Part(**{**one, "found": Found(**one["found"])}) for one in result]
+    return [Part(**{**each, "found": Found(**each["found"])}) for each in result]
 
 
 def summary(parts: Sequence[Part]) -> str:

@@ -131,9 +131,9 @@ def raw(limit_s: float, home: Path) -> Found:
 
 def together(found: Sequence[tuple[str, Found]]) -> Found:
     """Return one finding out of several, each with its name: failed where one is, lacking where all are."""
-    states = [one.state for _, one in found]
+    states = [each.state for _, each in found]
     state: State = "FAILED" if "FAILED" in states else "ok" if "ok" in states else "lacking"
-    return Found(state, "; ".join(f"{name}: {one.figure}" for name, one in found))
+    return Found(state, "; ".join(f"{name}: {each.figure}" for name, each in found))
 
 
 def wheels(limit_s: float, home: Path) -> Found:

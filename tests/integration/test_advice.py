@@ -167,7 +167,7 @@ def _models(pytester: pytest.Pytester) -> None:
 
 def _observed(check: dict[str, Any], limit: str) -> float:
     """Return the limit's figure; a check whose outputs can all be compared has no verdict on them."""
-    result: float = next((one["observed"] for one in check["verdicts"] if one["limit"] == limit), 0.0)
+    result: float = next((each["observed"] for each in check["verdicts"] if each["limit"] == limit), 0.0)
     return result
 
 

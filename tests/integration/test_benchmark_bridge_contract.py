@@ -60,7 +60,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 def benchmarks(file: Path) -> dict[str, Any]:
     """Return the benchmarks of a JSON file by name."""
-    return {one["name"]: one for one in json.loads(file.read_text("utf-8"))["benchmarks"]}
+    return {each["name"]: each for each in json.loads(file.read_text("utf-8"))["benchmarks"]}
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
@@ -69,15 +69,15 @@ def test_the_json_holds_candidate_and_reference_once(pytester: pytest.Pytester, 
     run(pytester, "--benchmark-json=found.json", *workers)
     result = benchmarks(pytester.path / "found.json")
     assert sorted(result) == NAMES
-    for name, one in result.items():
+    for name, each in result.items():
         nodeid, engine = name.split()
         seconds = SECONDS[engine]
-        assert one["stats"]["data"] == pytest.approx(seconds)
-        assert one["stats"]["median"] == pytest.approx(statistics.median(seconds))
-        assert one["stats"]["rounds"] == len(seconds)
-        assert one["fullname"] == f"test_timed.py::{name}"
-        assert one["group"] == f"test_timed.py::{nodeid}"
-        assert one["extra_info"] == {"quant.speedup": 1.5}
+        assert each["stats"]["data"] == pytest.approx(seconds)
+        assert each["stats"]["median"] == pytest.approx(statistics.median(seconds))
+        assert each["stats"]["rounds"] == len(seconds)
+        assert each["fullname"] == f"test_timed.py::{name}"
+        assert each["group"] == f"test_timed.py::{nodeid}"
+        assert each["extra_info"] == {"quant.speedup": 1.5}
 
 
 def test_a_saved_run_is_compared_with_the_next(pytester: pytest.Pytester) -> None:

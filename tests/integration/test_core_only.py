@@ -47,7 +47,7 @@ def brought_by(lines: list[str]) -> set[str]:
             below = map(Requirement, requires(name) or [])
         except PackageNotFoundError:
             continue
-        ahead += [canonicalize_name(one.name) for one in below if one.marker is None or one.marker.evaluate()]
+        ahead += [canonicalize_name(each.name) for each in below if each.marker is None or each.marker.evaluate()]
     return result
 
 
@@ -97,7 +97,7 @@ def test_a_check_is_judged_and_the_history_told_once(project: Path, only_core: d
     assert LINE in ran.stdout.splitlines()
     (check,) = read_checks(project / "run.json")
     assert check["status"] == "NO_BASELINE"
-    (verdict,) = [one for one in check["verdicts"] if one["limit"] == "max_drop_increase"]
+    (verdict,) = [each for each in check["verdicts"] if each["limit"] == "max_drop_increase"]
     assert "there can be no history here: it needs sqlalchemy" in verdict["reason"]
     assert sorted(path.name for path in (project / ".quant").iterdir()) == ["cache"]
 

@@ -70,7 +70,9 @@ def test_latency_is_judged_against_launches_that_accept_keeps(
     assert (pytester.path / NAME).read_text().count("started_at = ") == 1
     run_here(pytester, "--quant-max-time=5", "--quant-json=run.json")
     checks = read_checks(pytester.path / "run.json")
-    slowdown, increase = (one for one in checks[0]["verdicts"] if one["limit"] in ("max_slowdown", "max_p50_increase"))
+    slowdown, increase = (
+        each for each in checks[0]["verdicts"] if each["limit"] in ("max_slowdown", "max_p50_increase")
+    )
     assert slowdown["status"] == "PASS"
     assert "against 1 launch of " in slowdown["reason"]
     assert "against 1 launch of " in increase["reason"]
@@ -80,6 +82,6 @@ def test_latency_is_judged_against_launches_that_accept_keeps(
 def _judged(pytester: pytest.Pytester) -> tuple[str, str]:
     """Run the project and return the status of the limit and its reason."""
     result, checks = run_project(pytester)
-    (outcome,) = [one for one in checks[0]["verdicts"] if one["limit"] == "max_drop_increase"]
+    (outcome,) = [each for each in checks[0]["verdicts"] if each["limit"] == "max_drop_increase"]
     assert outcome["status"] == checks[0]["status"], output(result)
     return outcome["status"], outcome["reason"]

@@ -123,8 +123,8 @@ def test_each_commit_changes_what_was_planted_in_it(place: Place, number: int) -
     said = place.step(number, "--json", "--full-suite")
     document = read(said)
     assert changed(document) == STEPS[number]
-    assert [name_of(one["nodeid"]) for one in document["removed"]] == (["test_dropped"] if number == DROPS else [])
-    renamed = [(name_of(one["base_nodeid"]), name_of(one["nodeid"])) for one in document["renamed"]]
+    assert [name_of(each["nodeid"]) for each in document["removed"]] == (["test_dropped"] if number == DROPS else [])
+    renamed = [(name_of(each["base_nodeid"]), name_of(each["nodeid"])) for each in document["renamed"]]
     assert renamed == ([("test_named", "test_renamed")] if number == RENAMES else [])
     assert document["added"] == []
     assert not [row for row in document["rows"] if "other evaluation data" in row["notes"]]
@@ -136,7 +136,7 @@ def test_samples_are_counted_one_by_one(place: Place) -> None:
     """Lost and won are the numbers of samples that the project was made to lose."""
     (better,) = rows(read(place.step(EXCLUDES, "--json")), "test_narrow", "accuracy")
     assert (better["lost"], better["won"], better["n"]) == (0, NARROW_LOST, N)
-    assert [one["name"] for one in better["differs"] if "engine" in one["name"]]
+    assert [each["name"] for each in better["differs"] if "engine" in each["name"]]
     (worse,) = rows(read(place.step(MISCALIBRATES, "--json")), "test_ranges", "accuracy")
     assert (worse["lost"], worse["won"], worse["n"]) == (ALL_LOST, 0, N)
     assert worse["change"] == pytest.approx(-100 * ALL_LOST / N)
@@ -181,17 +181,17 @@ def test_changes_finds_the_commits(place: Place) -> None:
 
     def of(quantity: str) -> set[tuple[str, str, str]]:
         return {
-            (name_of(json.loads(one["series"])[0]), one["last_good"], one["first_bad"])
-            for one in result
-            if one["quantity"] == quantity
+            (name_of(json.loads(each["series"])[0]), each["last_good"], each["first_bad"])
+            for each in result
+            if each["quantity"] == quantity
         }
 
     assert of("score") == {
         ("test_narrow", main[EXCLUDES - 2], main[EXCLUDES - 1]),
         ("test_ranges", main[MISCALIBRATES - 2], main[MISCALIBRATES - 1]),
     }
-    slower = {one for one in of("speedup") if one[0] == "test_speed"}
+    slower = {each for each in of("speedup") if each[0] == "test_speed"}
     assert slower == {("test_speed", main[SLOWS - 2], main[SLOWS - 1])}
-    (speed,) = (one for one in result if one["first_bad"] == main[SLOWS - 1])
+    (speed,) = (each for each in result if each["first_bad"] == main[SLOWS - 1])
     assert speed["probable"] is True
     assert speed["commits_after"] == len(main) - SLOWS + 1

@@ -80,6 +80,6 @@ def test_a_run_launches_as_often_as_it_is_told(pytester: pytest.Pytester) -> Non
     for check in checks:
         assert len(check["latency"]["launches"]) + discounted(check) == 2
     limited, _ = checks
-    (verdict,) = (one for one in limited["verdicts"] if one["limit"] == "min_speedup")
+    (verdict,) = (each for each in limited["verdicts"] if each["limit"] == "min_speedup")
     launches = 1 + len(limited["latency"]["launches"])
     assert f"over {launches} launches reaches x0.001" in verdict["reason"] or launches == 1

@@ -233,7 +233,7 @@ def test_verdicts_and_errors_are_text_and_only_bugs_are_traced(run: Run) -> None
 def test_every_record_is_in_the_history_once(run: Run) -> None:
     """As one run, by default under the root."""
     store = open_store(run.folder / ".quant" / "history.db")
-    stored = [[record.nodeid for record in store.records(one.run.id)] for one in store.runs()]
+    stored = [[record.nodeid for record in store.records(each.run.id)] for each in store.runs()]
     assert stored == [NODEIDS]
 
 

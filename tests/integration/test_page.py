@@ -65,12 +65,12 @@ def test_a_click_on_a_head_sorts_by_its_figures(file: Path, window: Window) -> N
         assert (
             seen.page.locator("th[aria-sort=ascending], th[aria-sort=descending]").get_attribute("aria-sort") == order
         )
-        drops = [float(one.get_attribute("data-value") or "") for one in column.all()]
+        drops = [float(each.get_attribute("data-value") or "") for each in column.all()]
         assert drops == sorted(drops, key=lambda drop: sign * drop)
         assert len(drops) == 5
         assert seen.page.locator("tbody.check").last.get_attribute("data-status") == "UNAVAILABLE"
     seen.page.get_by_role("button", name="status", exact=True).click()
-    statuses = [one.get_attribute("data-status") for one in seen.page.locator("tbody.check").all()]
+    statuses = [each.get_attribute("data-status") for each in seen.page.locator("tbody.check").all()]
     assert statuses == ["FAIL", "UNAVAILABLE", "PASS", "PASS", "PASS", "PASS"]
 
 
@@ -240,7 +240,7 @@ def test_a_pull_request_ends_the_line_of_the_main_branch(tmp_path: Path, window:
     (tmp_path / "page.html").write_bytes(page_html([StoredCheck(RUN, record)], history=[history]))
     seen = window.open(tmp_path / "page.html", "#history", width=width)
     _drawn(seen)
-    assert [one.evaluate("one => one.value") for one in seen.page.locator(".chart select").all()] == ["drop", "main"]
+    assert [each.evaluate("one => one.value") for each in seen.page.locator(".chart select").all()] == ["drop", "main"]
     assert seen.shown(".u-legend .u-series:not(.edge)") == ["avx2", "limit", "this run"]
     seen.page.locator(".frame").focus()
     seen.page.keyboard.press("End")
@@ -259,7 +259,7 @@ def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window)
     seen.page.get_by_role("button", name="Expand all").click()
     expect(seen.page.locator("#detail-5 .parts")).to_be_visible()
     shown = seen.page.evaluate(_FIGURES)
-    kept = [[one.check, one.value, one.text] for one in figures_of(file.read_text("utf-8"))]
+    kept = [[each.check, each.value, each.text] for each in figures_of(file.read_text("utf-8"))]
     assert sorted(shown, key=str) == sorted(kept, key=str)
 
 
@@ -316,7 +316,7 @@ def test_print_shows_everything(file: Path, window: Window) -> None:
     seen.page.evaluate("content.then(() => dispatchEvent(new Event('beforeprint')))")
     seen.page.emulate_media(media="print")
     assert seen.page.locator("section.page:visible").count() == len(TABS)
-    assert all(one.is_visible() for one in seen.page.locator("tr.detail").all())
+    assert all(each.is_visible() for each in seen.page.locator("tr.detail").all())
     laid_out = "all => all.map(one => one.checkVisibility({ contentVisibilityAuto: true }))"
     assert all(seen.page.locator(".part").evaluate_all(laid_out))
     expect(seen.page.locator("#detail-0 svg.rounds")).to_be_visible()

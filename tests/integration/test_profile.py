@@ -190,7 +190,7 @@ def test_a_build_for_a_gpu_that_is_not_here_has_layers_without_times(pytester: p
     (row,) = [row for row in result["rows"] if row["nodes"] == ["scores"]]
     assert row["reference"]
     assert row["candidate"]
-    layers = [layer for one in result["rows"] for side in ("reference", "candidate") for layer in one[side]]
+    layers = [layer for each in result["rows"] for side in ("reference", "candidate") for layer in each[side]]
     assert {layer["ms"] for layer in layers} == {None}
     assert "int8" in {layer["precision"] for layer in row["candidate"]}
     assert {layer["precision"] for layer in row["reference"]} == {"fp32"}

@@ -136,7 +136,7 @@ def test_libraries_machine_and_recipe_rebuild(
 ) -> None:
     """An engine of another onnxruntime, onnx, numpy, instruction set or recipe is not reused."""
     monkeypatch.setattr(module, name, "another" if name == "RECIPE_VERSION" else lambda *_: "another")
-    assert changed(bench.build()) == changes | {f"calibration {one}" for one in changes}
+    assert changed(bench.build()) == changes | {f"calibration {each}" for each in changes}
 
 
 @pytest.mark.parametrize("what", ["label", "input", "batch size"])

@@ -23,10 +23,10 @@ def lost(before: object, after: object, where: str = "") -> list[str]:
     if isinstance(before, dict) and isinstance(after, dict):
         missing = [f"{where}.{name} is missing" for name in before.keys() - after.keys()]
         both = sorted(before.keys() & after.keys())
-        return missing + [one for name in both for one in lost(before[name], after[name], f"{where}.{name}")]
+        return missing + [each for name in both for each in lost(before[name], after[name], f"{where}.{name}")]
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         pairs = enumerate(zip(before, after, strict=True))
-        return [one for index, (old, new) in pairs for one in lost(old, new, f"{where}[{index}]")]
+        return [each for index, (old, new) in pairs for each in lost(old, new, f"{where}[{index}]")]
     return [] if before == after else [f"{where}: {before!r} became {after!r}"]
 
 

@@ -234,7 +234,7 @@ def test_the_state_is_told_and_recorded(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines_random(["latency reference fp16: 1 check", "latency reference fp32, TF32 off: 1 check"])
     half, exact = json.loads((pytester.path / "run.json").read_text("utf-8"))["checks"]
     assert (half["reference"], exact["reference"]) == ("rounding-fp32", "rounding-fp32")
-    outcome = [(one["latency"]["reference_precision"], one["latency"]["tf32"]) for one in (half, exact)]
+    outcome = [(each["latency"]["reference_precision"], each["latency"]["tf32"]) for each in (half, exact)]
     assert outcome == [("fp16", None), ("fp32", False)]
 
 

@@ -113,7 +113,7 @@ def test_a_dead_head_beside_boxes_in_pixels_is_judged_by_itself(pytester: pytest
     (pytester.path / "test_model.py").unlink()
     result, checks = run_marks(pytester, marks)
     outcome = {
-        name: {one["limit"]: one["status"] for one in checks[name]["verdicts"] if one["limit"] != "min_coverage"}
+        name: {each["limit"]: each["status"] for each in checks[name]["verdicts"] if each["limit"] != "min_coverage"}
         for name in MARKS
     }
     assert outcome == {name: statuses for name, (_, statuses) in MARKS.items()}
@@ -121,12 +121,12 @@ def test_a_dead_head_beside_boxes_in_pixels_is_judged_by_itself(pytester: pytest
         assert checks[name]["status"] == "ERROR"
         assert words in checks[name]["message"]
     accuracy = checks["one_limit"]["accuracy"]
-    (verdict,) = [one for one in checks["one_limit"]["verdicts"] if one["limit"] == "min_sqnr_db"]
+    (verdict,) = [each for each in checks["one_limit"]["verdicts"] if each["limit"] == "min_sqnr_db"]
     assert verdict["observed"] == accuracy["sqnr_db"] == pytest.approx(0.0, abs=1e-6)
     assert "'scores'" in verdict["reason"]
     assert accuracy["worst_output"] == "scores"
     assert accuracy["by_output"]["boxes"]["sqnr_db"] > 30
-    (constant,) = [one for one in checks["no_limit"]["verdicts"] if one["status"] == "FAIL"]
+    (constant,) = [each for each in checks["no_limit"]["verdicts"] if each["status"] == "FAIL"]
     assert constant["reason"].startswith("output 'scores': constant, 0 everywhere, where the reference goes from")
     text = " ".join(output(result).split())
     assert "an output is the same whatever the input" in text

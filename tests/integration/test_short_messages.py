@@ -69,8 +69,8 @@ def _build(spec: EngineSpec, folder: Path, feeds: Callable[[], Feeds] = _feeds) 
         return iter([feeds(), feeds()])
 
     ranges, built = folder / "ranges", folder / "built"
-    for one in (ranges, built):
-        one.mkdir()
+    for each in (ranges, built):
+        each.mkdir()
     backend.signature(spec.model)
     calibrated = backend.calibration_ingredients(spec) is not None
     if calibrated:

@@ -56,12 +56,12 @@ def python_of(version: str) -> str | None:
 
 def requirements(lines: Sequence[str]) -> Iterator[Requirement]:
     """Yield what `lines` ask for, our own extras taken apart."""
-    for one in map(Requirement, lines):
-        if one.name == PROJECT["name"]:
-            for extra in sorted(one.extras):
+    for each in map(Requirement, lines):
+        if each.name == PROJECT["name"]:
+            for extra in sorted(each.extras):
                 yield from requirements(PROJECT["optional-dependencies"][extra])
         else:
-            yield one
+            yield each
 
 
 def pinned(requirement: Requirement) -> str:
@@ -98,7 +98,7 @@ def main() -> int:
     parser.add_argument("arguments", nargs="*", help="for pytest, after --; paths take the place of the tests")
     chosen = parser.parse_args()
     needed = requirements([*PROJECT["dependencies"], f"{PROJECT['name']}[{','.join(EXTRAS)}]"])
-    asked = sorted({pinned(one) if chosen.lowest else str(one) for one in needed})
+    asked = sorted({pinned(each) if chosen.lowest else str(each) for each in needed})
     others = [version for version in offered() if not sys.version.startswith(f"{version}.")]
     ended: dict[str, str] = {}
     for version in offered()[:1] if chosen.lowest else others:

@@ -151,35 +151,35 @@ def story(request: pytest.FixtureRequest) -> Story:
 
 def test_every_command_of_the_push_is_green(story: Story) -> None:
     """In a repository that has no history yet."""
-    assert [one for one in story.pushed if one.returncode] == []
-    assert len({one.job for one in story.pushed}) == 3
+    assert [each for each in story.pushed if each.returncode] == []
+    assert len({each.job for each in story.pushed}) == 3
 
 
 def test_every_command_of_the_request_is_green(story: Story) -> None:
     """With the history that the push has left."""
-    assert [one for one in story.asked if one.returncode] == []
-    assert len({one.job for one in story.asked}) == 3
+    assert [each for each in story.asked if each.returncode] == []
+    assert len({each.job for each in story.asked}) == 3
 
 
 def test_the_push_begins_the_history(story: Story) -> None:
     """On a branch of its own, which holds a run of each job."""
     listed = story.served.work.git("ls-remote", "--heads", "origin")
     assert f"refs/heads/{BRANCH}" in listed
-    told = "".join(one.output for one in story.asked)
+    told = "".join(each.output for each in story.asked)
     assert set(re.findall(r"(\d+) runs added to .*already there", told)) == {"2"}
 
 
 def test_the_request_is_compared_with_the_push(story: Story) -> None:
     """The base is the commit of ``main``, and nothing of it is missing."""
     main = story.served.work.git("rev-parse", "main")
-    told = "".join(one.output for one in story.asked)
+    told = "".join(each.output for each in story.asked)
     assert f"base {main[:12]}: merge base with origin/main" in told
     assert "no base" not in told
 
 
 def test_the_gpu_job_times_both_commits(story: Story) -> None:
     """The base comes from the clone."""
-    (told,) = [one.output for one in story.asked if "gpu" in one.job and "quant against" in one.output]
+    (told,) = [each.output for each in story.asked if "gpu" in each.job and "quant against" in each.output]
     assert "test_digits_int8_on_gpu" in told
 
 
@@ -193,7 +193,7 @@ def test_one_comment_is_posted_and_then_updated(story: Story) -> None:
 
 def test_the_verdict_is_in_the_summary_too(on_github: Story) -> None:
     """A pull request from a fork gets no comment."""
-    (told,) = [one.summary for one in on_github.asked if one.job == "verdict" and one.summary]
+    (told,) = [each.summary for each in on_github.asked if each.job == "verdict" and each.summary]
     (comment,) = on_github.forge.comments
     assert told == comment["body"]
 
@@ -219,5 +219,5 @@ def test_labelled_samples_pass(story: Story) -> None:
 
 def test_no_secret_is_printed(story: Story) -> None:
     """The token is in no output of a command."""
-    told = "".join(one.output for one in (*story.pushed, *story.asked))
+    told = "".join(each.output for each in (*story.pushed, *story.asked))
     assert workflows.TOKEN not in told

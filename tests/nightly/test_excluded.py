@@ -141,7 +141,7 @@ def net(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     model = Model.from_torch(network, (torch.randn(SAMPLES, *shape),), name=request.param)
     file = get_exporter().export(model, tmp_path_factory.mktemp(request.param))
     nodes = tuple(node.name for node in onnx.load(file).graph.node if node.op_type in OPERATORS)
-    layers = tuple(name for name, one in network.named_modules() if type(one).__name__ in LAYERS)
+    layers = tuple(name for name, each in network.named_modules() if type(each).__name__ in LAYERS)
     assert len(nodes) == len(layers)
     return Net(model, Model.from_onnx(file, name=request.param), layers, nodes, shape)
 
@@ -253,7 +253,7 @@ def test_each_excluded_module_is_read_back_as_float(net: Net, tmp_path: Path) ->
         with pytest.raises(BuildError, match="quantizes what exclude names") as caught:
             opened.coverage(bench.feeds())
         named = str(caught.value.value).removeprefix("read back in int8: ").split(", ")
-        assert set(named) == {one for one in layers if one != layer and not _multiplies_activations(net, one)}
+        assert set(named) == {each for each in layers if each != layer and not _multiplies_activations(net, each)}
     if net.module.name != "mlp":
         return
     compiled = replace(bench, spec=replace(bench.spec, options=()))

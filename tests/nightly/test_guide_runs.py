@@ -56,8 +56,8 @@ def test_commands_run_and_print_what_is_shown(
     project.mkdir()
     write_project(project, guide)
     make_repository_of(project)
-    result = [one for block in guide.blocks("console", "sh") for one in commands_of(block.text, block.language)]
-    commands = [one for one in result if not one.words.startswith("pip install")]
+    result = [each for block in guide.blocks("console", "sh") for each in commands_of(block.text, block.language)]
+    commands = [each for each in result if not each.words.startswith("pip install")]
     instead = {}
     if any(ADDRESS in command.words for command in commands):
         server: PostgresServer = request.getfixturevalue("postgres_server")
@@ -71,7 +71,7 @@ def test_commands_run_and_print_what_is_shown(
 def test_commands_about_the_example_run_in_it(guide: Document, tmp_path: Path) -> None:
     """In a copy of the example project, which has the models that such a block names."""
     project = copy_example(tmp_path)
-    commands = [one for block in guide.blocks("console example") for one in commands_of(block.text, "console")]
+    commands = [each for block in guide.blocks("console example") for each in commands_of(block.text, "console")]
     for done in run_commands(project, commands, "--quant-max-time=1"):
         assert done.code == 0, f"{done.command.words}\n{done.output}"
         assert not_printed(done) == [], f"{done.command.words}\n{done.output}"

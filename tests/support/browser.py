@@ -37,7 +37,7 @@ class Seen:
 
     def shown(self, selector: str) -> list[str]:
         """Return the texts of all elements that can be seen."""
-        return [one.inner_text() for one in self.page.locator(selector).all() if one.is_visible()]
+        return [each.inner_text() for each in self.page.locator(selector).all() if each.is_visible()]
 
     def scrolls_sideways(self) -> bool:
         """Whether the page is wider than its window."""
@@ -51,10 +51,10 @@ class Seen:
 
         result: list[dict[str, Any]] = Axe().run(self.page).response["violations"]
         return [
-            f"{one['id']}: {node['target']}: {node['html'][:200]}"
-            for one in result
-            if one["impact"] in ("serious", "critical")
-            for node in one["nodes"]
+            f"{each['id']}: {node['target']}: {node['html'][:200]}"
+            for each in result
+            if each["impact"] in ("serious", "critical")
+            for node in each["nodes"]
         ]
 
 

@@ -61,7 +61,7 @@ class Document:
 
     def headings(self) -> list[str]:
         """Return the texts of all headings, without marks."""
-        return [_plain(inline) for one, inline in pairwise(self._tokens) if one.type == "heading_open"]
+        return [_plain(inline) for each, inline in pairwise(self._tokens) if each.type == "heading_open"]
 
     def anchors(self) -> set[str]:
         """Return what links to a heading may name, by the rules of GitHub."""

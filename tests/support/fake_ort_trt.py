@@ -104,7 +104,7 @@ def _log(path: str, options: Mapping[str, str]) -> str:
 
 
 def _open(path: str, *settings: Any, **others: Any) -> Any:
-    name, options = next((one for one in others.get("providers") or () if not isinstance(one, str)), ("", {}))
+    name, options = next((each for each in others.get("providers") or () if not isinstance(each, str)), ("", {}))
     return FakeSession(path, settings[0], options) if name == TENSORRT else _REAL(path, *settings, **others)
 
 

@@ -64,8 +64,8 @@ class FakeForge:
 
     def written(self) -> list[str]:
         """Return the method and path of each request that writes."""
-        asked = [f"{one.method} {urlsplit(one.path).path}" for one in self.asked if one.method != "GET"]
-        return [one for one in asked if one != "POST /graphql"]
+        asked = [f"{each.method} {urlsplit(each.path).path}" for each in self.asked if each.method != "GET"]
+        return [each for each in asked if each != "POST /graphql"]
 
     def answer(self, asked: Asked) -> Reply:
         """Return what the forge answers."""

@@ -226,8 +226,8 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._stack and self._stack[-1][0] not in ("script", "style"):
             self.texts.append(data)
-        for one in self._open:
-            one[1] += data
+        for each in self._open:
+            each[1] += data
 
     def handle_endtag(self, tag: str) -> None:
         while self._open and self._open[-1][0] == len(self._stack):
@@ -254,7 +254,7 @@ def opened(html: str) -> str:
     for anchor, detail in data_of(html)["details"].items():
         number = anchor.removeprefix("check-")
         place = re.compile(rf'(<tr class="detail" id="detail-{number}"><td colspan="\d+">)(?=</td>)')
-        html, times = place.subn(lambda found, detail=detail: found[1] + detail, html)  # type: ignore[misc]
+        html, times = place.subn(lambda result, detail=detail: result[1] + detail, html)  # type: ignore[misc]
         assert times == 1
     return html
 

@@ -87,7 +87,7 @@ class Machine:
         environ = {**self.environ, **self._texts(parse(file).get("env", {}))}
         ran: list[Ran] = []
         for number, step in enumerate(jobs[job]["steps"]):
-            failed = any(one.returncode for one in ran)
+            failed = any(each.returncode for each in ran)
             condition = step.get("if")
             if (condition is None and failed) or (condition is not None and not self._holds(condition)):
                 continue
@@ -149,7 +149,7 @@ class Machine:
         jobs = parse(file)
         merged = _extended(jobs, job)
         (rule,) = [rule for rule in merged["rules"] if source in rule["if"]]
-        matrix = [dict.fromkeys([name], value) for one in _matrix(merged) for name, value in one.items()]
+        matrix = [dict.fromkeys([name], value) for each in _matrix(merged) for name, value in each.items()]
         ran = []
         for number, own in enumerate(matrix or [{}]):
             given = {**merged.get("variables", {}), **rule.get("variables", {}), **own}
@@ -162,8 +162,8 @@ class Machine:
 
 
 def _matrix(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    for one in job.get("parallel", {}).get("matrix", []):
-        for name, values in one.items():
+    for each in job.get("parallel", {}).get("matrix", []):
+        for name, values in each.items():
             yield from ({name: value} for value in values)
 
 

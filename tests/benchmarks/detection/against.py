@@ -102,9 +102,9 @@ def rows(ledger: Ledger) -> list[Row]:
 
 def _real(ledger: Ledger) -> Iterator[Row]:
     for pct in REAL:
-        trials = [one for name in MODELS for one in ledger.trials(_key(name, pct))]
-        above, within = (rate(one["side"] == side for one in trials) for side in ("above", "within"))
-        sds = [float(str(one["sd"])) for one in trials if one["sd"] is not None]
+        trials = [each for name in MODELS for each in ledger.trials(_key(name, pct))]
+        above, within = (rate(each["side"] == side for each in trials) for side in ("above", "within"))
+        sds = [float(str(each["sd"])) for each in trials if each["sd"] is not None]
         more = f"; within {within.pct:.0f} %"
         if sds:
             more += f"; median sd of pairs {100.0 * statistics.median(sds):.2f} %"
@@ -120,10 +120,10 @@ def _covered(ledger: Ledger) -> Row:
     result: list[bool] = []
     for name in MODELS:
         for pct in REAL:
-            trials = [one for one in ledger.trials(_key(name, pct)) if one["span"] is not None]
-            shifts = [float(str(one["shift"])) for one in trials]
+            trials = [each for each in ledger.trials(_key(name, pct)) if each["span"] is not None]
+            shifts = [float(str(each["shift"])) for each in trials]
             truth = statistics.median(shifts) if pct and shifts else 0.0
-            result += [span[0] <= truth <= span[1] for one in trials if isinstance(span := one["span"], list)]
+            result += [span[0] <= truth <= span[1] for each in trials if isinstance(span := each["span"], list)]
     figure = "`--quant-against`: coverage of its interval, which holds at both looks"
     return at_least(figure, rate(result), COVERED_AT_LEAST_PCT)
 
@@ -136,6 +136,6 @@ def _of_simulated(ledger: Ledger) -> Iterator[Row]:
             f"<= {FALSE_AT_MOST_PCT:g} %; >= {CAUGHT_AT_LEAST_PCT[sd]:g} %",
             f"{result[0.0]}; {result[5.0]}",
             result[0.0].pct <= FALSE_AT_MOST_PCT and result[5.0].pct >= CAUGHT_AT_LEAST_PCT[sd]
-            if all(one.n for one in result.values())
+            if all(each.n for each in result.values())
             else None,
         )

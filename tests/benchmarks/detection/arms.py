@@ -66,8 +66,8 @@ def work(
         ledger.add(arm.key, number, arm.trial(seed_of(seed, arm, number)))
         if time.monotonic() - shown >= _SHOWN_EVERY_S:
             shown = time.monotonic()
-            done = sum(min(len(ledger.trials(one.key)), one.wanted) for one in arms)
-            wanted = sum(one.wanted for one in arms)
+            done = sum(min(len(ledger.trials(each.key)), each.wanted) for each in arms)
+            wanted = sum(each.wanted for each in arms)
             show(f"{done} of {wanted} trials after {(shown - began) / 60.0:.1f} min, last of {arm.key}")
     return True
 

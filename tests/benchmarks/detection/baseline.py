@@ -42,7 +42,7 @@ def judged(sd: float, head_launches: int, slower_pct: float, random: np.random.G
     head = np.exp(random.normal(-math.log1p(slower_pct / 100.0), spread, head_launches))
     checks = [check(day, float(speedup)) for day, speedup in enumerate(base, 1)]
     today = [_NOW.format(BASE_LAUNCHES + 1, minute) for minute in range(head_launches)]
-    more = (LaunchFigures(at, float(one), 1.0 / float(one)) for at, one in zip(today[1:], head[1:], strict=True))
+    more = (LaunchFigures(at, float(each), 1.0 / float(each)) for at, each in zip(today[1:], head[1:], strict=True))
     latency = replace(timed(1.0, 1.0), speedup=float(head[0]), launches=tuple(more))
     nothing = Baseline("c" * 40, drop=None, speedup=None, candidate_p50_ms=None, same_identity=False, now=today[0])
     accepted = with_launches(nothing, checks, NO_NOISE_KNOWN)
@@ -78,7 +78,7 @@ def rows(ledger: Ledger) -> Iterator[Row]:
             failed, passed = _rates(ledger, sd_pct, head, LIMIT_PCT)
             same, slower = (_rates(ledger, sd_pct, head, pct) for pct in (0.0, 8.0))
             away = ((0, same), (8, slower))
-            beside = "".join(f"; at +{pct} %: {one[0].pct:.1f} / {one[1].pct:.1f} %" for pct, one in away)
+            beside = "".join(f"; at +{pct} %: {each[0].pct:.1f} / {each[1].pct:.1f} %" for pct, each in away)
             yield Row(
                 f"`max_slowdown` at its limit of {LIMIT_PCT:g} %, launch sd {sd_pct:g} %, head of {head}, base of "
                 f"{BASE_LAUNCHES}: FAIL / PASS",

@@ -24,8 +24,8 @@ def autoregressive(n: int, correlation: float, random: np.random.Generator) -> l
     """Return speedups whose logarithms have a spread of 1 %, each correlated with the one before it."""
     noise = random.normal(0.0, 1.0, n)
     values = [float(noise[0])]
-    for one in noise[1:]:
-        values.append(correlation * values[-1] + math.sqrt(1.0 - correlation**2) * float(one))
+    for each in noise[1:]:
+        values.append(correlation * values[-1] + math.sqrt(1.0 - correlation**2) * float(each))
     return [math.exp(SD * value) for value in values]
 
 

@@ -131,10 +131,10 @@ def rows(ledger: Ledger) -> Iterator[Row]:
     for kind in KINDS:
         false, told = ([counted(ledger, _key(kind, sd), hits) for sd in DAY_SDS_PCT] for hits in ("changed", "told"))
         sds = " / ".join(f"{sd:g}" for sd in DAY_SDS_PCT)
-        slower = f"; one series +{CHANGED_PCT:g} %: told in {' / '.join(f'{one.pct:.0f}' for one in told)} %"
+        slower = f"; one series +{CHANGED_PCT:g} %: told in {' / '.join(f'{each.pct:.0f}' for each in told)} %"
         yield Row(
             f"`compare`, {SERIES} series, {kind}, day sd {sds} %, no change: any change told",
             f"<= {FALSE_AT_MOST_PCT:g} %",
             " / ".join(map(str, false)) + (slower if false[0].n else ""),
-            all(one.pct <= FALSE_AT_MOST_PCT for one in false) if all(one.n for one in false) else None,
+            all(each.pct <= FALSE_AT_MOST_PCT for each in false) if all(each.n for each in false) else None,
         )

@@ -91,7 +91,7 @@ def _key(name: str, load: str, more_pct: float) -> str:
 
 
 def _trials(ledger: Ledger, load: str, more_pct: float) -> list[Found]:
-    return [one for name in WRITERS for one in ledger.trials(_key(name, load, more_pct))]
+    return [each for name in WRITERS for each in ledger.trials(_key(name, load, more_pct))]
 
 
 def rows(ledger: Ledger) -> list[Row]:
@@ -119,7 +119,7 @@ def _caught(ledger: Ledger) -> Iterator[Row]:
 def _rounds(ledger: Ledger) -> Iterator[Row]:
     for pct, status in ((0.0, Status.PASS), (10.0, Status.FAIL)):
         trials = _trials(ledger, "quiet", pct)
-        needed = [int(str(one["rounds"])) if one["status"] == status.value else math.inf for one in trials]
+        needed = [int(str(each["rounds"])) if each["status"] == status.value else math.inf for each in trials]
         middle = statistics.median(needed) if needed else None
         yield Row(
             f"rounds until {status.value} at +{pct:g} %, quiet",
@@ -132,7 +132,7 @@ def _rounds(ledger: Ledger) -> Iterator[Row]:
 def _covered(ledger: Ledger) -> Iterator[Row]:
     low, high = COVERED_PCT
     for load in LOADS:
-        result = rate(one for pct in (0.0, 5.0) for one in _of_speedup(ledger, load, pct))
+        result = rate(each for pct in (0.0, 5.0) for each in _of_speedup(ledger, load, pct))
         yield Row(
             f"coverage of the printed 95 % interval of the speedup, {load}",
             f"{low:g} to {high:g} %",
@@ -141,14 +141,14 @@ def _covered(ledger: Ledger) -> Iterator[Row]:
         )
     for load in LOADS:
         # No figure to reach: it is the interval of two sessions, which do differ.
-        spans = [one["null_ratio_ci"] for pct in (0.0, 5.0) for one in _trials(ledger, load, pct)]
+        spans = [each["null_ratio_ci"] for pct in (0.0, 5.0) for each in _trials(ledger, load, pct)]
         result = rate(encloses(span, 1.0) for span in spans)
         yield Row(f"intervals of the null that enclose 1, {load}", "-", str(result), None)
 
 
 def true_speedup(trials: list[Found]) -> float:
     """Return the median speedup over launches, 1 / (1 + more work): what an interval of any of them should enclose."""
-    return statistics.median(float(str(one["speedup"])) for one in trials)
+    return statistics.median(float(str(each["speedup"])) for each in trials)
 
 
 def _truths(ledger: Ledger, load: str, more_pct: float) -> str:
@@ -169,4 +169,4 @@ def _of_speedup(ledger: Ledger, load: str, more_pct: float) -> Iterator[bool]:
     for name in WRITERS:
         trials = ledger.trials(_key(name, load, more_pct))
         truth = 1.0 if more_pct == 0.0 else true_speedup(trials) if trials else 1.0
-        yield from (encloses(one["speedup_ci"], truth) for one in trials)
+        yield from (encloses(each["speedup_ci"], truth) for each in trials)

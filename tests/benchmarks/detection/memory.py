@@ -56,10 +56,10 @@ def rows(ledger: Ledger) -> list[Row]:
 
 def _rows(ledger: Ledger, load: str) -> Iterator[Row]:
     equal, slower = (
-        [one for name in READ_FROM_MEMORY for one in ledger.trials(_key(name, load, pct))] for pct in (0.0, 5.0)
+        [each for name in READ_FROM_MEMORY for each in ledger.trials(_key(name, load, pct))] for pct in (0.0, 5.0)
     )
     yield _at_most(f"memory-bound, A/A, {load}: FAIL", equal, Status.FAIL, FAIL_AT_MOST_PCT)
-    covered = rate(launches.encloses(one["speedup_ci"], 1.0) for one in equal)
+    covered = rate(launches.encloses(each["speedup_ci"], 1.0) for each in equal)
     yield at_least(f"memory-bound, intervals of A/A that enclose 1, {load}", covered, COVERED_AT_LEAST_PCT)
     limited = "memory-bound, +5 % at a limit of 3 %"
     yield _at_most(f"{limited}, one launch, {load}: PASS", slower, Status.PASS, PASS_AT_MOST_PCT)

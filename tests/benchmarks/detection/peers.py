@@ -145,7 +145,7 @@ def _benchmarked(suite: Path, folder: Path, more_pct: float, *options: str) -> t
         raise RuntimeError(f"pytest-benchmark did not run:\n{done.stdout}{done.stderr}")
     result = json.loads(written.read_text("utf-8"))["benchmarks"]
     written.unlink()
-    return {one["param"]: one["stats"]["data"] for one in result}, done.stdout + done.stderr
+    return {each["param"]: each["stats"]["data"] for each in result}, done.stdout + done.stderr
 
 
 def arms(folder: Path) -> list[Arm]:

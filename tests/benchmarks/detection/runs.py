@@ -169,7 +169,7 @@ def rows(ledger: Ledger) -> Iterator[Row]:
 
 
 def _checks(ledger: Ledger, arm: str) -> list[Found]:
-    result = (one[name] for one in ledger.trials(arm) for name in WRITERS)
+    result = (each[name] for each in ledger.trials(arm) for name in WRITERS)
     return [check for checks in result if isinstance(checks, list) for check in checks]
 
 

@@ -60,7 +60,7 @@ def rows(ledger: Ledger) -> Iterator[Row]:
         )
     for world in WORLDS:
         covered = [_rate(ledger, world, pct, "covered") for pct in SLOWER_PCT]
-        of_all = Rate(sum(one.hits for one in covered), sum(one.n for one in covered))
+        of_all = Rate(sum(each.hits for each in covered), sum(each.n for each in covered))
         caught = _rate(ledger, world, 5.0, "fail")
         at = [f"{_rate(ledger, world, 3.0, what).pct:.1f}" for what in ("fail", "pass")]
         yield Row(

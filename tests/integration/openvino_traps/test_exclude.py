@@ -144,6 +144,6 @@ def test_awkward_names(scheme: str | None, tmp_path: Path) -> None:
     with quantized(spec, feeds if scheme else None) as engine:
         result = engine.run(given)
     assert list(result) == ["again", "y.1", "a/b:0", "z"]
-    assert {one.name for one in engine.signature.inputs} == set(given)
+    assert {each.name for each in engine.signature.inputs} == set(given)
     for name, array in wanted.items():
         np.testing.assert_allclose(result[name], array, atol=tolerance * float(np.abs(array).max()))

@@ -51,7 +51,7 @@ def quantize(spec: EngineSpec, folder: Path, feeds: Any = high_inputs) -> Any:
 
 def input_range(model: Any) -> tuple[float, float]:
     """Return the range that the first FakeQuantize takes."""
-    node = next(one for one in model.get_ordered_ops() if one.get_type_name() == "FakeQuantize")
+    node = next(each for each in model.get_ordered_ops() if each.get_type_name() == "FakeQuantize")
     low, high = (node.input_value(place).get_node().data.item() for place in (1, 2))
     return low, high
 

@@ -47,11 +47,11 @@ def _feeds(seed: int) -> Feeds:
 def _rounded(model: Any) -> int:
     """Products whose input is rounded, branches included."""
     result = 0
-    for one in model.get_ordered_ops():
-        if one.get_type_name() == "MatMul":
-            result += one.input_value(0).get_node().get_type_name() == "FakeQuantize"
-        if one.get_type_name() == "If":
-            result += sum(_rounded(one.get_function(branch)) for branch in (0, 1))
+    for each in model.get_ordered_ops():
+        if each.get_type_name() == "MatMul":
+            result += each.input_value(0).get_node().get_type_name() == "FakeQuantize"
+        if each.get_type_name() == "If":
+            result += sum(_rounded(each.get_function(branch)) for branch in (0, 1))
     return result
 
 

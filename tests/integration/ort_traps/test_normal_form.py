@@ -159,7 +159,7 @@ def test_it_computes_the_same_bit_for_bit(model: onnx.ModelProto) -> None:
         assert _digest(target) == _digest(again)
         wanted, result = run_unoptimized(source, feeds), run_unoptimized(target, feeds)
         normal = onnx.load(target)
-        assert [one.name for one in normal.graph.input] == ["x"]
+        assert [each.name for each in normal.graph.input] == ["x"]
         assert read_signature(target) == read_signature(source)
     assert wanted.keys() == result.keys()
     for name, values in wanted.items():

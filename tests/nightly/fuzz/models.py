@@ -72,7 +72,7 @@ def _edited(draw: st.DrawFn) -> Mutant:
 
 def _edit(draw: st.DrawFn, model: onnx.ModelProto) -> str:
     way, message = _somewhere(draw, model)
-    fields = [one for one in message.DESCRIPTOR.fields if one.name != "raw_data" or message.HasField("raw_data")]
+    fields = [each for each in message.DESCRIPTOR.fields if each.name != "raw_data" or message.HasField("raw_data")]
     chosen = draw(st.sampled_from(fields))
     where = f"{way}.{chosen.name}"
     if chosen.is_repeated:
@@ -130,7 +130,7 @@ def _inside(message: Message) -> Iterator[tuple[str, Any]]:
         if chosen.message_type is None:
             continue
         if chosen.is_repeated:
-            yield from ((f"{chosen.name}[{at}]", one) for at, one in enumerate(value))
+            yield from ((f"{chosen.name}[{at}]", each) for at, each in enumerate(value))
         else:
             yield chosen.name, value
 
@@ -140,7 +140,7 @@ def _values(chosen: FieldDescriptor, model: onnx.ModelProto) -> st.SearchStrateg
         return st.sampled_from([value.number for value in chosen.enum_type.values])
     if chosen.type in _INTEGERS:
         least, most = _INTEGERS[chosen.type]
-        usual = [one for one in _USUAL if one >= least]
+        usual = [each for each in _USUAL if each >= least]
         return st.one_of(st.sampled_from([*usual, least, most]), st.integers(least, most))
     if chosen.type == FieldDescriptor.TYPE_STRING:
         known = [odd_one for odd_one in odd.TEXTS if "\ud800" not in odd_one]

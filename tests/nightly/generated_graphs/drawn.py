@@ -167,8 +167,8 @@ def _head(b: Builder, value: Value) -> Value:
 
 def _drawn(plan: Plan, b: Builder) -> Drawn:
     random = np.random.default_rng(b.seed + 1)
-    inputs = {one.value.name: one.drawn(random, N) for one in b.inputs}
-    calibration = {one.value.name: _again(one, inputs, random) for one in b.inputs}
+    inputs = {each.value.name: each.drawn(random, N) for each in b.inputs}
+    calibration = {each.value.name: _again(each, inputs, random) for each in b.inputs}
     first = b.outputs[0]
     labels = random.integers(0, int(first.shape[1]), N) if len(first.shape) == 2 and first.axis == 0 else None
     return Drawn(
@@ -177,7 +177,7 @@ def _drawn(plan: Plan, b: Builder) -> Drawn:
         inputs,
         calibration,
         labels,
-        {one.value.name: one.value.axis for one in b.inputs},
+        {each.value.name: each.value.axis for each in b.inputs},
         {value.name: value.axis for value in b.outputs},
         b.batch if isinstance(b.batch, int) else None,
     )

@@ -95,10 +95,10 @@ def compare(entries: Sequence[Entry], combinations: Sequence[Combination], run: 
     """Return the figures of every check that compared outputs, by the identity of its combination."""
     by_name = {entry.name: entry for entry in entries}
     judged = [combination for combination in combinations if run.checks.get(combination.identity, {}).get("accuracy")]
-    tasks = [_task_of(by_name[one.model], run.checks[one.identity], run.folder) for one in judged]
+    tasks = [_task_of(by_name[each.model], run.checks[each.identity], run.folder) for each in judged]
     answers = repeat(tasks, run.folder)
     return {
-        one.identity: figures(run.checks[one.identity], answer) for one, answer in zip(judged, answers, strict=True)
+        each.identity: figures(run.checks[each.identity], answer) for each, answer in zip(judged, answers, strict=True)
     }
 
 

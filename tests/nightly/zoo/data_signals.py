@@ -154,7 +154,7 @@ def notes() -> Samples:
     rng = np.random.default_rng(16)
     feeds: list[Feeds] = []
     labels: list[Any] = []
-    for key in (int(one) for one in rng.permutation(np.arange(24, 64))[: 8 + 12]):
+    for key in (int(each) for each in rng.permutation(np.arange(24, 64))[: 8 + 12]):
         signal = tone(27.5 * 2 ** (key / 12), 2.0, 22050)[:43844]
         feeds.append({"serving_default_input_2:0": signal[:, None]})
         labels.append(key)

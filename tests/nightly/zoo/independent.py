@@ -40,7 +40,7 @@ def onnx_runtime(path: str, _: list[str], *, rounded: bool = False) -> tuple[Run
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    shapes = {one.name: list(one.shape) for one in session.get_inputs()}
+    shapes = {each.name: list(each.shape) for each in session.get_inputs()}
     return lambda feeds: dict(zip(names, session.run(names, feeds), strict=True)), shapes
 
 
@@ -51,15 +51,15 @@ def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
     settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
     model = runtime.Core().compile_model(path, "CPU", settings)
     shapes = {
-        name: [dim.get_length() if dim.is_static else None for dim in one.partial_shape]
-        for one in model.inputs
-        for name in one.get_names()
+        name: [dim.get_length() if dim.is_static else None for dim in each.partial_shape]
+        for each in model.inputs
+        for name in each.get_names()
     }
     names = [next((name for name in output.get_names() if name in known), output.any_name) for output in model.outputs]
 
     def run(feeds: Feeds) -> dict[str, Array]:
         result = model(feeds)
-        return {names[index]: np.array(result[one]) for index, one in enumerate(model.outputs)}
+        return {names[index]: np.array(result[each]) for index, each in enumerate(model.outputs)}
 
     return run, shapes
 
@@ -100,7 +100,7 @@ def answer(run: Run, shapes: Shapes, sample: Feeds, task: dict[str, Any]) -> dic
     if not task["state"]:
         return outputs(run({name: placed(array, axes.get(name, 0), size(name)) for name, array in sample.items()}))
     state = {
-        name: np.zeros([one if isinstance(one, int) else 1 for one in shapes[name]], np.float32)
+        name: np.zeros([each if isinstance(each, int) else 1 for each in shapes[name]], np.float32)
         for name in task["state"].values()
     }
     steps = []
@@ -131,19 +131,19 @@ def score(outputs: list[Array], labels: list[Any], kind: str, settings: dict[str
 def rights(pairs: list[tuple[Array, Any]], kind: str, settings: dict[str, Any]) -> list[float]:
     """Return one number for each sample."""
     if kind == "top1":
-        return [int(np.argmax(one)) == label for one, label in pairs]
+        return [int(np.argmax(each)) == label for each, label in pairs]
     if kind == "text":
-        return [text(one, settings["blank"], settings["alphabet"]) == label for one, label in pairs]
+        return [text(each, settings["blank"], settings["alphabet"]) == label for each, label in pairs]
     if kind == "voice":
-        loud = [[float(step.ravel()[0]) > settings["threshold"] for step in one] for one, _ in pairs]
+        loud = [[float(step.ravel()[0]) > settings["threshold"] for step in each] for each, _ in pairs]
         return [
             sum(a == bool(b) for a, b in zip(steps, label, strict=True)) / len(label)
             for steps, (_, label) in zip(loud, pairs, strict=True)
         ]
     if kind == "key":
-        return [int(np.argmax(one.sum(axis=0))) == label for one, label in pairs]
+        return [int(np.argmax(each.sum(axis=0))) == label for each, label in pairs]
     if kind == "pitch":
-        return [abs(float(np.median(one)) - label) for one, label in pairs]
+        return [abs(float(np.median(each)) - label) for each, label in pairs]
     raise ValueError(kind)
 
 
@@ -187,7 +187,7 @@ def figures(task: dict[str, Any]) -> dict[str, Any]:
     names = list(reference[0])
     where = dict(zip(names, candidate[0], strict=True))
     pairs = {
-        name: ([one[name] for one in reference], [one[where[name]] for one in candidate])
+        name: ([each[name] for each in reference], [each[where[name]] for each in candidate])
         for name in names
         if reference[0][name].dtype.kind in "fiub"
     }
@@ -198,7 +198,7 @@ def figures(task: dict[str, Any]) -> dict[str, Any]:
     }
     first = task["score"]["output"] if task["score"] else names[0]
     ones = pairs.get(first) if task["score"] is None or task["score"]["kind"] == "top1" else None
-    if ones is not None and all(one.ndim == 1 and one.size > 1 for one in ones[0]) and ones[0][0].dtype.kind == "f":
+    if ones is not None and all(each.ndim == 1 and each.size > 1 for each in ones[0]) and ones[0][0].dtype.kind == "f":
         same = [int(np.argmax(a)) == int(np.argmax(b)) for a, b in zip(*ones, strict=True)]
         result["agreement_pct"] = 100 * sum(same) / len(same)
     if task["score"] is not None:

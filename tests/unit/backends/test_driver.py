@@ -70,8 +70,8 @@ def test_fake_driver_runs_every_minor_version_of_its_major(major: int, minor: in
     """CUDA's rule since 11: a wheel is refused if and only if its major version is above the driver's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "driver_cuda", lambda: ("1.0", major * 1000 + minor * 10))
-        result = driver_too_old({f"wheel {place}": f"{one}.9" for place, one in enumerate(wanted)}, "")
-    assert (result is not None) == any(one > major for one in wanted)
+        result = driver_too_old({f"wheel {place}": f"{each}.9" for place, each in enumerate(wanted)}, "")
+    assert (result is not None) == any(each > major for each in wanted)
 
 
 @pytest.mark.parametrize("provider", [CUDA, TENSORRT])

@@ -94,7 +94,7 @@ def test_what_goes_wrong_is_told_on_stderr(
     first, *rest = told.err.splitlines()
     assert first.startswith("error: ")
     assert what in first
-    assert any(one.startswith(f"  {line}") for one in rest), told.err
+    assert any(each.startswith(f"  {line}") for each in rest), told.err
     assert not {"Traceback", "Usage"} & set(told.err.replace(":", " ").split())
 
 

@@ -204,7 +204,7 @@ def test_without_a_name_the_last_run_is_shown(project: Path) -> None:
     html = (project / "deep" / "out.html").read_text("utf-8")
     assert "topic" in words_of(html)
     assert "There is no base to compare with" in words_of(html)
-    assert {one.check for one in figures_of(html)} >= {0, 2}
+    assert {each.check for each in figures_of(html)} >= {0, 2}
 
 
 @pytest.mark.parametrize("words", [(f"{RUN.id[:12]}..20260203T0",), (RUN.id[:12], "20260203T0")])

@@ -54,7 +54,7 @@ def test_series_are_listed(store: Store) -> None:
     assert any("8 points" in line and "ort-int8-static" in line and "2026-01-10" in line for line in lines)
     assert any("7 points" in line and "ort-int8-dynamic" in line for line in lines)
     listed = [json.loads(line) for line in _run("--series", "--json").stdout.splitlines()]
-    assert {one["key"] for one in listed} == {one.key for one in store.series()}
+    assert {each["key"] for each in listed} == {each.key for each in store.series()}
 
 
 def test_a_series_is_a_table(store: Store) -> None:

@@ -140,7 +140,9 @@ def test_a_remedy_says_the_whole_key_of_the_mark() -> None:
     """What the mark says already stays: pasting replaces the key."""
     spec = replace(SPEC, exclude=("conv1",), options=(("threads", 2),), calibration=Calibration(samples=50))
     assert without(spec, ["conv2"]).paste == "exclude=['conv1', 'conv2']"
-    assert [one.paste for one in with_option(spec, "preset", "mixed")] == ["options={'threads': 2, 'preset': 'mixed'}"]
+    assert [each.paste for each in with_option(spec, "preset", "mixed")] == [
+        "options={'threads': 2, 'preset': 'mixed'}"
+    ]
     assert list(with_option(spec, "threads", 2)) == []
 
 

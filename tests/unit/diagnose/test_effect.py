@@ -134,8 +134,8 @@ def test_a_remedy_helps_or_trades_or_neither(figures: list[tuple[float, float, b
     names = ("max_drop", "min_agreement", "min_sqnr_db", "min_cosine")
     states = {True: Status.FAIL, False: Status.PASS}
     both = [
-        (_verdict(name, 0.0, one[0], states[one[2]]), _verdict(name, 0.0, one[1], states[one[3]]))
-        for name, one in zip(names, figures, strict=False)
+        (_verdict(name, 0.0, each[0], states[each[2]]), _verdict(name, 0.0, each[1], states[each[3]]))
+        for name, each in zip(names, figures, strict=False)
     ]
     result = _effect([before for before, _ in both], [after for _, after in both])
     assert not (result.helps and result.trades)

@@ -43,8 +43,8 @@ def test_every_layer_is_there_once(reference: Sequence[LayerTime], candidate: Se
     """Whatever the two engines fuse, nothing is lost and nothing comes twice."""
     rows = _rows(align(reference, candidate))
     for own, result in (
-        (reference, [one for row in rows for one in row.reference]),
-        (candidate, [one for row in rows for one in row.candidate]),
+        (reference, [each for row in rows for each in row.reference]),
+        (candidate, [each for row in rows for each in row.candidate]),
     ):
         assert sorted(map(id, result)) == sorted(map(id, own))
 

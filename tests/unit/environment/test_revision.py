@@ -188,7 +188,7 @@ def test_first_parents_leave_merged_branches_out(scratch: ScratchRepository) -> 
     git = Repository(scratch.path)
     expected = [scratch.git("rev-parse", name) for name in ("HEAD", "HEAD^1", "HEAD^1~1", "HEAD^1~2")]
     assert [parent.id for parent in git.first_parents(expected[0])] == expected
-    assert [one.id for one in git.first_parents(expected[0], limit=1)] == expected[:2]
+    assert [each.id for each in git.first_parents(expected[0], limit=1)] == expected[:2]
     assert git.first_parents(expected[0])[0].tree == scratch.git("rev-parse", "HEAD^{tree}")
     assert git.parents(expected[0]) == (expected[1], scratch.git("rev-parse", "topic"))
     assert git.parents(expected[-1]) == ()

@@ -19,19 +19,19 @@ class InMemory(Store):
 
     def commits(self, known: Sequence[str]) -> set[str]:
         """Those of a clean tree."""
-        clean = [one.run for one in self.kept if not one.run.dirty]
-        return {one for run in clean for one in (run.commit, run.tree) if one in known and one}
+        clean = [each.run for each in self.kept if not each.run.dirty]
+        return {each for run in clean for each in (run.commit, run.tree) if each in known and each}
 
     def launches(self, *known: str, series: str | None = None) -> list[StoredCheck]:
         """Those of the clean commits or trees, of one series or of all."""
-        clean = [one for one in self.kept if {one.run.commit, one.run.tree} & set(known) and not one.run.dirty]
-        return [one for one in clean if series in (None, one.record.series)]
+        clean = [each for each in self.kept if {each.run.commit, each.run.tree} & set(known) and not each.run.dirty]
+        return [each for each in clean if series in (None, each.record.series)]
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Summaries of the latency of every series."""
         return [
             CheckSummary.of(run, record)
-            for run, record in ((one.run, one.record) for one in self.kept)
+            for run, record in ((each.run, each.record) for each in self.kept)
             if run.commit in commits and not run.dirty
         ]
 

@@ -55,5 +55,5 @@ def run_number(number: int, **changes: object) -> Run:
 def with_null(session_log: float, *, round_sd: float = 0.002, rounds: int = 40, seed: int = 0) -> Record:
     """A record whose null took exp(`session_log`) times as long as its reference, but for noise of its rounds."""
     noise = np.random.default_rng(seed).normal(0.0, round_sd, rounds)
-    times = {"reference": (1.0,) * rounds, "null": tuple(float(one) for one in np.exp(session_log + noise))}
+    times = {"reference": (1.0,) * rounds, "null": tuple(float(each) for each in np.exp(session_log + noise))}
     return with_latency(a_record(), round_p50_ms=times, rounds=rounds)

@@ -67,12 +67,12 @@ def _run(number: int, commit: str, tree: str | None) -> StoredCheck:
 def test_records_of_a_commit_are_those_of_its_content() -> None:
     """Beside a commit with the same content each has its own, as far as it has any."""
     runs = (_run(1, "old", "t"), _run(2, "new", "t"), _run(3, "other", "u"), _run(4, "older", None))
-    result = [one.run.id for one in records_of(InMemory(runs), Committed("new", "t"), Committed("other", "u"))]
+    result = [each.run.id for each in records_of(InMemory(runs), Committed("new", "t"), Committed("other", "u"))]
     assert result == ["1", "2"]
     beside = Committed("old", "t")
-    assert [one.run.id for one in records_of(InMemory(runs), Committed("new", "t"), beside)] == ["2"]
-    assert [one.run.id for one in records_of(InMemory(runs), Committed("newest", "t"), beside)] == ["1", "2"]
-    assert [one.run.id for one in records_of(InMemory(runs), Committed("older"), beside)] == ["4"]
+    assert [each.run.id for each in records_of(InMemory(runs), Committed("new", "t"), beside)] == ["2"]
+    assert [each.run.id for each in records_of(InMemory(runs), Committed("newest", "t"), beside)] == ["1", "2"]
+    assert [each.run.id for each in records_of(InMemory(runs), Committed("older"), beside)] == ["4"]
 
 
 def test_no_records_anywhere_is_no_base(scratch: ScratchRepository) -> None:

@@ -65,6 +65,6 @@ def test_the_way_of_timing_makes_an_identity() -> None:
         {"small_pages": True},
     ]
     records = [a_record(latency=None), *(with_latency(a_record(), **way) for way in ways)]
-    result = [identity_of(RUN, one) for one in records]
+    result = [identity_of(RUN, each) for each in records]
     assert result[0] == result[1] == result[2]
     assert len(set(result)) == 6

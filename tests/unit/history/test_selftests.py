@@ -30,8 +30,8 @@ def test_the_newest_one_counts(history_url: str) -> None:
     """By the time of its measurement, in whatever order they were added and in whatever zone they were written."""
     old = a_selftest(a_kind(one_pct=9.0), measured_at="2026-03-01T12:00:00+00:00")
     new = a_selftest(a_kind(one_pct=2.0), measured_at="2026-03-01T12:30:00-01:00")
-    for one in (new, old):
-        keep_selftest(history_url, one)
+    for each in (new, old):
+        keep_selftest(history_url, each)
     assert newest_selftest(history_url, IDENTITY, "cpu") == new
 
 
@@ -81,7 +81,7 @@ def test_nulls_of_ordinary_runs_measure_it(history_url: str) -> None:
 def test_a_selftest_counts_and_later_nulls_refresh_it(history_url: str) -> None:
     """Nulls of before it are of another time."""
     _nulls(history_url, 20, sd=0.05)
-    draws = tuple((float(one), 0.0001) for one in np.random.default_rng(5).normal(0.0, 0.004, 100))
+    draws = tuple((float(each), 0.0001) for each in np.random.default_rng(5).normal(0.0, 0.004, 100))
     keep_selftest(history_url, a_selftest(a_kind(draws=draws), measured_at=run_number(30).started_at))
     measured = session_noise(history_url, IDENTITY, "cpu")
     assert measured.sd == pytest.approx(0.004, rel=0.15)

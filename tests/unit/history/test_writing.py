@@ -73,6 +73,6 @@ def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:
 def test_summaries_do_not_change(place: Path) -> None:
     """What lists and lines of points show is the same before and after."""
     store = open_store(place)
-    before = [(store.series(), store.runs(), [store.points(one.key) for one in store.series()])]
+    before = [(store.series(), store.runs(), [store.points(each.key) for each in store.series()])]
     prune(place, keep_runs=0)
-    assert [(store.series(), store.runs(), [store.points(one.key) for one in store.series()])] == before
+    assert [(store.series(), store.runs(), [store.points(each.key) for each in store.series()])] == before

@@ -78,13 +78,13 @@ def test_the_classes_are_parts_of_the_score(seed: int) -> None:
     r, c, labels = outputs(seed)
     result = top1(r, c, labels)
     present = np.unique(labels)
-    assert [one.label for one in result.by_class] == present.tolist()
-    assert [one.n for one in result.by_class] == [int((labels == label).sum()) for label in present]
+    assert [each.label for each in result.by_class] == present.tolist()
+    assert [each.n for each in result.by_class] == [int((labels == label).sum()) for label in present]
     for side, name in ((r, "reference"), (c, "candidate")):
-        shares = [getattr(one, name) for one in result.by_class]
+        shares = [getattr(each, name) for each in result.by_class]
         recalls = 100.0 * recall_score(labels, side.argmax(1), labels=present, average=None)
         assert shares == pytest.approx(recalls, abs=5e-5)
-        weighed = np.average(shares, weights=[one.n for one in result.by_class])
+        weighed = np.average(shares, weights=[each.n for each in result.by_class])
         assert weighed == pytest.approx(getattr(result, name), abs=5e-5)
 
 
@@ -141,15 +141,17 @@ def test_each_output_has_figures_of_its_own(seed: int, log_scale: int) -> None:
         "y": evaluate([OutputPair({"y": r}, {"y": c}, None, 0, N)], None, output="y"),
         "z": evaluate([OutputPair({"z": scale * c}, {"z": scale * r}, None, 0, N)], None, output="z"),
     }
-    for one in result.by_output:
-        whole = alone[one.name]
-        assert (one.sqnr_db, one.cosine, one.max_abs_error, one.sample, one.identical) == (
+    for each in result.by_output:
+        whole = alone[each.name]
+        assert (each.sqnr_db, each.cosine, each.max_abs_error, each.sample, each.identical) == (
             whole.sqnr_db, whole.cosine, whole.max_abs_error, whole.max_abs_error_sample, whole.identical
         )  # fmt: skip
-    assert result.sqnr_db == min(one.sqnr_db for one in result.by_output if one.sqnr_db is not None)
-    assert result.cosine == min(one.cosine for one in result.by_output if one.cosine is not None)
-    assert result.max_abs_error == max(one.max_abs_error for one in result.by_output if one.max_abs_error is not None)
-    worst = next(one for one in result.by_output if one.name == result.worst_output)
+    assert result.sqnr_db == min(each.sqnr_db for each in result.by_output if each.sqnr_db is not None)
+    assert result.cosine == min(each.cosine for each in result.by_output if each.cosine is not None)
+    assert result.max_abs_error == max(
+        each.max_abs_error for each in result.by_output if each.max_abs_error is not None
+    )
+    worst = next(each for each in result.by_output if each.name == result.worst_output)
     assert worst.sqnr_db == result.sqnr_db
 
 

@@ -129,7 +129,7 @@ def test_classes_that_are_masked_by_design_are_right_by_their_largest() -> None:
     candidate[np.arange(N), (right + 1) % CLASSES] = -np.inf
     result = top1(reference, candidate, labels)
     assert (result.agreement_pct, result.drop) == (100.0, 0.0)
-    assert [(one.kind, one.sample) for one in result.faults] == [("not finite", 0)]
+    assert [(each.kind, each.sample) for each in result.faults] == [("not finite", 0)]
 
 
 SIGNATURE = Signature((TensorInfo("x", "float32", (None, 3)),), (TensorInfo("y", "float32", (None, 4)),))

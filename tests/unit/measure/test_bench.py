@@ -116,7 +116,7 @@ def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline
 
     def play(feeds: Any) -> Any:
         nonlocal most
-        most = max(most, sum(not one.closed for one in bench.backend.engines)) if timing else 0
+        most = max(most, sum(not each.closed for each in bench.backend.engines)) if timing else 0
         return {"y": feeds["x"]}
 
     timing = False
@@ -134,7 +134,7 @@ def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline
     assert most == 3
     assert [engine.closed for engine in bench.backend.engines] == [1] * 5
     again = reopened(result)
-    assert [one.closed for one in bench.backend.engines[5:]] == [0, 0]
+    assert [each.closed for each in bench.backend.engines[5:]] == [0, 0]
     assert again.bench is not None
     assert again.bench.candidate.engine is again.engine
     assert again.bench.compare(again.bench.candidate, again.bench.data) == result.accuracy

@@ -49,7 +49,7 @@ def test_as_many_as_are_asked_for(tmp_path: Path) -> None:
     assert len(result.launches) == 2
     assert result.over is not None
     assert result.over.launches == 3
-    everyone = [result.speedup, *(one.speedup or 0.0 for one in result.launches)]
+    everyone = [result.speedup, *(each.speedup or 0.0 for each in result.launches)]
     assert min(everyone) <= result.over.speedup <= max(everyone)
     assert result.over.speedup_ci.low < result.over.speedup < result.over.speedup_ci.high
     assert result.over.candidate_p50_ci_ms.low < result.over.candidate_p50_ms < result.over.candidate_p50_ci_ms.high

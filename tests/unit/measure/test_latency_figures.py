@@ -30,7 +30,7 @@ ROUNDS = 10
 
 def of_runs(runs_ns: np.ndarray) -> LatencyResult:
     """The figures of three engines that took the same times in rounds of equal length."""
-    blocks = [Block(9, tuple(int(one) for one in part)) for part in np.split(runs_ns, ROUNDS)]
+    blocks = [Block(9, tuple(int(each) for each in part)) for part in np.split(runs_ns, ROUNDS)]
     return latency_figures([blocks] * 3, LatencyPlan())
 
 
@@ -61,7 +61,7 @@ def test_every_figure_of_a_latency() -> None:
     """Medians of rounds, their ratio with its interval, percentiles of all runs, in milliseconds."""
     sides = blocks(2.0, 1), blocks(2.0, 2), blocks(1.0, 3)
     result = latency_figures(sides, PLAN)
-    medians_ns = [[statistics.median(one.runs_ns) for one in side] for side in sides]
+    medians_ns = [[statistics.median(item.runs_ns) for item in side] for side in sides]
     reference, null, candidate = (np.log(side) for side in medians_ns)
     looks = Looks(8, 8, 40, 0.9)
     ratio, of_null = judge_ratio(reference, null, candidate, looks, PLAN.sessions)
@@ -70,12 +70,12 @@ def test_every_figure_of_a_latency() -> None:
     (low, speedup, high), (null_low, _, null_high), (p50_low, _, p50_high) = (
         [np.exp(end).item() for end in (span.low, span.value, span.high)] for span in spans
     )
-    runs_ms = [run / 1e6 for one in sides[2] for run in one.runs_ns]
+    runs_ms = [run / 1e6 for item in sides[2] for run in item.runs_ns]
     tails = {each: percentile_bounds(runs_ms, each, confidence=0.9, clusters=12) for each in (90.0, 95.0, 99.0)}
     assert (result.batch_size, result.rounds, result.rounds_by_set, result.sets) == (3, 12, (12,), 1)
     assert (result.confidence, result.looks, result.reasons, result.widened) == (0.9, 2, (), widening(ratio, 12, PLAN))
     for kept, side, cold_ns in zip((result.reference, result.null, result.candidate), sides, (4, 4, 2), strict=True):
-        assert kept == Blocks(tuple(one.runs_ns for one in side), (1_000_000 * cold_ns,) * 12)
+        assert kept == Blocks(tuple(item.runs_ns for item in side), (1_000_000 * cold_ns,) * 12)
     p90_ms, p99_ms = np.percentile(runs_ms, [90, 99])
     for figure, expected in (
         (result.reference_p50_ms, statistics.median(medians_ns[0]) / 1e6),

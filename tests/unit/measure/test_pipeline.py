@@ -143,7 +143,7 @@ def test_everything_that_is_found(bench: Bench) -> None:
     assert [result.reference, result.engine] == opened
     assert [engine.closed for engine in bench.backend.engines] == [0, 0]
     result.close()
-    assert [one.closed for one in bench.backend.engines] == [1, 1]
+    assert [each.closed for each in bench.backend.engines] == [1, 1]
 
 
 def test_the_second_time_nothing_is_built(bench: Bench) -> None:
@@ -174,7 +174,7 @@ def test_evaluation_takes_batches_of_32_unless_told(bench: Bench) -> None:
     bench.measure()
     assert [max(engine.runs) for engine in bench.backend.engines] == [32, 32]
     bench.measure(eval_batch_size=6)
-    assert [max(one.runs) for one in bench.backend.engines[2:]] == [6, 6]
+    assert [max(each.runs) for each in bench.backend.engines[2:]] == [6, 6]
 
 
 @pytest.mark.parametrize("step", [0.02, 2e-7])
@@ -207,7 +207,7 @@ def test_outputs_of_an_unsteady_reference_are_not_taken_for_exact(bench: Bench) 
         result = bench.measure()
         assert result.cache["reference"] == status
         assert result.accuracy_again is not None
-        assert [one.engine for one in result.unsteady] == ["played-fp32"]
+        assert [each.engine for each in result.unsteady] == ["played-fp32"]
         assert (note in result.notes) is (status == "hit")
 
 

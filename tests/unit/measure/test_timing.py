@@ -169,7 +169,7 @@ def test_neighbours_on_the_card_are_looked_for_before_and_after(
     monkeypatch.setattr(sessions, "gpu_neighbours", gpu_neighbours)
     result = timed(Limits(), Simulated(time, 2.0, "cuda:0"), Simulated(time, 1.0, "cuda:0"), tmp_path)
     note = "shared GPU: other processes have it open: 7 (train), 9 (serve)"
-    assert [one for one in result.notes if one.startswith("shared")] == [note]
+    assert [item for item in result.notes if item.startswith("shared")] == [note]
     assert asked_ns[0] < asked_ns[1]
 
 
@@ -276,7 +276,7 @@ class Check:
     def run(self, max_s: float = 10.0) -> LatencyResult:
         """Time the check within `max_s`."""
         plan = LatencyPlan(max_s=max_s, min_speedup=self.limit)
-        return timed_within(plan, self.once, lambda found: Status.FAIL in self.statuses(found))
+        return timed_within(plan, self.once, lambda result: Status.FAIL in self.statuses(result))
 
     def statuses(self, found: LatencyResult) -> list[Status]:
         """What the limit says."""
@@ -331,8 +331,8 @@ def test_a_close_failure_is_confirmed_in_a_fresh_process(limit: float, apart: in
         return check.once(plan)
 
     plan = LatencyPlan(min_speedup=limit)
-    found = timed_within(plan, check.once, lambda found: Status.FAIL in check.statuses(found), measure_apart)
-    assert check.statuses(found) == [Status.FAIL]
+    result = timed_within(plan, check.once, lambda result: Status.FAIL in check.statuses(result), measure_apart)
+    assert check.statuses(result) == [Status.FAIL]
     assert len(fresh) == apart
     assert len(check.plans) == 2
     assert check.plans[1].confidence == CONFIRMING

@@ -22,8 +22,8 @@ from tests.unit.metrics.scoring import CLASSES, classified, said, score
 def test_what_each_metric_tells_the_evaluation() -> None:
     """Which scores are rates, of how many answers, and which metrics read classes, objects, or all samples at once."""
     told = {
-        name: (one.better, one.unit, one.rate, one.answers, one.reads_classes, one.reads_objects, one.costly)
-        for name, one in BUILTIN.items()
+        name: (each.better, each.unit, each.rate, each.answers, each.reads_classes, each.reads_objects, each.costly)
+        for name, each in BUILTIN.items()
     }
     assert told == {
         "top1": ("higher", "%", 100.0, 1, True, False, False),
@@ -33,7 +33,7 @@ def test_what_each_metric_tells_the_evaluation() -> None:
         "cosine": ("higher", "", 1.0, None, False, False, False),
         "rmse": ("lower", "", None, None, False, False, False),
     }
-    assert {name: one.name for name, one in BUILTIN.items()} == {name: name for name in told}
+    assert {name: each.name for name, each in BUILTIN.items()} == {name: name for name in told}
 
 
 @given(seed=st.integers(0, 10_000), n=st.sampled_from([5, 60]))

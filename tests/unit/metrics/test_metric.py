@@ -73,7 +73,7 @@ def test_what_a_wrapped_metric_tells_the_evaluation() -> None:
     assert (own.rate, own.reads_objects, own.costly) == (2.0, True, False)
     assert (theirs.rate, theirs.reads_objects, theirs.costly) == (None, True, True)
     assert (tensors.rate, tensors.reads_objects, tensors.costly) == (None, False, True)
-    assert not any(one.reads_classes or one.answers for one in (own, theirs, tensors))
+    assert not any(each.reads_classes or each.answers for each in (own, theirs, tensors))
 
 
 @pytest.mark.parametrize(

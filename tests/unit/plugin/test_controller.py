@@ -44,7 +44,7 @@ def _kept(pytester: pytest.Pytester, reports: list[pytest.TestReport], *args: st
 def test_of_several_reports_of_one_test_the_last_counts(pytester: pytest.Pytester) -> None:
     """A rerun keeps its place, a worker may die after its report, and reports without a record change nothing."""
     written = (("a", Status.ERROR), ("b", Status.PASS), ("a", Status.UNAVAILABLE), ("b", None))
-    assert _kept(pytester, [_report(*one) for one in written]) == [("a", "UNAVAILABLE"), ("b", "PASS")]
+    assert _kept(pytester, [_report(*each) for each in written]) == [("a", "UNAVAILABLE"), ("b", "PASS")]
     reports = [_report("a", Status.ERROR, "gw0"), _report("a", Status.PASS, "gw1")]
     assert _kept(pytester, reports, "--dist=load") == [("a", "PASS")]
 

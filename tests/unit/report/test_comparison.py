@@ -63,7 +63,7 @@ def test_a_comment_stays_below_its_limit(tests: int) -> None:
     before = [
         replace(record_of(f"tests/{'x' * 150}.py::test_{i}"), resources=Resources(size_mb=1.0)) for i in range(tests)
     ]
-    after = [replace(one, resources=Resources(size_mb=2.0)) for one in before]
+    after = [replace(each, resources=Resources(size_mb=2.0)) for each in before]
     result = compare(launch(*before), launch(*after, commit="head"), full_suite=True)
     text = run_comment(None, [], compared=[result])
     assert len(text) <= MAX_CHARACTERS

@@ -89,8 +89,10 @@ def test_what_was_told_is_told_again_and_nothing_older_is_added(seed: int, known
     """After 44 values stand the changes that stood after fewer, and what is new has its evidence in new values."""
     values = _shifted(seed, (12, 0.0), (7, 0.6), (12, 0.1), (13, 0.35))
     before, after = change_points(values[:known]), change_points(values)
-    assert [(one.index, one.p_value) for one in after[: len(before)]] == [(one.index, one.p_value) for one in before]
-    assert all(one.index + MIN_SEGMENT > known - max(LENGTHS) for one in after[len(before) :])
+    assert [(each.index, each.p_value) for each in after[: len(before)]] == [
+        (each.index, each.p_value) for each in before
+    ]
+    assert all(each.index + MIN_SEGMENT > known - max(LENGTHS) for each in after[len(before) :])
 
 
 def _gone_through(values: np.ndarray, significance: float) -> list[tuple[int, float]]:

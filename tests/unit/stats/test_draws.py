@@ -100,9 +100,9 @@ def auto(world: str, slower: float, checks: int, seed: int) -> tuple[float, floa
     failed, passed = first.failed.reshape(checks, most)[:, 0], first.passed.reshape(checks, most)[:, 0]
     for check in np.flatnonzero(~failed & ~passed):
         rounds = [logs[launch, : first.rounds[launch]] for launch in range(check * most, (check + 1) * most)]
-        values = [float(np.median(one)) for one in rounds]
+        values = [float(np.median(each)) for each in rounds]
         errors = [
-            1.2533 * 1.4826 * float(np.median(np.abs(one - np.median(one)))) / math.sqrt(len(one)) for one in rounds
+            1.2533 * 1.4826 * float(np.median(np.abs(each - np.median(each)))) / math.sqrt(len(each)) for each in rounds
         ]
         for look in LOOKS:
             result = mean_of_launches(values[:look], errors[:look], Spread(0.005, 4.0), confidence=LOOK_CONFIDENCE)
@@ -165,7 +165,7 @@ def test_the_error_of_a_median_is_that_of_normal_rounds() -> None:
     rng = np.random.default_rng(2)
     draws = [draw_of(list(rounds)) for rounds in rng.normal(0.0, 0.01, (4000, 40))]
     spread = float(np.std([draw.log_ratio for draw in draws]))
-    assert float(np.mean([one.error for one in draws])) == pytest.approx(spread, rel=0.05)
+    assert float(np.mean([each.error for each in draws])) == pytest.approx(spread, rel=0.05)
 
 
 def test_a_burst_is_no_spread_of_all_rounds() -> None:

@@ -42,9 +42,9 @@ def test_noise_of_steps_does_not_mind_a_change_of_level() -> None:
     """40 days with a step of thirty standard deviations amid them; the plain variance is over two hundred times it."""
     random = np.random.default_rng(1)
     values = random.normal(0.0, 0.01, 400) + np.where(np.arange(400) < 200, 0.0, 0.3)
-    days = [[one] for one in launched(values, range(400))]
+    days = [[each] for each in launched(values, range(400))]
     assert noise_of_steps(days).between.variance == pytest.approx(1e-4, rel=0.25)
-    assert noise_of([[one for (one,) in days]]).between.variance > 0.02
+    assert noise_of([[each for (each,) in days]]).between.variance > 0.02
     assert noise_of_steps([]) == LaunchNoise()
 
 
@@ -214,5 +214,5 @@ def test_an_interval_misses_the_truth_on_each_side_in_three_percent_at_most(
         base, head = world(random, days, 0.01, day_sd)
         result.append(difference(base, head, noise_of([base, head])))
     most = int(scipy_stats.binom.ppf(0.998, 600, 0.03))
-    assert sum(one.low > 0.0 for one in result) <= most
-    assert sum(one.high < 0.0 for one in result) <= most
+    assert sum(each.low > 0.0 for each in result) <= most
+    assert sum(each.high < 0.0 for each in result) <= most

@@ -225,7 +225,7 @@ def test_the_errors_are_those_that_sets_show(alike: float) -> None:
     reference, null, candidate = scipy.signal.lfilter([math.sqrt(1.0 - alike**2)], [1.0, -alike], own)
     sets = session_sets(reference, null, candidate, sizes)
     for name in ("ratio", "null", "candidate"):
-        shown = np.std([getattr(one, name) for one in sets], ddof=1)
+        shown = np.std([getattr(each, name) for each in sets], ddof=1)
         assert shown / 1.25 <= getattr(sets[0], f"{name}_error") <= (2.5 if alike else 1.25) * shown
 
 
@@ -235,7 +235,7 @@ def test_the_interval_is_that_of_students_t_over_the_sets(
 ) -> None:
     """With the nulls as further draws of the same noise, and 3/4 of its variance in each ratio."""
     ratios, nulls = zip(*sets, strict=True)
-    ratio, _, _, session_sd = judge_sets([exact(*one) for one in sets], Spread(known_sd, draws), 0.95)
+    ratio, _, _, session_sd = judge_sets([exact(*each) for each in sets], Spread(known_sd, draws), 0.95)
     known = session_spread(Spread(known_sd, draws), [Draw(null, ERROR) for null in nulls])
     sd, freedom = known.sd, known.freedom + len(sets) - 1
     spread = known.freedom * (0.75 * sd**2 + ERROR**2) + (len(sets) - 1) * np.var(ratios, ddof=1)

@@ -96,19 +96,19 @@ OF_SLOWDOWN = [
 def test_limits_on_the_slowdown(allowed: float, baseline: Baseline | str | None, status: Status, reason: str) -> None:
     """Student's interval of a new day against twelve, on logarithms."""
     limits = Limits(max_slowdown=allowed, max_p50_increase=1000)
-    found, _ = baseline_verdicts(limits, TOP1, timed(1.2, 1.5), baseline)
-    assert (found.limit, found.allowed, found.status, found.reason) == ("max_slowdown", allowed, status, reason)
-    assert found.observed == (None if status is NO_BASELINE else pytest.approx(100.0 * (1.5 / 1.35 - 1.0)))
+    result, _ = baseline_verdicts(limits, TOP1, timed(1.2, 1.5), baseline)
+    assert (result.limit, result.allowed, result.status, result.reason) == ("max_slowdown", allowed, status, reason)
+    assert result.observed == (None if status is NO_BASELINE else pytest.approx(100.0 * (1.5 / 1.35 - 1.0)))
 
 
 def test_a_slowdown_that_is_not_to_be_judged() -> None:
     """Latency that is off, and latency with reasons against it."""
     limits = Limits(max_slowdown=5)
-    (found,) = baseline_verdicts(limits, TOP1, None, ACCEPTED)
-    assert found == Verdict("max_slowdown", 5, None, INCONCLUSIVE, "not measured: latency measurement is off")
-    (found,) = baseline_verdicts(limits, TOP1, timed(1.5, 1.5, reasons=("a", "b")), ACCEPTED)
-    assert found.observed == pytest.approx(0.0, abs=1e-9)
-    assert (found.status, found.reason) == (INCONCLUSIVE, "the timing is not to be trusted: a; b")
+    (result,) = baseline_verdicts(limits, TOP1, None, ACCEPTED)
+    assert result == Verdict("max_slowdown", 5, None, INCONCLUSIVE, "not measured: latency measurement is off")
+    (result,) = baseline_verdicts(limits, TOP1, timed(1.5, 1.5, reasons=("a", "b")), ACCEPTED)
+    assert result.observed == pytest.approx(0.0, abs=1e-9)
+    assert (result.status, result.reason) == (INCONCLUSIVE, "the timing is not to be trusted: a; b")
 
 
 MODEL_THAT_DOUBLED = replace(timed(1.5, 1.5), reference_p50_ms=6.0, candidate_p50_ms=4.0)
@@ -129,12 +129,12 @@ def test_a_time_that_doubles_with_its_reference_is_caught() -> None:
 
 def test_where_only_the_ratio_is_limited_the_reader_learns_that_the_time_rose() -> None:
     """And does not where it did not."""
-    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, MODEL_THAT_DOUBLED, ACCEPTED)
-    assert found.status is PASS
-    assert "; the absolute time rose: p50 increase 100.00 % [" in found.reason
-    assert found.reason.endswith("which max_p50_increase would limit")
-    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.5, 1.5), ACCEPTED)
-    assert "rose" not in found.reason
+    (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, MODEL_THAT_DOUBLED, ACCEPTED)
+    assert result.status is PASS
+    assert "; the absolute time rose: p50 increase 100.00 % [" in result.reason
+    assert result.reason.endswith("which max_p50_increase would limit")
+    (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.5, 1.5), ACCEPTED)
+    assert "rose" not in result.reason
 
 
 def based_on(launches: Sequence[LaunchFigures], now: str) -> Baseline:
@@ -147,32 +147,32 @@ def based_on(launches: Sequence[LaunchFigures], now: str) -> Baseline:
 def test_below_five_degrees_of_freedom_nothing_fails(days: int) -> None:
     """However large the slowdown is, and the reader learns how many days are missing."""
     few = based_on(LAUNCHES[:days], ACCEPTED.now)
-    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(0.1, 0.2), few)
-    assert found.status is INCONCLUSIVE
-    assert f"run the base on {5 - (days - 1)} more days" in found.reason
-    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(0.1, 0.2), based_on(LAUNCHES[:6], ACCEPTED.now))
-    assert found.status is FAIL
+    (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(0.1, 0.2), few)
+    assert result.status is INCONCLUSIVE
+    assert f"run the base on {5 - (days - 1)} more days" in result.reason
+    (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(0.1, 0.2), based_on(LAUNCHES[:6], ACCEPTED.now))
+    assert result.status is FAIL
 
 
 def test_launches_of_one_day_need_more_of_them_and_are_told_how_many() -> None:
     """Base and head on one day: every launch of the head counts, those of this run too."""
     today = [replace(launch, started_at=f"2026-01-01T12:{minute:02}:00") for minute, launch in enumerate(LAUNCHES[:3])]
     base = based_on(today, "2026-01-01T13:00:00")
-    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.2), base)
-    assert found.status is INCONCLUSIVE
-    assert found.reason.endswith("3 more launches of today would tell: --quant-launches auto")
+    (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.2, 1.2), base)
+    assert result.status is INCONCLUSIVE
+    assert result.reason.endswith("3 more launches of today would tell: --quant-launches auto")
     further = [LaunchFigures(f"2026-01-01T13:0{minute}:00", 1.2, 2.5) for minute in range(1, 4)]
-    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, replace(timed(1.2, 1.2), launches=tuple(further)), base)
-    assert found.status is FAIL
-    assert " in 4 launches against 3 launches of cccccccccccc lies above 5 %" in found.reason
+    (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, replace(timed(1.2, 1.2), launches=tuple(further)), base)
+    assert result.status is FAIL
+    assert " in 4 launches against 3 launches of cccccccccccc lies above 5 %" in result.reason
 
 
 def test_a_day_of_which_nothing_is_known_passes_only_what_a_wide_guess_lets_pass() -> None:
     """A pass is proven like a failure: with 3 % from day to day and five degrees of freedom."""
     one = replace(based_on(LAUNCHES[:1], ACCEPTED.now), speedup_noise=NOTHING_KNOWN)
     for allowed, status in ((5, INCONCLUSIVE), (400, PASS)):
-        (found,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, timed(1.5, 1.5), one)
-        assert found.status is status
+        (result,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, timed(1.5, 1.5), one)
+        assert result.status is status
 
 
 def test_launches_of_today_are_worth_their_time_only_where_they_narrow_the_interval() -> None:
@@ -192,12 +192,12 @@ def in_one_world(random: np.random.Generator, head: int, slowdown: float, sd: fl
     """Ten launches of a base and some of a head that is slower, on one day or each of the base on its own."""
     speedups = np.exp(random.normal(0.0, sd, 10 + head))
     times = [f"2026-03-{1 if shared else 1 + day:02}T12:{day:02}:00" for day in range(10)]
-    base = [LaunchFigures(time, float(one), 1.0) for time, one in zip(times, speedups[head:], strict=True)]
+    base = [LaunchFigures(time, float(each), 1.0) for time, each in zip(times, speedups[head:], strict=True)]
     now = times[0] if shared else "2026-03-20T12:00:00"
     first, *others = (LaunchFigures(now, float(speedup) / (1.0 + slowdown / 100.0), 1.0) for speedup in speedups[:head])
     launched: LatencyResult = replace(timed(1.0, 1.0), speedup=first.speedup or 0.0, launches=tuple(others))
-    (found,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, launched, based_on(base, now))
-    return found.status
+    (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, launched, based_on(base, now))
+    return result.status
 
 
 @pytest.mark.parametrize("sd", [0.01, 0.02])
@@ -205,10 +205,10 @@ def in_one_world(random: np.random.Generator, head: int, slowdown: float, sd: fl
 def test_at_its_limit_a_verdict_is_wrong_in_three_percent_at_most(head: int, shared: bool, sd: float) -> None:
     """400 worlds with a slowdown of exactly 5 %; more than 22 of a status have a chance of 1 in 300 at 3 %."""
     random = np.random.default_rng(11)
-    found = [in_one_world(random, head, 5.0, sd, shared) for _ in range(400)]
+    result = [in_one_world(random, head, 5.0, sd, shared) for _ in range(400)]
     most = int(scipy_stats.binom.ppf(0.997, 400, 0.03))
-    assert found.count(FAIL) <= most
-    assert found.count(PASS) <= most
+    assert result.count(FAIL) <= most
+    assert result.count(PASS) <= most
 
 
 def test_five_launches_against_ten_of_the_same_day_decide() -> None:
@@ -237,8 +237,8 @@ def test_limits_on_the_increase_of_the_drop(
     reason: str,
 ) -> None:
     """The drop less that of the baseline; without one of the two there is no verdict."""
-    (found,) = baseline_verdicts(Limits(max_drop_increase=0.5), accuracy, None, baseline)
-    assert found == Verdict("max_drop_increase", 0.5, observed, status, reason)
+    (result,) = baseline_verdicts(Limits(max_drop_increase=0.5), accuracy, None, baseline)
+    assert result == Verdict("max_drop_increase", 0.5, observed, status, reason)
 
 
 @pytest.mark.parametrize(("allowed", "status"), [(40, PASS), (15, INCONCLUSIVE), (25, INCONCLUSIVE), (5, FAIL)])

@@ -95,13 +95,13 @@ def test_a_pass_against_a_reference_that_knows_nothing(limit: str, status: Statu
     doubtful = replace(TOP1, reference=0.0, by_output=(OutputError("y", reference_constant=True),))
     broken, fine = Verdict(limit, 1.0, 0.5, FAIL, ""), Verdict(limit, 1.0, 0.5, PASS, "0.5 is fine")
     assert list(doubt_worthless_reference([broken, fine], TOP1, None)) == [broken, fine]
-    still_broken, found = doubt_worthless_reference([broken, fine], doubtful, None)
+    still_broken, result = doubt_worthless_reference([broken, fine], doubtful, None)
     assert still_broken == broken
     reason = (
         "0.5 is fine, but the reference gives every sample the same 'y' and the reference itself scores 0 %, "
         "so that a PASS would mean nothing; give more samples, of several classes, with their own labels"
     )
-    assert found == Verdict(limit, 1.0, 0.5, status, reason if status is INCONCLUSIVE else "0.5 is fine")
+    assert result == Verdict(limit, 1.0, 0.5, status, reason if status is INCONCLUSIVE else "0.5 is fine")
 
 
 @pytest.mark.parametrize(
@@ -114,28 +114,28 @@ def test_a_pass_against_a_reference_that_knows_nothing(limit: str, status: Statu
 )
 def test_a_second_evaluation_that_differs(again: Verdict, shown: str) -> None:
     """Its figure is told, in six digits, and the verdict is open."""
-    (found,) = require_agreement([Verdict("max_drop", 1.0, 0.5, PASS, "0.5 is fine")], [again])
+    (result,) = require_agreement([Verdict("max_drop", 1.0, 0.5, PASS, "0.5 is fine")], [again])
     reason = f"0.5 is fine, but a second evaluation of the same data gives {shown}: an engine is nondeterministic"
-    assert found == Verdict("max_drop", 1.0, 0.5, INCONCLUSIVE, reason)
+    assert result == Verdict("max_drop", 1.0, 0.5, INCONCLUSIVE, reason)
 
 
 def test_two_evaluations_without_figures_agree() -> None:
     """What neither could measure stays as it was; what one could is open."""
     without = Verdict("max_drop", 1.0, None, INCONCLUSIVE, "not measured")
     assert list(require_agreement([without], [without])) == [without]
-    (found,) = require_agreement([without], [replace(without, observed=1.0)])
-    assert found.reason.startswith("not measured, but a second evaluation of the same data gives 1:")
+    (result,) = require_agreement([without], [replace(without, observed=1.0)])
+    assert result.reason.startswith("not measured, but a second evaluation of the same data gives 1:")
 
 
 @given(first=st.floats(0, 10), second=st.floats(0, 10), allowed=st.floats(0, 10))
 def test_what_three_spreads_could_flip_is_open(first: float, second: float, allowed: float) -> None:
     """A verdict stands when both evaluations agree and both lie beyond three times their difference from the limit."""
     one, other = at_most(first, allowed), at_most(second, allowed)
-    (found,) = require_agreement([one], [other])
+    (result,) = require_agreement([one], [other])
     spread = abs(first - second)
     near = min(abs(first - allowed), abs(second - allowed)) <= 3 * spread
     stands = one.status is other.status and (spread == 0 or not near)
-    assert found.status is (one.status if stands else INCONCLUSIVE)
+    assert result.status is (one.status if stands else INCONCLUSIVE)
 
 
 @pytest.mark.parametrize(

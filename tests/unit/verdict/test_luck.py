@@ -165,6 +165,6 @@ def test_a_constant_output_beside_others_is_left() -> None:
     pair = OutputPair({"y": reference, "priors": priors}, {"y": reference + 1e-4, "priors": priors}, None, 0, 40)
     result = evaluate([pair], None, output=None)
     assert [verdict.status for verdict in accuracy_verdicts(Limits(min_sqnr_db=40.0), result, None)] == [PASS]
-    assert [one.status for one in accuracy_verdicts(Limits(min_sqnr_db=(("priors", 40.0),)), result, None)] == [
+    assert [each.status for each in accuracy_verdicts(Limits(min_sqnr_db=(("priors", 40.0),)), result, None)] == [
         INCONCLUSIVE
     ]

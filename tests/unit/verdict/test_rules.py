@@ -183,7 +183,7 @@ def test_resources() -> None:
         ("max_build_s", "not measured: plan of another product (X)"),
         ("max_energy_mj", "not measured: this backend or machine does not tell"),
     ]
-    assert {one.reason for one in resource_verdicts(limits, Resources())} == {
+    assert {each.reason for each in resource_verdicts(limits, Resources())} == {
         "not measured: this backend or machine does not tell"
     }
     assert list(resource_verdicts(Limits(), result)) == []

@@ -287,8 +287,8 @@ def _node(op_type: str, name: str = "", output: str = "y") -> onnx.NodeProto:
 
 def test_each_of_them_is_named(tmp_path: Path) -> None:
     """By operator and name, in the order of the graph."""
-    result = quantizing_nodes(_write(tmp_path / "m.onnx", [_node(one, f"n_{one}") for one in QUANTIZED]))
-    assert result == tuple(f"{one} 'n_{one}'" for one in QUANTIZED)
+    result = quantizing_nodes(_write(tmp_path / "m.onnx", [_node(each, f"n_{each}") for each in QUANTIZED]))
+    assert result == tuple(f"{each} 'n_{each}'" for each in QUANTIZED)
 
 
 @pytest.mark.parametrize(("data", "found"), [("picture", ()), ("weights", ("DequantizeLinear 'decode'",))])
@@ -302,7 +302,7 @@ def test_what_makes_floats_of_an_input_quantizes_nothing(tmp_path: Path, data: s
 
 def test_no_operator_of_a_float_model_is(tmp_path: Path) -> None:
     """Whatever it does with whole numbers, and whatever words are in its name."""
-    assert quantizing_nodes(_write(tmp_path / "m.onnx", [_node(one) for one in FLOAT])) == ()
+    assert quantizing_nodes(_write(tmp_path / "m.onnx", [_node(each) for each in FLOAT])) == ()
 
 
 def test_they_are_found_in_bodies_and_functions(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_names_are_captured_through_every_level() -> None:
     """A body of a body captures for the outer one; a name that a body defines itself is not captured."""
     outer = parser.parse_model(_NESTED).graph.node[1]
     assert captured_names(outer) == {"on", "h", "x"}
-    (otherwise,) = (one.g for one in outer.attribute if one.name == "else_branch")
+    (otherwise,) = (each.g for each in outer.attribute if each.name == "else_branch")
     assert "h" in defined_names(otherwise)
 
 

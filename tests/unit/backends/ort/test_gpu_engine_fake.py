@@ -170,7 +170,7 @@ def test_only_gpus_take_the_stream(memory: TickingMemory) -> None:
     clock = make_clock(memory)
     asked = on_stream(clock, [Provider(TENSORRT, {"a": "1"}), Provider(CUDA), Provider(CPU)])
     ours = {"has_user_compute_stream": "1", "user_compute_stream": str(clock.stream)}
-    assert [dict(one.options) for one in asked] == [{"a": "1", **ours}, ours, {}]
+    assert [dict(each.options) for each in asked] == [{"a": "1", **ours}, ours, {}]
 
 
 OLD_DRIVER = """

@@ -116,7 +116,7 @@ def test_every_fused_product_of_the_runtime_is_a_product() -> None:
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
     words = ("Attention", "Conv", "DeltaNet", "GRU", "Gemm", "LSTM", "Linear", "Mat", "MoE", "RNN", "UpProj")
-    named = {one.name for one in get_all_operator_schema() if any(word in one.name for word in words)}
+    named = {each.name for each in get_all_operator_schema() if any(word in each.name for word in words)}
     assert named - PRODUCT_OPS - {*NO_PRODUCTS.split(), *ABSENT.split()} == set()
 
 
@@ -139,7 +139,7 @@ def test_fused_products_count_in_their_own_precision(op_type: str, precision: st
 def test_a_convolution_and_the_gemm_behind_it(tmp_path: Path) -> None:
     """8 channels of 6 x 6 take 9 products each; the Gemm reads all 288 of them for 10 outputs."""
     result = find_products(model_file(conv().write(tmp_path)), conv().feeds(2, 0))
-    assert [(one.name, one.macs) for one in result] == [("conv", 2 * 8 * 36 * 9), ("dense", 2 * 288 * 10)]
+    assert [(each.name, each.macs) for each in result] == [("conv", 2 * 8 * 36 * 9), ("dense", 2 * 288 * 10)]
 
 
 def test_a_shape_that_is_computed_from_sizes(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_shape_that_is_computed_from_sizes(tmp_path: Path) -> None:
         }""",
     )
     result = find_products(tmp_path / "m.onnx", {"x": np.ones((2, 9, 6), np.float32)})
-    assert [one.macs for one in result] == [2 * 9 * 6 * 4]
+    assert [each.macs for each in result] == [2 * 9 * 6 * 4]
 
 
 def test_a_shape_that_the_data_decide(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def model(module: nn.Module | None = None) -> Model:
 def test_names_and_sizes() -> None:
     """Inputs are named as the forward's parameters, outputs by number, and the leading axis is free."""
     result = signature_of(model())
-    assert [(one.name, one.dtype, one.shape) for one in result.inputs] == [
+    assert [(each.name, each.dtype, each.shape) for each in result.inputs] == [
         ("values", "float32", (None, 4)),
         ("offset", "float32", (None, 3)),
     ]

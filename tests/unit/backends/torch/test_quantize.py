@@ -91,7 +91,7 @@ def test_a_float_module_is_known() -> None:
         observed = _eager(qat=False)
     exported = torch.export.export(network(), EXAMPLE).module()
     assert [
-        quantizing_parts(one) for one in (network(), exported, observed, nn.LSTM(4, 4), copy.deepcopy(exported))
+        quantizing_parts(each) for each in (network(), exported, observed, nn.LSTM(4, 4), copy.deepcopy(exported))
     ] == [
         (),
         (),

@@ -246,7 +246,7 @@ def test_the_precision_is_that_of_the_first_input() -> None:
     """In our words where there is one for it."""
     words = {"Int8": "int8", "Half": "fp16", "BFloat16": "bf16", "Float": "fp32", "FP8": "fp8", "Int32": "int32"}
     layers = [Layer(word, "Conv", (word, "Float"), ("conv",)) for word in words]
-    assert [one.precision for one in layer_times_of(layers, NODE_OPS)] == list(words.values())
+    assert [each.precision for each in layer_times_of(layers, NODE_OPS)] == list(words.values())
 
 
 def test_what_ran_is_in_the_order_of_the_profiler() -> None:

@@ -29,7 +29,7 @@ def spec(tmp_path: Path) -> EngineSpec:
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> Callable[[Availability], None]:
     """Decide whether TensorRT and a GPU are here."""
-    return lambda found: monkeypatch.setattr("pytest_quant.backends.trt.find_native", lambda: found)
+    return lambda result: monkeypatch.setattr("pytest_quant.backends.trt.find_native", lambda: result)
 
 
 def with_options(spec: EngineSpec, **options: object) -> EngineSpec:
@@ -153,5 +153,5 @@ def test_other_ranges_keep_the_options_of_tensorrt(backend: TrtRtxBackend, tmp_p
     options = (("compute_capability", "SM89"), ("max_batch", 8))
     spec = EngineSpec(backend.name, "int8", "static", dense().write(tmp_path), options=options)
     result = [remedy.spec for remedy in backend.remedies(spec)]
-    assert {one.calibration.method for one in result} == {"entropy", "percentile"}
-    assert {replace(one, calibration=spec.calibration) for one in result} == {spec}
+    assert {each.calibration.method for each in result} == {"entropy", "percentile"}
+    assert {replace(each, calibration=spec.calibration) for each in result} == {spec}

@@ -44,7 +44,7 @@ def test_every_launch_of_each_machine_is_kept() -> None:
     entry = accept(checks, reason="r", accepted_at=_NOW)
     assert entry is not None
     assert entry.run == _SECOND.id
-    assert [(dict(one.identity), one.speedup) for one in entry.latency] == [
+    assert [(dict(each.identity), each.speedup) for each in entry.latency] == [
         (dict(RUN.environment.identity), (1.9475 + 2.5) / 2),
         ({"cpu": "Another"}, 1.9475),
     ]
@@ -61,7 +61,7 @@ def test_a_speedup_is_accepted_for_the_way_in_which_it_was_timed() -> None:
     half = with_latency(a_pass(), reference_precision="fp16", speedup=1.25)
     entry = accept([StoredCheck(RUN, a_pass()), StoredCheck(_SECOND, half)], reason="r", accepted_at=_NOW)
     assert entry is not None
-    assert [(one.way, one.speedup) for one in entry.latency] == [((), 1.9475), (("against fp16",), 1.25)]
+    assert [(each.way, each.speedup) for each in entry.latency] == [((), 1.9475), (("against fp16",), 1.25)]
 
 
 def test_a_timing_that_is_not_to_be_trusted_is_left_out() -> None:

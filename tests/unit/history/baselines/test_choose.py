@@ -192,11 +192,11 @@ def _line(scratch: ScratchRepository, speedups: Sequence[float], started: str = 
 def test_the_launches_since_the_last_change_are_the_base(scratch: ScratchRepository) -> None:
     """Eight commits around 2, then eight around 3: one commit is not the base, nor are those of another level."""
     noise = [1.0, 0.99, 1.01, 1.0, 1.01, 0.99, 1.0, 1.0]
-    result = _line(scratch, [*(2.0 * one for one in noise), *(3.0 * one for one in noise)])
-    assert [launch.speedup for launch in result.launches] == [3.0 * one for one in noise]
+    result = _line(scratch, [*(2.0 * each for each in noise), *(3.0 * each for each in noise)])
+    assert [launch.speedup for launch in result.launches] == [3.0 * each for each in noise]
     assert result.speedup == 3.0
-    assert [launch.candidate_p50_ms for launch in result.p50_launches] == [1.0 / (3.0 * one) for one in noise]
-    spread = statistics.variance([math.log(one) for one in noise])
+    assert [launch.candidate_p50_ms for launch in result.p50_launches] == [1.0 / (3.0 * each) for each in noise]
+    spread = statistics.variance([math.log(each) for each in noise])
     assert result.speedup_noise.between.variance == pytest.approx(spread)
     assert result.speedup_noise.between.freedom == 14.0
 

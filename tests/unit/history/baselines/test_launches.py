@@ -53,9 +53,9 @@ def test_a_record_holds_its_own_launch_and_further_ones() -> None:
 def test_a_time_that_changed_with_its_reference_begins_a_level_of_its_own() -> None:
     """Both engines doubled after eight commits: the speedup has sixteen launches, the candidate's time eight."""
     noise = [1.0, 0.99, 1.01, 1.0, 1.01, 0.99, 1.0, 1.0]
-    checks = [check(day, 2.0 * one) for day, one in enumerate(noise, 1)]
-    later = [check(day, 2.0 * one) for day, one in enumerate(noise, 9)]
-    slower = [replace(one, record=with_latency(one.record, candidate_p50_ms=1.0)) for one in later]
+    checks = [check(day, 2.0 * each) for day, each in enumerate(noise, 1)]
+    later = [check(day, 2.0 * each) for day, each in enumerate(noise, 9)]
+    slower = [replace(each, record=with_latency(each.record, candidate_p50_ms=1.0)) for each in later]
     result = with_launches(NOTHING, [*checks, *slower], NO_NOISE_KNOWN)
     assert len(result.launches) == 16
     assert [launch.candidate_p50_ms for launch in result.p50_launches] == [1.0] * 8
@@ -65,12 +65,12 @@ def test_a_time_that_changed_with_its_reference_begins_a_level_of_its_own() -> N
 
 def test_accepted_launches_and_the_history_tell_the_noise_together() -> None:
     """And a launch that is in both counts once."""
-    checks = [check(day, 2.0 * one) for day, one in enumerate((1.0, 0.99, 1.01, 1.0), 1)]
+    checks = [check(day, 2.0 * each) for day, each in enumerate((1.0, 0.99, 1.01, 1.0), 1)]
     accepted = [LaunchFigures(f"2026-02-{day:02}T12:00:00+00:00", 2.0, 0.5) for day in (1, 2, 3)]
     both = with_launches(NOTHING, checks, NO_NOISE_KNOWN, accepted)
     assert (both.speedup_noise.between.freedom, both.p50_noise.between.freedom) == (5.0, 5.0)
     assert both.launches == both.p50_launches == tuple(accepted)
-    known = [launch for one in checks for launch in launches_in(one)]
+    known = [launch for each in checks for launch in launches_in(each)]
     assert with_launches(NOTHING, checks, NO_NOISE_KNOWN, known).speedup_noise.between.freedom == 3.0
     assert with_launches(NOTHING, [], NO_NOISE_KNOWN, accepted[:1]).speedup_noise == LaunchNoise()
 
@@ -83,8 +83,8 @@ def test_the_commits_before_one_are_its_first_parents_with_records(
     scratch = make_repository(tmp_path)
     commits = [scratch.commit(str(number)) for number in range(4)]
     checks = tuple(
-        replace(one, run=replace(one.run, commit=commits[day]))
-        for day, one in ((day, check(day + 1, 2.0)) for day in (0, 2, 3))
+        replace(each, run=replace(each.run, commit=commits[day]))
+        for day, each in ((day, check(day + 1, 2.0)) for day in (0, 2, 3))
     )
     git = Repository(scratch.path)
     result = points_before(InMemory(checks), git, commits[3])

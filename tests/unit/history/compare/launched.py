@@ -70,7 +70,7 @@ def launch(*records: Record, run: str = "1", commit: str = "base", cpu: str = "S
 def launches(records: Iterable[Record], commit: str = "base", cpu: str = "Some CPU") -> list[StoredCheck]:
     """One run of pytest for each record."""
     result = enumerate(records)
-    return [one for index, record in result for one in launch(record, run=str(index), commit=commit, cpu=cpu)]
+    return [each for index, record in result for each in launch(record, run=str(index), commit=commit, cpu=cpu)]
 
 
 def between(base: Record, head: Record) -> Comparison:
@@ -80,10 +80,10 @@ def between(base: Record, head: Record) -> Comparison:
 
 def row(comparison: Comparison, quantity: str) -> Row:
     """The only row of a quantity."""
-    (result,) = (one for one in comparison.rows if one.quantity == quantity)
+    (result,) = (each for each in comparison.rows if each.quantity == quantity)
     return result
 
 
 def changed(comparison: Comparison) -> set[tuple[str, str]]:
     """Quantity and outcome of every changed row."""
-    return {(one.quantity, one.outcome.value) for one in comparison.changed}
+    return {(each.quantity, each.outcome.value) for each in comparison.changed}

@@ -83,7 +83,7 @@ def test_damaged_answers_are_noted_and_block_no_verdict(spoiled: str) -> None:
     """Not base64, not deflated, and too few of them: that test is compared by its drop, and others as ever."""
     record, lost = record_of(), _answering(range(20))
     broken = with_accuracy(record, candidate_correct=spoiled)
-    was, now = (replace(one, nodeid="test_other", series=key("test_other")) for one in (record, lost))
+    was, now = (replace(each, nodeid="test_other", series=key("test_other")) for each in (record, lost))
     comparison = compare(launch(record, was), launch(broken, now, commit="head"))
     assert row(comparison, "drop").outcome is Outcome.UNCHANGED
     assert row(comparison, "accuracy").outcome is Outcome.REGRESSION

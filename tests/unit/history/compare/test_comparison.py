@@ -72,7 +72,7 @@ def test_a_removed_test_is_1_for_the_whole_suite_unless_accepted() -> None:
     """A part of the suite says nothing about the rest."""
     part, whole = (compare(_BASE, _head(_A), full_suite=full_suite) for full_suite in (False, True))
     assert (part.exit_code, whole.exit_code) == (0, 1)
-    assert [one.series for one in whole.missing] == [_OTHER.series]
+    assert [each.series for each in whole.missing] == [_OTHER.series]
     for nodeid, series, code in ((_B, _OTHER.series, 0), (_A, key(_A), 1)):
         entry = BaselineEntry(
             **series_of(key(nodeid))._asdict(), commit="c", reason="r", accepted_at=_NOW, removed=True
@@ -92,7 +92,9 @@ _RECORDS = st.builds(
 
 def _side(name: str) -> st.SearchStrategy[list[StoredCheck]]:
     runs = st.lists(st.lists(_RECORDS, max_size=2), max_size=3)
-    return runs.map(lambda all_: [one for i, each in enumerate(all_) for one in launch(*each, run=str(i), commit=name)])
+    return runs.map(
+        lambda all_: [item for i, each in enumerate(all_) for item in launch(*each, run=str(i), commit=name)]
+    )
 
 
 _ENTRY = st.builds(
@@ -128,7 +130,7 @@ def test_the_headline_agrees_with_the_exit_code(
     assert strict or result.exit_code in (0, 1)
     said = {"NO REGRESSION": "ok"}.get(word, word.lower().replace(" ", "_"))
     assert (document["verdict"], document["exit_code"]) == (said, result.exit_code)
-    bad = bool(result.having(Outcome.REGRESSION)) or (full_suite and any(not one.accepted for one in result.removed))
+    bad = bool(result.having(Outcome.REGRESSION)) or (full_suite and any(not each.accepted for each in result.removed))
     assert (result.exit_code == 1) is bad
 
 
@@ -189,4 +191,4 @@ def test_a_test_that_fails_is_never_accepted() -> None:
     """No entry has a status, for no failed record becomes a baseline."""
     failed = replace(_record(), status=Status.FAIL)
     result = _compared(failed, _entry(_record()))
-    assert [one.quantity for one in result.having(Outcome.REGRESSION)] == ["status"]
+    assert [each.quantity for each in result.having(Outcome.REGRESSION)] == ["status"]

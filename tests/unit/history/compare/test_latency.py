@@ -43,12 +43,16 @@ def _suite(*sides: tuple[float, float], series: int = 5) -> Comparison:
             candidate, reference = rest if index else own
             node = f"tests/test_x.py::test_{index}"
             ms = [candidate * noise for noise in NOISE]
-            checks.append(launches([timed(record_of(node, latency=True), one, reference) for one in ms], commit=commit))
-    return compare(*([one for side in half for one in side] for half in (checks[:series], checks[series:])))
+            checks.append(
+                launches([timed(record_of(node, latency=True), each, reference) for each in ms], commit=commit)
+            )
+    return compare(*([each for side in half for each in side] for half in (checks[:series], checks[series:])))
 
 
 def _first(comparison: Comparison, quantity: str) -> Row:
-    (result,) = (one for one in comparison.rows if one.quantity == quantity and one.nodeid == "tests/test_x.py::test_0")
+    (result,) = (
+        each for each in comparison.rows if each.quantity == quantity and each.nodeid == "tests/test_x.py::test_0"
+    )
     return result
 
 
@@ -71,7 +75,7 @@ def test_a_slower_candidate_on_a_faster_machine_is_a_regression() -> None:
     assert (time.outcome, time.moved) == (Outcome.REGRESSION, "candidate")
     assert time.change == pytest.approx(0.0, abs=1e-9)
     assert time.notes == ("all series on this machine moved by -5.0 %, this candidate by +5.3 % more",)
-    assert [one for one in comparison.changed if one.nodeid != result.nodeid] == []
+    assert [each for each in comparison.changed if each.nodeid != result.nodeid] == []
 
 
 def test_few_series_do_not_tell_the_machine_from_a_change() -> None:
@@ -79,7 +83,7 @@ def test_few_series_do_not_tell_the_machine_from_a_change() -> None:
     comparison = _suite((0.5, 1.0), (0.5, 0.95), (0.475, 0.95), series=2)
     result = _first(comparison, "speedup")
     assert (result.outcome, result.moved) == (Outcome.REGRESSION, "")
-    assert [one for one in comparison.rows if one.quantity == "p50"] == []
+    assert [each for each in comparison.rows if each.quantity == "p50"] == []
 
 
 def test_a_model_that_slows_down_with_its_reference_is_a_regression_of_its_time() -> None:
@@ -97,7 +101,7 @@ def test_a_model_that_slows_down_with_its_reference_is_a_regression_of_its_time(
 
 def _on_days(days: Sequence[int], ms: Sequence[float], commit: str) -> list[StoredCheck]:
     """One launch for each of these times, each on its day of March."""
-    checks = launches([timed(record_of(latency=True), one) for one in ms], commit=commit)
+    checks = launches([timed(record_of(latency=True), each) for each in ms], commit=commit)
     return [
         replace(check, run=replace(check.run, started_at=f"2026-03-{day:02}T12:{place:02}:00+00:00"))
         for place, (day, check) in enumerate(zip(days, checks, strict=True))
@@ -112,7 +116,7 @@ def test_launches_of_two_days_differ_by_their_days_too() -> None:
     assert result.notes[0] == (
         "base and head share no day, and how much days differ on this machine is not measured yet: 3 % is assumed"
     )
-    far = [one * 1.5 for one in base]
+    far = [each * 1.5 for each in base]
     result = row(compare(_on_days([1] * 5, base, "base"), _on_days([2] * 5, far, "head")), "speedup")
     assert result.outcome is Outcome.REGRESSION
     result = row(compare(_on_days([1] * 5, base, "base"), _on_days([1] * 5, slower, "head")), "speedup")
@@ -141,8 +145,8 @@ def test_further_launches_of_one_run_count() -> None:
     def several(ms: float, hour: int) -> Record:
         first, *others = (ms * noise for noise in NOISE)
         further = tuple(
-            LaunchFigures(f"{RUN.started_at[:10]}T{hour:02}:0{place}:00+00:00", 1.0 / one, one, 1.0)
-            for place, one in enumerate(others)
+            LaunchFigures(f"{RUN.started_at[:10]}T{hour:02}:0{place}:00+00:00", 1.0 / each, each, 1.0)
+            for place, each in enumerate(others)
         )
         return run(first, launches=further)
 
@@ -174,7 +178,7 @@ def test_each_machine_is_compared_with_itself() -> None:
     """A fleet gives a row for each; only one of them became slower."""
     base = [*launches(runs(0.5), cpu="one"), *launches(runs(0.8), commit="base-", cpu="two")]
     head = [*launches(runs(0.5), commit="head", cpu="one"), *launches(runs(0.9), commit="head-", cpu="two")]
-    result = {one.machine: one.outcome for one in compare(base, head).rows if one.quantity == "speedup"}
+    result = {each.machine: each.outcome for each in compare(base, head).rows if each.quantity == "speedup"}
     assert {machine.split(",")[0]: outcome for machine, outcome in result.items()} == {
         "one": Outcome.UNCHANGED,
         "two": Outcome.REGRESSION,
@@ -220,7 +224,7 @@ def test_days_are_known_from_earlier_commits_of_the_same_machine() -> None:
     speedups = np.exp(np.random.default_rng(3).normal(0.7, 0.01, 21)).tolist()
 
     def earlier(series: str, machine: str) -> list[CheckSummary]:
-        return [a_point(day, series=series, identity=machine, speedup=one) for day, one in enumerate(speedups, 1)]
+        return [a_point(day, series=series, identity=machine, speedup=each) for day, each in enumerate(speedups, 1)]
 
     def noise(points: list[CheckSummary]) -> float:
         (machine,) = machines_of([ours], points).values()

@@ -40,8 +40,10 @@ def _judged(draw: st.DrawFn, name: str) -> list[StoredCheck]:
     record = replace(record, latency=record_of(latency=True).latency)
     speed, own = draw(st.sampled_from([(0.5, 1.0), (0.51, 1.0), (0.6, 1.0), (0.6, 1.2), (0.5, 0.9)]))
     noise = draw(st.lists(st.integers(-20, 20), min_size=5, max_size=7))
-    result = [timed(record, speed * (1.0 + one / 1000.0), own) for one in noise]
-    return [check for index, one in enumerate(result) for check in launch(one, run=str(index), commit=name, cpu="one")]
+    result = [timed(record, speed * (1.0 + each / 1000.0), own) for each in noise]
+    return [
+        check for index, each in enumerate(result) for check in launch(each, run=str(index), commit=name, cpu="one")
+    ]
 
 
 @st.composite
@@ -63,10 +65,10 @@ def _outcomes(comparison: Comparison, *swapped: tuple[Outcome, Outcome]) -> list
     kept = (Outcome.REGRESSION, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTER, Outcome.CHANGED)
     rows = [row for row in comparison.rows if row.outcome in kept]
     # A renamed test goes by the name at the head, which is the other one when the sides are swapped.
-    either = {one.series: "" for one in comparison.renamed}
+    either = {each.series: "" for each in comparison.renamed}
     return sorted(
-        (either.get(one.series, one.series), one.quantity, one.machine, names.get(one.outcome, one.outcome))
-        for one in rows
+        (either.get(each.series, each.series), each.quantity, each.machine, names.get(each.outcome, each.outcome))
+        for each in rows
     )
 
 
@@ -95,7 +97,7 @@ def test_base_and_head_swapped_turn_every_change_round(base: list[StoredCheck], 
     there, back = compare(base, head), compare(head, base)
     pairs = ((Outcome.REGRESSION, Outcome.IMPROVEMENT), (Outcome.WORSE, Outcome.BETTER))
     assert _outcomes(there) == _outcomes(back, *pairs)
-    assert {one.series for one in there.added} == {one.series for one in back.removed}
+    assert {each.series for each in there.added} == {each.series for each in back.removed}
     assert there.family == back.family
 
 

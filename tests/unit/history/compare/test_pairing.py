@@ -24,8 +24,8 @@ _A, _B, _C = "tests/test_a.py::test_a", "tests/test_b.py::test_b", "tests/test_c
 def test_a_series_is_paired_by_its_key() -> None:
     """Every launch of both sides, oldest first."""
     (only,), result = pair(launches([record_of(_A)] * 3), launches([record_of(_A)] * 2, commit="head"))
-    assert [one.run.id for one in only.base] == ["base-0", "base-1", "base-2"]
-    assert [one.run.id for one in only.head] == ["head-0", "head-1"]
+    assert [each.run.id for each in only.base] == ["base-0", "base-1", "base-2"]
+    assert [each.run.id for each in only.head] == ["head-0", "head-1"]
     assert (result.added, result.removed, result.renamed) == ((), (), ())
 
 
@@ -33,13 +33,13 @@ def test_of_two_reports_in_one_run_the_last_counts() -> None:
     """A rerun is no second launch."""
     first, again = replace(record_of(_A), status=Status.FAIL), record_of(_A)
     ((only,), _) = pair(launch(first, again), launch(again, commit="head"))
-    assert [one.record.status for one in only.base] == [Status.PASS]
+    assert [each.record.status for each in only.base] == [Status.PASS]
 
 
 def test_a_renamed_test_follows_its_engine() -> None:
     """It is listed, and compared like any other."""
     result = between(record_of(_A), record_of(_B))
-    assert [(one.base_nodeid, one.nodeid) for one in result.renamed] == [(_A, _B)]
+    assert [(each.base_nodeid, each.nodeid) for each in result.renamed] == [(_A, _B)]
     assert (result.added, result.removed) == ((), ())
     assert row(result, "accuracy").series == key(_B)
 
@@ -48,8 +48,8 @@ def test_two_that_could_be_the_renamed_one_are_not() -> None:
     """Nobody can tell which of them it is."""
     result = compare(launch(record_of(_A)), launch(record_of(_B), record_of(_C), commit="head"))
     assert result.renamed == ()
-    assert [one.nodeid for one in result.added] == [_B, _C]
-    assert [one.nodeid for one in result.removed] == [_A]
+    assert [each.nodeid for each in result.added] == [_B, _C]
+    assert [each.nodeid for each in result.removed] == [_A]
     assert result.rows == ()
 
 
@@ -126,8 +126,8 @@ def test_a_test_that_failed_as_expected_is_no_regression() -> None:
     assert between(before, after).exit_code == 1
     result = between(before, replace(after, expected=True))
     worse = result.having(Outcome.WORSE)
-    assert ([one.quantity for one in worse], result.exit_code) == (["size", "status"], 0)
-    assert all("xfail" in one.notes[-1] for one in worse)
+    assert ([each.quantity for each in worse], result.exit_code) == (["size", "status"], 0)
+    assert all("xfail" in each.notes[-1] for each in worse)
 
 
 _P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)

@@ -55,7 +55,7 @@ def test_errors_are_compared_sample_by_sample() -> None:
     assert result.interval.low <= (worse - errors).mean() <= result.interval.high
     assert (result.n, result.unit, result.change_unit) == (400, "mm", "mm")
     assert row(between(head, base), "accuracy").outcome is Outcome.IMPROVEMENT
-    higher = (measured(one, better="higher") for one in (errors, worse))
+    higher = (measured(each, better="higher") for each in (errors, worse))
     assert row(between(*higher), "accuracy").outcome is Outcome.IMPROVEMENT
     old = row(between(without_samples(base), without_samples(head)), "drop")
     assert old.outcome is Outcome.WORSE

@@ -206,7 +206,7 @@ BROKEN = replace(record_of(), accuracy=None, coverage=None, resources=None, stat
 )
 def test_a_side_that_was_not_timed(base: Record, head: Record, outcome: Outcome | None, note: str) -> None:
     """It says why; a check that never came to be says that itself, in its status."""
-    result = [one for one in compare(launch(base), launch(head, commit="head")).rows if one.quantity == "speedup"]
+    result = [each for each in compare(launch(base), launch(head, commit="head")).rows if each.quantity == "speedup"]
     assert result == ([] if outcome is None else [a_row("speedup", outcome, None, None, notes=(note,))])
 
 

@@ -60,7 +60,7 @@ def test_a_status(base: str, head: str, outcome: Outcome) -> None:
 
 def test_a_status_that_differs_between_launches() -> None:
     """Each other word with its count, by name; the side is named."""
-    good, bad, open_ = (replace(record_of(), status=one) for one in (Status.PASS, Status.FAIL, Status.INCONCLUSIVE))
+    good, bad, open_ = (replace(record_of(), status=each) for each in (Status.PASS, Status.FAIL, Status.INCONCLUSIVE))
     base = launches([open_, good, good, good, bad, open_])
     result = compare(base, launches([bad, good, good], commit="head"))
     notes = (
@@ -223,9 +223,9 @@ def test_a_coverage_of_one_side_only() -> None:
     """No row."""
     without = replace(record_of(), coverage=replace(covered(1.0).coverage, pct=None))  # type: ignore[type-var]
     for sides in ((covered(87.5), without), (without, covered(87.5))):
-        assert "coverage" not in {one.quantity for one in between(*sides).rows}
+        assert "coverage" not in {each.quantity for each in between(*sides).rows}
     nothing = replace(record_of(), coverage=None, resources=None)
-    assert {one.quantity for one in between(record_of(), nothing).rows} == {"status", "accuracy"}
+    assert {each.quantity for each in between(record_of(), nothing).rows} == {"status", "accuracy"}
 
 
 def test_nodes_beside_their_coverage() -> None:
@@ -298,7 +298,9 @@ def test_both_sides() -> None:
     a, b = record_of("tests/test_x.py::test_a"), record_of("tests/test_x.py::test_b")
     base = [*launch(a, b, run="0"), *launch(a, run="1")]
     head = [*launch(a, run="0", commit="head"), *launch(a, run="1", commit="later")]
-    dirty = [replace(one, run=replace(one.run, dirty=True, branch=f"branch-{place}")) for place, one in enumerate(head)]
+    dirty = [
+        replace(each, run=replace(each.run, dirty=True, branch=f"branch-{place}")) for place, each in enumerate(head)
+    ]
     result = compare(base, dirty)
     assert result.base == Side("base", "main", dirty=False, runs=2, checks=3)
     assert result.head == Side("later", None, dirty=True, runs=2, checks=2)
@@ -310,11 +312,11 @@ def test_regressions_come_first_and_then_the_tests_by_name() -> None:
     b, a = (answered(record_of(f"tests/test_x.py::test_{name}"), answers()) for name in "ba")
     worse = replace(answered(b, answers(range(30))), resources=Resources(size_mb=9.0))
     result = compare(launch(b, a), launch(worse, a, commit="head"))
-    order = [(one.outcome.value, one.nodeid[-1], one.quantity) for one in result.rows]
+    order = [(each.outcome.value, each.nodeid[-1], each.quantity) for each in result.rows]
     quantities = ("accuracy", "coverage", "size", "status")
     assert order == [
         ("regression", "b", "accuracy"),
         ("regression", "b", "size"),
         *(("unchanged", "a", quantity) for quantity in quantities),
-        *(("unchanged", "b", one) for one in quantities if one not in ("accuracy", "size")),
+        *(("unchanged", "b", each) for each in quantities if each not in ("accuracy", "size")),
     ]
