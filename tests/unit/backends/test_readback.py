@@ -29,11 +29,11 @@ def test_with_all_macs_known_the_share_is_theirs(ran: list[Tallied]) -> None:
     if not any(node.kind in ELIGIBLE for node in ran):
         assert (result.pct, result.high_pct) == (None, None)
         return
-    asked, hidden = macs[Kind.ASKED], macs[Kind.OPAQUE]
-    total = asked + macs[Kind.OTHER] + hidden
+    asked_macs, hidden_macs = macs[Kind.ASKED], macs[Kind.OPAQUE]
+    total = asked_macs + macs[Kind.OTHER] + hidden_macs
     assert result.unit == "MACs"
-    assert result.pct == pytest.approx(100 * asked / total)
-    assert result.high_pct == (pytest.approx(100 * (asked + hidden) / total) if hidden else None)
+    assert result.pct == pytest.approx(100 * asked_macs / total)
+    assert result.high_pct == (pytest.approx(100 * (asked_macs + hidden_macs) / total) if hidden_macs else None)
 
 
 @given(nodes(st.none() | st.integers(1, 10**9)), st.data())

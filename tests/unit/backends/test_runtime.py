@@ -164,9 +164,9 @@ def test_the_same_failure_has_one_file_and_few_are_kept(temporary: Path) -> None
 
 def test_a_folder_that_is_not_ours_is_not_written(temporary: Path) -> None:
     """A link in a shared folder could lead anywhere."""
-    kept = keep_text("first")
-    assert kept is not None
-    folder, elsewhere = kept.parent, temporary / "elsewhere"
+    file = keep_text("first")
+    assert file is not None
+    folder, elsewhere = file.parent, temporary / "elsewhere"
     folder.rename(elsewhere)
     folder.symlink_to(elsewhere)
     result = keep_text("second")

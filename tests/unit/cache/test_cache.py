@@ -146,7 +146,7 @@ def fill(root: Path, count: int) -> list[str]:
     return keys
 
 
-def kept(root: Path) -> set[str]:
+def stored_keys(root: Path) -> set[str]:
     """Keys of what is there."""
     return {entry.key for entry in Cache(root).entries()}
 
@@ -155,9 +155,9 @@ def test_the_least_recently_used_goes_first(root: Path) -> None:
     """Three fit under the cap: of five, the two that were used longest ago go, and none that was used today."""
     keys = fill(root, 4)
     new = Cache(root, max_bytes=350_000).obtain("engine", "s", {"v": "new"}, MEDIUM)
-    assert kept(root) == {keys[2], keys[3], new.key}
+    assert stored_keys(root) == {keys[2], keys[3], new.key}
     newer = Cache(root, max_bytes=1000).obtain("engine", "s", {"v": "newer"}, MEDIUM)
-    assert kept(root) == {new.key, newer.key}
+    assert stored_keys(root) == {new.key, newer.key}
 
 
 def test_a_day_after_its_last_use_an_entry_may_go(root: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_day_after_its_last_use_an_entry_may_go(root: Path) -> None:
     os.utime(listed.folder / "last-use", (1e9, 1e9))
     removed, stayed = Cache(root).shrink(0)
     assert ([entry.key for entry in removed], stayed) == ([keys[0]], 1)
-    assert kept(root) == {keys[1]}
+    assert stored_keys(root) == {keys[1]}
 
 
 def test_an_unreadable_entry_counts_and_can_go(root: Path) -> None:
@@ -181,7 +181,7 @@ def test_an_unreadable_entry_counts_and_can_go(root: Path) -> None:
     (root / "engine" / key / "manifest.json").write_text("broken")
     os.utime(root / "engine" / key / "last-use", (1.0, 1.0))
     new = Cache(root, max_bytes=150_000).obtain("engine", "s", {"v": "new"}, MEDIUM)
-    assert kept(root) == {new.key}
+    assert stored_keys(root) == {new.key}
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757], ids=oct)

@@ -103,10 +103,10 @@ def test_a_damaged_entry_is_built_again(
 
 def test_an_entry_under_another_key_is_not_used(cache: Cache) -> None:
     """A folder that was copied or renamed by hand does not pass for the entry it is not."""
-    one = cache.obtain("engine", "s", {"v": "1"}, Builder())
-    two = cache.obtain("engine", "s", {"v": "2"}, Builder())
-    shutil.rmtree(two.folder.parent)
-    shutil.copytree(one.folder.parent, two.folder.parent)
+    first = cache.obtain("engine", "s", {"v": "1"}, Builder())
+    second = cache.obtain("engine", "s", {"v": "2"}, Builder())
+    shutil.rmtree(second.folder.parent)
+    shutil.copytree(first.folder.parent, second.folder.parent)
     again = cache.obtain("engine", "s", {"v": "2"}, Builder())
     assert again.reason == "cache entry damaged (manifest.json: belongs to another entry)"
 

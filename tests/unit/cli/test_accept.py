@@ -21,12 +21,12 @@ from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailab
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
     """A repository with one commit, seen from a folder inside it."""
     without_ci(monkeypatch)
-    made = make_repository(tmp_path / "project")
-    made.commit("1")
-    inner = made.path / "tests"
+    repository = make_repository(tmp_path / "project")
+    repository.commit("1")
+    inner = repository.path / "tests"
     inner.mkdir()
     monkeypatch.chdir(inner)
-    return made
+    return repository
 
 
 def _trt() -> Record:

@@ -73,7 +73,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "what", "line"), WRONG, ids=lambda one: one[0] if isinstance(one, list) else None)
+@pytest.mark.parametrize(("words", "what", "line"), WRONG, ids=lambda item: item[0] if isinstance(item, list) else None)
 def test_what_goes_wrong_is_told_on_stderr(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -88,14 +88,14 @@ def test_what_goes_wrong_is_told_on_stderr(
     monkeypatch.setattr(sys, "argv", ["pytest-quant", *words])
     with pytest.raises(SystemExit) as caught:
         main()
-    told = capfd.readouterr()
+    output = capfd.readouterr()
     assert caught.value.code == 2
-    assert told.out == ""
-    first, *rest = told.err.splitlines()
+    assert output.out == ""
+    first, *rest = output.err.splitlines()
     assert first.startswith("error: ")
     assert what in first
-    assert any(each.startswith(f"  {line}") for each in rest), told.err
-    assert not {"Traceback", "Usage"} & set(told.err.replace(":", " ").split())
+    assert any(each.startswith(f"  {line}") for each in rest), output.err
+    assert not {"Traceback", "Usage"} & set(output.err.replace(":", " ").split())
 
 
 _NASTY = "::error::a\x1b[2J\n##[command]https://me:s3cret@host/x"
@@ -138,9 +138,9 @@ def test_what_a_killed_run_had_finished_is_in_the_history_that_a_command_opens(
 ) -> None:
     """It was the first run, so that there was no history yet; what the command prints stays apart from the note."""
     place = tmp_path / ".quant" / "history.db"
-    kept = UnfinishedRun(place, tmp_path, RUN)
-    kept.keep(to_json(a_pass()))
-    kept.close(stored=False)
+    unfinished = UnfinishedRun(place, tmp_path, RUN)
+    unfinished.keep(to_json(a_pass()))
+    unfinished.close(stored=False)
     monkeypatch.chdir(tmp_path)
     assert existing_history(None) == str(place)
     assert list(open_store(place).each_run()) == [(RUN, (a_pass(),))]

@@ -63,8 +63,8 @@ def comment(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 @pytest.fixture
 def on_github(monkeypatch: pytest.MonkeyPatch, forge: FakeForge) -> FakeForge:
     """What GitHub Actions tells a job of a pull request."""
-    told = {"GITHUB_ACTIONS": "true", "GITHUB_API_URL": forge.address, "GITHUB_REPOSITORY": "me/models"}
-    for name, value in (told | {"GITHUB_REF": "refs/pull/12/merge", "GITHUB_TOKEN": TOKEN}).items():
+    variables = {"GITHUB_ACTIONS": "true", "GITHUB_API_URL": forge.address, "GITHUB_REPOSITORY": "me/models"}
+    for name, value in (variables | {"GITHUB_REF": "refs/pull/12/merge", "GITHUB_TOKEN": TOKEN}).items():
         monkeypatch.setenv(name, value)
     return forge
 
@@ -72,9 +72,9 @@ def on_github(monkeypatch: pytest.MonkeyPatch, forge: FakeForge) -> FakeForge:
 @pytest.fixture
 def on_gitlab(monkeypatch: pytest.MonkeyPatch, forge: FakeForge) -> FakeForge:
     """What GitLab tells a job of a merge request; comments are those of the project that it is to be merged into."""
-    told = {"GITLAB_CI": "true", "CI_API_V4_URL": f"{forge.address}/api/v4", "CI_PROJECT_ID": "99"}
-    told |= {"CI_MERGE_REQUEST_PROJECT_ID": "5", "CI_MERGE_REQUEST_IID": "11", "GITLAB_TOKEN": TOKEN}
-    for name, value in told.items():
+    variables = {"GITLAB_CI": "true", "CI_API_V4_URL": f"{forge.address}/api/v4", "CI_PROJECT_ID": "99"}
+    variables |= {"CI_MERGE_REQUEST_PROJECT_ID": "5", "CI_MERGE_REQUEST_IID": "11", "GITLAB_TOKEN": TOKEN}
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     forge.user = BOT
     return forge
@@ -110,7 +110,7 @@ def test_it_is_posted_and_then_updated_on_github(on_github: FakeForge, comment: 
         assert (code, on_github.written()) == (0, written)
         assert dry in said
         code, said = comment("quant.md")
-        assert (code, [kept["body"] for kept in on_github.comments]) == (0, [TEXT])
+        assert (code, [each["body"] for each in on_github.comments]) == (0, [TEXT])
         assert said.startswith(f"me/models, pull request 12: the comment is {done}: http")
     path = "/repos/me/models/issues"
     assert on_github.written() == [f"POST {path}/12/comments", f"PATCH {path}/comments/1001"]
@@ -352,15 +352,15 @@ def test_the_number_is_in_what_started_the_job(tmp_path: Path, event: Any, numbe
     """Of a pull request, a comment on one, or the run of another workflow; the ref of a pull request comes before."""
     file = tmp_path / "event.json"
     file.write_text(json.dumps(event))
-    told = {"GITHUB_EVENT_PATH": str(file), "GITHUB_REF": "refs/heads/main"}
-    assert number_on_github(told) == number
-    assert number_on_github(told | {"GITHUB_REF": "refs/pull/17/merge"}) == 17
+    variables = {"GITHUB_EVENT_PATH": str(file), "GITHUB_REF": "refs/heads/main"}
+    assert number_on_github(variables) == number
+    assert number_on_github(variables | {"GITHUB_REF": "refs/pull/17/merge"}) == 17
     for text in ("{", "[" * 100_000):
         file.write_text(text)
-        assert number_on_github(told) is None
+        assert number_on_github(variables) is None
     file.unlink()
     os.mkfifo(file)
-    assert number_on_github(told) is None
+    assert number_on_github(variables) is None
 
 
 MISSING = {

@@ -24,9 +24,9 @@ from tests.unit.record.examples import RUN, a_check, a_pass, a_record, unavailab
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
     """``main`` with two commits, and ``topic`` one ahead of the second, checked out."""
     without_ci(monkeypatch)
-    made = make_branches(tmp_path / "project", shared=2)
-    monkeypatch.chdir(made.path)
-    return made
+    repository = make_branches(tmp_path / "project", shared=2)
+    monkeypatch.chdir(repository.path)
+    return repository
 
 
 def _add(scratch: ScratchRepository, revision: str, records: list[Record], *, dirty: bool = False) -> str:
@@ -227,6 +227,6 @@ def test_what_cannot_be_drawn_is_told(project: Path) -> None:
 def test_a_place_that_cannot_be_written_is_told(project: Path) -> None:
     """With the next step."""
     (project / "file").touch()
-    with pytest.raises(UsageError, match=r"the page .* cannot be written") as told:
+    with pytest.raises(UsageError, match=r"the page .* cannot be written") as caught:
         _report("-o", "file/page.html")
-    assert "writable folder" in (told.value.fix or "")
+    assert "writable folder" in (caught.value.fix or "")

@@ -105,10 +105,10 @@ def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:
 
 def test_prune_tells_what_it_frees(place: Path) -> None:
     """A dry run says would."""
-    told = _run("history", "prune", "--keep-runs", "1", "--dry-run").stdout
+    output = _run("history", "prune", "--keep-runs", "1", "--dry-run").stdout
     done = _run("history", "prune", "--keep-runs", "1").stdout
-    assert told.startswith("1 record of 1 run would be thinned, ")
-    assert done == told.replace("would be thinned", "thinned").replace("would be freed", "freed")
+    assert output.startswith("1 record of 1 run would be thinned, ")
+    assert done == output.replace("would be thinned", "thinned").replace("would be freed", "freed")
     assert open_store(place).records(LATER.id)[0] == a_pass()
     assert open_store(place).records(RUN.id)[0] != a_record()
     assert _run("history", "prune", "--keep-runs", "2").stdout.startswith("0 records of 0 runs thinned")
@@ -119,10 +119,10 @@ def test_prune_removes_a_run(place: Path) -> None:
     database = create_engine(f"sqlite:///{place}")
     with database.begin() as connection:
         connection.execute(update(RECORDS).where(RECORDS.c.run == 2).values(record=b"spoiled"))
-    told = _run("history", "prune", "--run", RUN.id[:15], "--dry-run").stdout
-    assert told == f"run {RUN.id} would be removed from {place}\n"
+    output = _run("history", "prune", "--run", RUN.id[:15], "--dry-run").stdout
+    assert output == f"run {RUN.id} would be removed from {place}\n"
     assert len(open_store(place).runs()) == 2
-    assert _run("history", "prune", "--run", RUN.id[:15]).stdout == told.replace("would be ", "")
+    assert _run("history", "prune", "--run", RUN.id[:15]).stdout == output.replace("would be ", "")
     assert [(stored.run, sum(stored.counts.values())) for stored in open_store(place).runs()] == [(LATER, 2)]
     with database.begin() as connection:
         assert len(connection.execute(select(RECORDS)).all()) == 2

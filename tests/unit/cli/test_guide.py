@@ -19,8 +19,8 @@ def test_every_guide_of_the_folder_is_listed_once() -> None:
     shown = CliRunner().invoke(commands, ["guide"], catch_exceptions=False).stdout.splitlines()
     assert [line.split()[0] for line in shown] == NAMES
     assert all(len(line.split()) > 3 and len(line) <= 120 for line in shown)
-    kept = {file.name.removesuffix(".md") for file in (files("pytest_quant") / "guides").iterdir()}
-    assert sorted(NAMES) == sorted(kept - {"README", "images"})
+    names = {file.name.removesuffix(".md") for file in (files("pytest_quant") / "guides").iterdir()}
+    assert sorted(NAMES) == sorted(names - {"README", "images"})
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -246,13 +246,13 @@ def test_ten_times_the_data_needs_no_more_memory(calibration: float | None, byte
 
 
 @given(st.integers(1, 64), st.integers(1, 5), st.integers(1, 2_000_000))
-def test_a_batch_is_no_larger_than_memory_is_to_hold(asked: int, n: int, sample_bytes: int) -> None:
+def test_a_batch_is_no_larger_than_memory_is_to_hold(batch_size: int, n: int, sample_bytes: int) -> None:
     """It has as many samples as fit into 256 MB, at most those asked for, and one at least."""
     data = replace(opened(numbers(n)), sample_bytes=sample_bytes * 1000)
-    fitting = data.fitting(asked)
-    assert 1 <= fitting <= asked
+    fitting = data.fitting(batch_size)
+    assert 1 <= fitting <= batch_size
     assert fitting == 1 or fitting * data.sample_bytes <= 256e6
-    assert fitting == asked or (fitting + 1) * data.sample_bytes > 256e6
+    assert fitting == batch_size or (fitting + 1) * data.sample_bytes > 256e6
 
 
 def test_the_largest_sample_counts() -> None:

@@ -33,9 +33,9 @@ def test_a_loader_gives_the_samples_of_its_arrays() -> None:
     data = load(loader_of(torch.from_numpy(numbers(10)), torch.from_numpy(labels)))
     plain = opened(numbers(10), labels)
     assert (data.n, data.digest, data.labels, data.label_range) == (10, plain.digest, "int", (0, 3))
-    for one, other in zip(data.batches(3), plain.batches(3), strict=True):
-        np.testing.assert_array_equal(one.feeds["x"], other.feeds["x"])
-        np.testing.assert_array_equal(one.labels, other.labels)
+    for batch, plain_batch in zip(data.batches(3), plain.batches(3), strict=True):
+        np.testing.assert_array_equal(batch.feeds["x"], plain_batch.feeds["x"])
+        np.testing.assert_array_equal(batch.labels, plain_batch.labels)
 
 
 def test_a_loader_of_its_own_calibrates_without_its_labels() -> None:

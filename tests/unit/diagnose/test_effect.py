@@ -85,20 +85,20 @@ def test_a_hint_says_both_figures_and_what_it_costs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit_pct", "all_pct", "told"),
+    ("limit_pct", "all_pct", "text"),
     [
         (100.0, 2.98, ""),
         (100.0, 12.0, "coverage 2.98 -> 12.00 % on all 8 samples"),
         (100.0, 60.0, "coverage 2.98 -> 60.00 % on all 8 samples, which repairs it"),
     ],
 )
-def test_coverage_of_two_schemes_is_that_of_all_compute(limit_pct: float, all_pct: float, told: str) -> None:
+def test_coverage_of_two_schemes_is_that_of_all_compute(limit_pct: float, all_pct: float, text: str) -> None:
     """The limit of one holds by what it can quantize: 2.98 % of all compute before and after is no gain. Told once."""
     after = [_verdict("min_coverage", 50.0, limit_pct, Status.PASS)]
     result = Effect(REMEDY, TrialResult([_verdict("min_coverage", 50.0, 2.98)], 2.98), TrialResult(after, all_pct))
-    assert (result.helps, result.mends) == (bool(told), told.endswith("repairs it"))
-    if told:
-        assert result.hint("all 8 samples").text == told
+    assert (result.helps, result.mends) == (bool(text), text.endswith("repairs it"))
+    if text:
+        assert result.hint("all 8 samples").text == text
 
 
 def test_what_repairs_one_limit_and_breaks_another_says_both() -> None:
@@ -152,7 +152,7 @@ def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "text"),
     [
         (12.3456, 0.0123456, "12.35 -> 0.01"),
         (82.27, 0.578, "82.27 -> 0.58"),
@@ -163,7 +163,7 @@ def test_only_limits_that_quantizing_otherwise_can_mend_are_tried_for() -> None:
         (1234567.0, 1234561.0, "1234567 -> 1234561"),
     ],
 )
-def test_figures_have_the_same_decimals(before: float, after: float, told: str) -> None:
+def test_figures_have_the_same_decimals(before: float, after: float, text: str) -> None:
     """Four digits of the larger, or as many as show the change: those of a figure that changed do not look the same."""
     result = _effect([_verdict("min_cosine", 99.0, before)], [_verdict("min_cosine", 99.0, after)])
-    assert result.hint("all 8 samples").text.startswith(f"cosine {told} ")
+    assert result.hint("all 8 samples").text.startswith(f"cosine {text} ")

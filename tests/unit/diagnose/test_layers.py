@@ -34,8 +34,8 @@ def _layers(draw: st.DrawFn) -> list[LayerTime]:
     return result
 
 
-def _rows(found: Alignment) -> tuple[LayerRow, ...]:
-    return (*found.rows, *found.moves)
+def _rows(alignment: Alignment) -> tuple[LayerRow, ...]:
+    return (*alignment.rows, *alignment.moves)
 
 
 @given(_layers(), _layers())

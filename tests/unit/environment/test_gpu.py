@@ -209,6 +209,6 @@ print(is_initialized())
 def test_asking_whether_cuda_is_initialised_does_not_do_it(nvml_stub: NvmlStub) -> None:
     """Neither to ask nor to load the driver's library initialises it; without the library nothing has."""
     nvml_stub.play(StubCard(), cuda=(uuid_of(0),))
-    asked = subprocess.run([sys.executable, "-c", INITIALISED], capture_output=True, text=True, check=True)
-    assert asked.stdout.split() == ["False", "False", "True"]
+    process = subprocess.run([sys.executable, "-c", INITIALISED], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["False", "False", "True"]
     assert not is_initialized()

@@ -29,9 +29,9 @@ from tests.support.repository import ScratchRepository, make_branches, make_repo
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
     """A repository with one commit on ``main`` and no CI around it."""
     without_ci(monkeypatch)
-    made = make_repository(tmp_path)
-    made.commit("first")
-    return made
+    new_repository = make_repository(tmp_path)
+    new_repository.commit("first")
+    return new_repository
 
 
 def test_the_state_is_that_of_the_checkout(repository: ScratchRepository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,10 +48,10 @@ def test_the_state_is_that_of_the_checkout(repository: ScratchRepository, monkey
 
 def test_a_run_of_ci_has_an_address() -> None:
     """And its artifacts have one, on GitLab too (`tests/unit/cli/test_compare.py`); no name becomes another link."""
-    told = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "me/models", "GITHUB_RUN_ID": "7"}
+    variables = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "me/models", "GITHUB_RUN_ID": "7"}
     address = "https://github.com/me/models/actions/runs/7"
-    assert ci_links(told) == (address, f"{address}#artifacts")
-    assert ci_links(told | {"GITHUB_REPOSITORY": "me) [x](https://evil.example"}) is None
+    assert ci_links(variables) == (address, f"{address}#artifacts")
+    assert ci_links(variables | {"GITHUB_REPOSITORY": "me) [x](https://evil.example"}) is None
     assert ci_links({}) is None
 
 
@@ -254,9 +254,9 @@ def test_the_remote_names_its_main_branch(scratch: ScratchRepository) -> None:
 
 def test_the_main_branch_may_be_the_only_one(tmp_path: Path) -> None:
     """Also before its first commit; outside of a repository it is called ``main``."""
-    made = make_repository(tmp_path / "work")
-    made.git("symbolic-ref", "HEAD", "refs/heads/trunk")
-    assert main_branch(made.path) == "trunk"
-    made.commit("one")
-    assert main_branch(made.path) == "trunk"
+    new_repository = make_repository(tmp_path / "work")
+    new_repository.git("symbolic-ref", "HEAD", "refs/heads/trunk")
+    assert main_branch(new_repository.path) == "trunk"
+    new_repository.commit("one")
+    assert main_branch(new_repository.path) == "trunk"
     assert main_branch(tmp_path) == "main"

@@ -18,10 +18,10 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchReposi
     """A repository with two commits, and a temporary folder of its own beside it."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    made = make_repository(tmp_path / "repository")
-    made.commit("first")
-    made.commit("second")
-    return made
+    scratch = make_repository(tmp_path / "repository")
+    scratch.commit("first")
+    scratch.commit("second")
+    return scratch
 
 
 def left(repository: ScratchRepository) -> tuple[list[str], list[str]]:
@@ -78,8 +78,8 @@ def test_submodules_are_named(repository: ScratchRepository) -> None:
     repository.git("add", ".gitmodules")
     repository.git("commit", "-m", "third")
     with workplace(repository.path) as place:
-        (told,) = check_out(repository.path, "HEAD", place / "base").notes
-    assert told.endswith(": data")
+        (note,) = check_out(repository.path, "HEAD", place / "base").notes
+    assert note.endswith(": data")
 
 
 def test_what_git_says_is_passed_on(repository: ScratchRepository, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_command_prints_the_interpreter_on_its_last_line(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("command", "why"),
     [
         ("no-such-command at-all", "No such file"),
         (f"{sys.executable} -c 'import sys; sys.exit(\"no network\")'", "it ended with 1: no network"),
@@ -158,7 +158,7 @@ def test_a_command_prints_the_interpreter_on_its_last_line(tmp_path: Path) -> No
         ("", "gives no environment"),
     ],
 )
-def test_what_gives_no_interpreter_is_an_error(tmp_path: Path, asked: str, why: str) -> None:
+def test_what_gives_no_interpreter_is_an_error(tmp_path: Path, command: str, why: str) -> None:
     """With what the command said."""
     with pytest.raises(UsageError, match=why):
-        own_python(asked, tmp_path)
+        own_python(command, tmp_path)

@@ -291,13 +291,13 @@ def test_each_of_them_is_named(tmp_path: Path) -> None:
     assert result == tuple(f"{each} 'n_{each}'" for each in QUANTIZED)
 
 
-@pytest.mark.parametrize(("data", "found"), [("picture", ()), ("weights", ("DequantizeLinear 'decode'",))])
-def test_what_makes_floats_of_an_input_quantizes_nothing(tmp_path: Path, data: str, found: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("data", "nodes"), [("picture", ()), ("weights", ("DequantizeLinear 'decode'",))])
+def test_what_makes_floats_of_an_input_quantizes_nothing(tmp_path: Path, data: str, nodes: tuple[str, ...]) -> None:
     """A picture of uint8 that becomes float is no tensor of a quantized model; weights of uint8 are, input or not."""
     graph = f"""(uint8[4] picture, uint8[4] weights) => (float[4] y) <float scale = {{0.5}}> {{
         [decode] y = DequantizeLinear({data}, scale) }}"""
     path = parsed(tmp_path / "m.onnx", graph, weights=np.array([1, 2, 3, 4], np.uint8))
-    assert quantizing_nodes(path) == found
+    assert quantizing_nodes(path) == nodes
 
 
 def test_no_operator_of_a_float_model_is(tmp_path: Path) -> None:

@@ -40,11 +40,11 @@ def test_each_precision_has_its_operators(precision: str, pct: float) -> None:
 @pytest.mark.parametrize(
     ("dtype", "precision"), [("float", "fp32"), ("double", "fp32"), ("float16", "fp16"), ("bfloat16", "bf16")]
 )
-@pytest.mark.parametrize("asked", ["fp32", "fp16", "bf16", "int8"])
-def test_a_product_of_floats_counts_for_its_own_type(dtype: str, precision: str, asked: str) -> None:
+@pytest.mark.parametrize("engine_precision", ["fp32", "fp16", "bf16", "int8"])
+def test_a_product_of_floats_counts_for_its_own_type(dtype: str, precision: str, engine_precision: str) -> None:
     """On a GPU half precision is computed as it is: it is no float32, and no int8."""
-    result = count_coverage([product("MatMul", 8, dtype=dtype, provider="CUDAExecutionProvider")], asked)
-    assert result.pct == (100.0 if asked == precision else 0.0)
+    result = count_coverage([product("MatMul", 8, dtype=dtype, provider="CUDAExecutionProvider")], engine_precision)
+    assert result.pct == (100.0 if engine_precision == precision else 0.0)
 
 
 def test_opaque_nodes_are_apart() -> None:

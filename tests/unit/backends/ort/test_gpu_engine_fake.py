@@ -168,9 +168,9 @@ def test_sessions_that_are_opened_apart_have_streams_of_their_own(engine: OrtGpu
 def test_only_gpus_take_the_stream(memory: TickingMemory) -> None:
     """The CPU's provider knows no such option."""
     clock = make_clock(memory)
-    asked = on_stream(clock, [Provider(TENSORRT, {"a": "1"}), Provider(CUDA), Provider(CPU)])
+    providers = on_stream(clock, [Provider(TENSORRT, {"a": "1"}), Provider(CUDA), Provider(CPU)])
     ours = {"has_user_compute_stream": "1", "user_compute_stream": str(clock.stream)}
-    assert [dict(each.options) for each in asked] == [{"a": "1", **ours}, ours, {}]
+    assert [dict(each.options) for each in providers] == [{"a": "1", **ours}, ours, {}]
 
 
 OLD_DRIVER = """
@@ -226,12 +226,12 @@ def report_process(engine: Path, _model: Path, providers: Sequence[Provider], _f
 def test_on_a_gpu_each_kernel_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """In a process of its own, whose driver is not in use yet."""
     monkeypatch.setattr(gpu_engine, "time_here", report_process)
-    asked = Provider("CUDAExecutionProvider", {"device_id": "1"})
-    told: tuple[object, ...] = time_layers_on_gpu(tmp_path, tmp_path, [asked], {})
-    pid, waits, engine, providers = told
+    provider = Provider("CUDAExecutionProvider", {"device_id": "1"})
+    result: tuple[object, ...] = time_layers_on_gpu(tmp_path, tmp_path, [provider], {})
+    pid, waits, engine, providers = result
     assert pid != os.getpid()
     assert (waits, os.environ.get("CUDA_LAUNCH_BLOCKING")) == ("1", None)
-    assert (engine, providers) == (tmp_path, [asked])
+    assert (engine, providers) == (tmp_path, [provider])
 
 
 def test_that_process_hands_back_layers_and_errors(tmp_path: Path) -> None:

@@ -27,11 +27,11 @@ import json, sys
 from pathlib import Path
 from pytest_quant.backends.ort.libraries import TENSORRT, load_provider
 
-found = load_provider(TENSORRT, Path(sys.argv[1]))
+fault = load_provider(TENSORRT, Path(sys.argv[1]))
 imported = "tensorrt" in sys.modules
 print(json.dumps(dict(
-    loads=found is None, imported=imported, reason=found and found.reason, fix=found and found.fix,
-    broken=found and found.broken,
+    loads=fault is None, imported=imported, reason=fault and fault.reason, fix=fault and fault.fix,
+    broken=fault and fault.broken,
 )))
 """
 
@@ -114,7 +114,7 @@ def test_too_old_by_a_simulated_version_number(
     (wanted,) = wanted_versions(wheel)
     old = f"{wanted.version}.dev1"
     for module in (installed, libraries):
-        monkeypatch.setattr(module, "installed_version", lambda asked: old if asked == wheel else "")
+        monkeypatch.setattr(module, "installed_version", lambda name: old if name == wheel else "")
     monkeypatch.setattr(trt, "find_spec", lambda _: object())
     result = ask()
     assert (result.available, result.broken) == (False, False)

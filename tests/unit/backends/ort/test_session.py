@@ -69,13 +69,13 @@ def test_shapes_on_the_cpu_are_told() -> None:
     assert prove_placement(parts, [CUDA], "net") == (f"2 nodes without products run on {CPU}: Gather, Shape",)
 
 
-@pytest.mark.parametrize("asked", [CPU, CUDA])
-def test_a_provider_that_nobody_asked_for_is_refused(asked: str) -> None:
+@pytest.mark.parametrize("provider", [CPU, CUDA])
+def test_a_provider_that_nobody_asked_for_is_refused(provider: str) -> None:
     """Even with a node that computes nothing: only the CPU is where ONNX Runtime leaves what others do not take."""
     with pytest.raises(BuildError, match="does not run where it was asked to") as caught:
-        prove_placement([Part("FooExecutionProvider", (Node("s", "Shape"),))], [asked], "net")
+        prove_placement([Part("FooExecutionProvider", (Node("s", "Shape"),))], [provider], "net")
     assert "s (Shape) on FooExecutionProvider" in str(caught.value)
-    assert ("reinstall onnxruntime" in str(caught.value)) == (asked == CPU)
+    assert ("reinstall onnxruntime" in str(caught.value)) == (provider == CPU)
 
 
 def test_what_the_provider_that_is_judged_left_to_another_is_named() -> None:

@@ -37,16 +37,16 @@ def _eager(qat: bool) -> nn.Module:
 
 def eager_dynamic() -> nn.Module:
     """Linear layers of ``torch.ao.nn.quantized.dynamic``."""
-    made: nn.Module = torch.ao.quantization.quantize_dynamic(network(), {nn.Linear}, dtype=torch.qint8)
-    return made
+    quantized: nn.Module = torch.ao.quantization.quantize_dynamic(network(), {nn.Linear}, dtype=torch.qint8)
+    return quantized
 
 
 def eager_static() -> nn.Module:
     """Layers of ``torch.ao.nn.quantized``."""
     prepared = _eager(qat=False)
     prepared(*EXAMPLE)
-    made: nn.Module = torch.ao.quantization.convert(prepared)
-    return made
+    converted: nn.Module = torch.ao.quantization.convert(prepared)
+    return converted
 
 
 def eager_training() -> nn.Module:
@@ -63,14 +63,14 @@ def held_weights() -> nn.Module:
 
 def unwrapped_weights() -> nn.Module:
     """The same, taken apart for an export."""
-    made: nn.Module = unwrap_tensor_subclass(held_weights())
-    return made
+    unwrapped: nn.Module = unwrap_tensor_subclass(held_weights())
+    return unwrapped
 
 
 def converted_graph() -> nn.Module:
     """A graph with Q/DQ pairs."""
-    made: nn.Module = convert_qat(prepare_qat(network(), EXAMPLE))
-    return made
+    converted: nn.Module = convert_qat(prepare_qat(network(), EXAMPLE))
+    return converted
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,8 @@ def test_each_refusal_has_one_answer(said: str, step: str) -> None:
 
 def test_the_build_that_calibrates_looks_for_no_fast_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its plan is thrown away, and the times that it measured are no one else's; the build of the plan has them."""
-    asked: list[BuildRequest] = []
-    monkeypatch.setattr(build, "run_builder", lambda request, _name: asked.append(request))
+    requests: list[BuildRequest] = []
+    monkeypatch.setattr(build, "run_builder", lambda request, _name: requests.append(request))
     example = dense()
     options = {"quantization": "implicit", "optimization_level": 5, "timing_cache": str(tmp_path / "times")}
     spec = EngineSpec(
@@ -103,7 +103,7 @@ def test_the_build_that_calibrates_looks_for_no_fast_kernels(tmp_path: Path, mon
     batches = iter([example.feeds(4, 0), example.feeds(2, 1)])
     build.write_implicit_ranges(spec, batches, tmp_path / "ranges", module="tensorrt")
     build.write_plan(spec, tmp_path / "ranges", tmp_path / "plan", module="tensorrt")
-    ranges, plan = asked
+    ranges, plan = requests
     assert (ranges.options.optimization_level, ranges.options.timing_cache) == (0, None)
     assert (plan.options.optimization_level, plan.options.timing_cache) == (5, str(tmp_path / "times"))
     assert ranges.ranges == plan.ranges

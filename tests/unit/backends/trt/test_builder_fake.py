@@ -47,10 +47,10 @@ class Config:
         """Take down an order."""
         self.flags[flag.name] = False
 
-    def create_timing_cache(self, known: bytes) -> bytes:
+    def create_timing_cache(self, serialized: bytes) -> bytes:
         """Return what it was given."""
-        self.read = known
-        return known
+        self.read = serialized
+        return serialized
 
     def set_timing_cache(self, _cache: bytes, ignore_mismatch: bool) -> bool:
         """A mismatch must not be ignored."""

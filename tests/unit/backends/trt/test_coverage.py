@@ -184,9 +184,9 @@ def test_one_phrase_in_version_10_and_two_fields_in_version_11(tensor: dict[str,
 def test_types_in_phrases(phrase: str, precision: str) -> None:
     """A layer of that type counts as that precision and as no other."""
     (layer,) = layers_in_inspection(inspection({"Name": "x", "Format/Datatype": phrase}))
-    for asked in ("fp32", "fp16", "bf16", "fp8", "int8"):
-        result = count_layers([layer], {"conv": "Conv"}, asked, "TensorRT", {})
-        assert result.pct == (100.0 if asked == precision else 0.0)
+    for engine_precision in ("fp32", "fp16", "bf16", "fp8", "int8"):
+        result = count_layers([layer], {"conv": "Conv"}, engine_precision, "TensorRT", {})
+        assert result.pct == (100.0 if engine_precision == precision else 0.0)
 
 
 def test_names_alone_are_an_error() -> None:

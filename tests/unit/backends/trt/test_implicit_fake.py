@@ -33,7 +33,7 @@ def batches(count: int) -> Iterator[Feeds]:
 
 
 def calibrate(
-    feeds: Iterator[Feeds], method: str = "entropy", known: bytes | None = None
+    feeds: Iterator[Feeds], method: str = "entropy", ranges: bytes | None = None
 ) -> tuple[Any, list[tuple[int, NDArray[Any]]], HostMemory]:
     """Run one calibration and return the calibrator, what lay on the device, and the device."""
     device = HostMemory()
@@ -45,7 +45,7 @@ def calibrate(
             seen.append((address, array.copy()))
 
     with device.current():
-        calibrator = make_calibrator(make(device), method, feeds, device, 2, known)
+        calibrator = make_calibrator(make(device), method, feeds, device, 2, ranges)
         assert calibrator.get_batch_size() == 2
         drive(calibrator, ["ids", "x"], read)
     return calibrator, seen, device
@@ -66,16 +66,16 @@ def test_fake_builder_reads_every_batch_as_float32_rows() -> None:
 
 def test_fake_builder_with_known_ranges_reads_no_batch() -> None:
     """That is no error then, and the ranges are those given."""
-    known = settle(calibrate(batches(1))[0])
-    assert known == b"TRT-101300-EntropyCalibration2\nx: 3c010a14\n"
-    calibrator, _, _ = calibrate(batches(3), known=known)
-    assert (calibrator.batches, settle(calibrator)) == (0, known)
+    ranges = settle(calibrate(batches(1))[0])
+    assert ranges == b"TRT-101300-EntropyCalibration2\nx: 3c010a14\n"
+    calibrator, _, _ = calibrate(batches(3), ranges=ranges)
+    assert (calibrator.batches, settle(calibrator)) == (0, ranges)
 
 
 @pytest.mark.parametrize("header", [b"TRT-8203-EntropyCalibration2", b"TRT-101300-MinMaxCalibration", b""])
 def test_fake_builder_that_passes_over_the_ranges_is_an_error(header: bytes) -> None:
     """Of another version or method it takes none and says so in its log only; it would go on with ranges of its own."""
-    calibrator, _, _ = calibrate(iter(()), known=header + b"\nx: 3c000000\n")
+    calibrator, _, _ = calibrate(iter(()), ranges=header + b"\nx: 3c000000\n")
     with pytest.raises(BuildError, match="does not take the ranges") as caught:
         settle(calibrator)
     assert repr(header.decode()) in str(caught.value)

@@ -79,8 +79,8 @@ def test_what_only_the_device_can_build_is_not_simulated(
 ) -> None:
     """Ranges that TensorRT finds itself, and types that it chooses itself."""
     native(NOT_HERE)
-    asked = replace(spec, precision=precision, scheme="static" if precision == "int8" else None)
-    result = TRT.availability(with_options(asked, compute_capability="SM89", **options))
+    variant = replace(spec, precision=precision, scheme="static" if precision == "int8" else None)
+    result = TRT.availability(with_options(variant, compute_capability="SM89", **options))
     assert not result.available
     assert "need the device" in result.reason
 
@@ -114,19 +114,19 @@ def test_ranges_of_implicit_int8_are_keyed_by_everything_that_decides_them(
 ) -> None:
     """Method, samples, batch size, the float type beside it, TensorRT's version and the GPU."""
     native(HERE)
-    asked = with_options(spec, quantization="implicit")
-    before = TRT.calibration_ingredients(asked)
+    implicit = with_options(spec, quantization="implicit")
+    before = TRT.calibration_ingredients(implicit)
     others = [
-        replace(asked, calibration=Calibration(method="entropy")),
-        replace(asked, calibration=Calibration(samples=3)),
-        replace(asked, calibration=Calibration(batch_size=4)),
+        replace(implicit, calibration=Calibration(method="entropy")),
+        replace(implicit, calibration=Calibration(samples=3)),
+        replace(implicit, calibration=Calibration(batch_size=4)),
         with_options(spec, quantization="implicit", beside="bf16"),
     ]
     assert all(TRT.calibration_ingredients(other) != before for other in others)
     native(replace(HERE, version="10.16.0"))
-    assert TRT.calibration_ingredients(asked) != before
+    assert TRT.calibration_ingredients(implicit) != before
     native(replace(HERE, device="cuda:0 Another (SM80)"))
-    assert TRT.calibration_ingredients(asked) != before
+    assert TRT.calibration_ingredients(implicit) != before
 
 
 def test_only_native_builds_choose_kernels_by_time(spec: EngineSpec, native: Callable[..., None]) -> None:
@@ -140,14 +140,14 @@ def test_only_native_builds_choose_kernels_by_time(spec: EngineSpec, native: Cal
 
 def test_bfloat16_beside_int8_cannot_be_simulated(spec: EngineSpec) -> None:
     """Nothing here computes in it; float16 can be."""
-    asked = replace(spec, backend="trt-rtx")
-    TrtRtxBackend().check(with_options(asked, beside="fp16"))
+    rtx_spec = replace(spec, backend="trt-rtx")
+    TrtRtxBackend().check(with_options(rtx_spec, beside="fp16"))
     with pytest.raises(UsageError, match="nothing here computes in bf16") as caught:
-        TrtRtxBackend().check(with_options(asked, beside="bf16"))
+        TrtRtxBackend().check(with_options(rtx_spec, beside="bf16"))
     assert "beside='fp16'" in str(caught.value)
 
 
-@pytest.mark.parametrize("backend", [TrtBackend(), TrtRtxBackend(), OrtTrtBackend()], ids=lambda one: one.name)
+@pytest.mark.parametrize("backend", [TrtBackend(), TrtRtxBackend(), OrtTrtBackend()], ids=lambda engine: engine.name)
 def test_other_ranges_keep_the_options_of_tensorrt(backend: TrtRtxBackend, tmp_path: Path) -> None:
     """The same engine but for the calibration: the target and the batch stay, and ONNX Runtime's options stay out."""
     options = (("compute_capability", "SM89"), ("max_batch", 8))

@@ -66,10 +66,10 @@ def test_the_largest_batch_that_the_mark_allows() -> None:
     leading: dict[str, int | None] = {"x": 0}
     assert largest_batch(spec_of(), IMAGE, leading) is None
     assert largest_batch(spec_of(max_batch=8), IMAGE, leading) == 8
-    asked = named(x=[(1, 3, 40, 64), (4, 3, 64, 64), (16, 3, 96, 320)])
-    assert largest_batch(asked, IMAGE, leading) == 16
-    assert largest_batch(asked, IMAGE, {"x": 2}) == 96
-    assert largest_batch(asked, IMAGE, {"x": None}) is None
+    spec = named(x=[(1, 3, 40, 64), (4, 3, 64, 64), (16, 3, 96, 320)])
+    assert largest_batch(spec, IMAGE, leading) == 16
+    assert largest_batch(spec, IMAGE, {"x": 2}) == 96
+    assert largest_batch(spec, IMAGE, {"x": None}) is None
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_data_outside_is_told_with_a_range_that_holds_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("shapes", "message"),
     [
         ({"y": [(1,), (1,), (1,)]}, "no input 'y'"),
         ({"x": [(1, 3, 8), (1, 3, 8), (1, 3, 8)]}, "has other axes"),
         ({"x": [(1, 4, 40, 64), (4, 4, 64, 64), (32, 4, 96, 320)]}, "has other axes"),
     ],
 )
-def test_shapes_that_are_not_the_models(asked: dict[str, object], message: str) -> None:
+def test_shapes_that_are_not_the_models(shapes: dict[str, object], message: str) -> None:
     """A name, a rank and a fixed axis are checked against the model."""
     with pytest.raises(UsageError, match=message):
-        profile_of(named(**asked), IMAGE)
+        profile_of(named(**shapes), IMAGE)

@@ -25,8 +25,8 @@ SPEC = EngineSpec("ort-trt", "int8", "static", Model.from_onnx("model.onnx"))
 def test_each_precision_turns_on_its_own_switch(precision: str, tmp_path: Path) -> None:
     """And turns the others off, in words, for what is left out keeps the value of an environment variable."""
     spec = replace(SPEC, precision=precision, scheme="static" if precision == "int8" else None)
-    told = provider_options(spec, tmp_path)
-    assert {name: told[f"trt_{name}_enable"] for name in ("fp16", "bf16", "int8")} == {
+    options = provider_options(spec, tmp_path)
+    assert {name: options[f"trt_{name}_enable"] for name in ("fp16", "bf16", "int8")} == {
         name: str(int(name == precision)) for name in ("fp16", "bf16", "int8")
     }
 
@@ -116,8 +116,8 @@ def test_the_log_that_is_kept() -> None:
     """Layers and warnings stay; colors and the rest of the verbose log go."""
     missing = "[2026-11-22 17:17:35 WARNING] Missing scale and zero-point for tensor a, expect fall back"
     verbose = "[2026-11-22 17:17:35 UNKNOWN] Tactic: 0x0 Time: 0.006"
-    kept = readable_log(f"{missing}\n{verbose}\nLayer(s): none\n{TENSORRT_10}")
-    assert missing in kept
-    assert "Layer(CaskConvolution): conv10" in kept
-    assert not any(word in kept for word in ("UNKNOWN", "Time: 0.006", "\x1b"))
-    assert layers_in_summary(kept, ["conv1"]) == layers_in_summary(TENSORRT_10, ["conv1"])
+    log = readable_log(f"{missing}\n{verbose}\nLayer(s): none\n{TENSORRT_10}")
+    assert missing in log
+    assert "Layer(CaskConvolution): conv10" in log
+    assert not any(word in log for word in ("UNKNOWN", "Time: 0.006", "\x1b"))
+    assert layers_in_summary(log, ["conv1"]) == layers_in_summary(TENSORRT_10, ["conv1"])
