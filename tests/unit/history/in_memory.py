@@ -15,23 +15,23 @@ class InMemory(Store):
     """Records in the order in which they were made."""
 
     def __init__(self, checks: tuple[StoredCheck, ...]) -> None:
-        self.kept = checks
+        self._checks = checks
 
-    def commits(self, known: Sequence[str]) -> set[str]:
+    def commits(self, ids: Sequence[str]) -> set[str]:
         """Those of a clean tree."""
-        clean = [each.run for each in self.kept if not each.run.dirty]
-        return {each for run in clean for each in (run.commit, run.tree) if each in known and each}
+        clean = [each.run for each in self._checks if not each.run.dirty]
+        return {each for run in clean for each in (run.commit, run.tree) if each in ids and each}
 
-    def launches(self, *known: str, series: str | None = None) -> list[StoredCheck]:
+    def launches(self, *ids: str, series: str | None = None) -> list[StoredCheck]:
         """Those of the clean commits or trees, of one series or of all."""
-        clean = [each for each in self.kept if {each.run.commit, each.run.tree} & set(known) and not each.run.dirty]
+        clean = [each for each in self._checks if {each.run.commit, each.run.tree} & set(ids) and not each.run.dirty]
         return [each for each in clean if series in (None, each.record.series)]
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Summaries of the latency of every series."""
         return [
             CheckSummary.of(run, record)
-            for run, record in ((each.run, each.record) for each in self.kept)
+            for run, record in ((each.run, each.record) for each in self._checks)
             if run.commit in commits and not run.dirty
         ]
 
@@ -40,12 +40,12 @@ class MemoryStore:
     """The methods of `Store` that moving data needs."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, tuple[Run, tuple[Record, ...]]] = {}
+        self.runs_by_id: dict[str, tuple[Run, tuple[Record, ...]]] = {}
 
     def append(self, run: Run, records: Sequence[Record]) -> bool:
         """Add a run once."""
-        new = run.id not in self.kept
-        self.kept.setdefault(run.id, (run, tuple(records)))
+        new = run.id not in self.runs_by_id
+        self.runs_by_id.setdefault(run.id, (run, tuple(records)))
         return new
 
     def append_many(self, runs: Iterable[tuple[Run, Sequence[Record]]]) -> tuple[int, int]:
@@ -55,21 +55,21 @@ class MemoryStore:
 
     def runs(self) -> list[StoredRun]:
         """Newest first."""
-        newest = sorted(self.kept.values(), key=lambda kept: kept[0].started_at, reverse=True)
+        newest = sorted(self.runs_by_id.values(), key=lambda entry: entry[0].started_at, reverse=True)
         return [StoredRun(run, {}) for run, _ in newest]
 
     def records(self, run_id: str) -> list[Record]:
         """Of one run."""
-        return list(self.kept[run_id][1])
+        return list(self.runs_by_id[run_id][1])
 
     def each_run(self) -> Iterator[tuple[Run, tuple[Record, ...]]]:
         """Oldest first."""
-        yield from sorted(self.kept.values(), key=lambda kept: kept[0].started_at)
+        yield from sorted(self.runs_by_id.values(), key=lambda entry: entry[0].started_at)
 
 
 def a_point(number: int, **figures: object) -> CheckSummary:
     """The point of one commit a day."""
-    told: dict[str, object] = {
+    defaults: dict[str, object] = {
         "run_id": f"run-{number}",
         "started_at": f"2026-{number // 28 + 1:02}-{number % 28 + 1:02}T00:00:00+00:00",
         "commit": f"c{number}",
@@ -84,4 +84,4 @@ def a_point(number: int, **figures: object) -> CheckSummary:
         "unit": "%",
         "better": "higher",
     }
-    return CheckSummary(**(told | figures))  # type: ignore[arg-type]
+    return CheckSummary(**(defaults | figures))  # type: ignore[arg-type]

@@ -67,8 +67,8 @@ def _store(*runs: Run) -> Store:
     return cast(Store, store)
 
 
-def _kept(store: Store) -> Mapping[str, object]:
-    return cast(MemoryStore, store).kept
+def _runs_by_id(store: Store) -> Mapping[str, object]:
+    return cast(MemoryStore, store).runs_by_id
 
 
 def _run(name: str) -> Run:
@@ -85,7 +85,7 @@ def test_what_one_pushes_another_pulls(remote: Path, tmp_path: Path) -> None:
     assert push(theirs, _branch(there)) == 1
     assert pull(ours, _branch(here)) == (1, 2, [])
     assert pull(ours, _branch(here)) == (0, 3, [])
-    assert _kept(ours) == {name: (_run(name), (a_record(), a_pass())) for name in ("one", "two", "three")}
+    assert _runs_by_id(ours) == {name: (_run(name), (a_record(), a_pass())) for name in ("one", "two", "three")}
 
 
 def test_the_repository_stays_as_it_is(remote: Path, tmp_path: Path) -> None:
@@ -99,14 +99,14 @@ def test_the_repository_stays_as_it_is(remote: Path, tmp_path: Path) -> None:
     _git(here, "add", "staged.py")
     (here / "new.py").write_text("new")
 
-    def told() -> list[str]:
-        asked = (("status", "--porcelain"), ("branch",), ("tag",), ("stash", "list"), ("diff",), ("diff", "--cached"))
-        return [_git(here, *question) for question in asked] + [str((here / ".git" / "FETCH_HEAD").exists())]
+    def state() -> list[str]:
+        queries = (("status", "--porcelain"), ("branch",), ("tag",), ("stash", "list"), ("diff",), ("diff", "--cached"))
+        return [_git(here, *query) for query in queries] + [str((here / ".git" / "FETCH_HEAD").exists())]
 
-    before = told()
+    before = state()
     push(_store(RUN), _branch(here))
     pull(_store(_run("other")), _branch(here))
-    assert told() == before
+    assert state() == before
     fetched = _git(here, "for-each-ref", "refs/remotes")
     push(_store(_run("more")), _branch(_cloned(tmp_path, "there")))
     pull(_store(), _branch(here))
@@ -178,17 +178,17 @@ def test_hooks_of_the_user_are_not_run(remote: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("remote_name", "branch", "told"),
+    ("remote_name", "branch", "text"),
     [("--upload-pack=x", BRANCH, "upload-pack"), ("origin", "a..b", "a..b"), ("origin", "a\0b", "cannot be called"),
      ("\ud800", BRANCH, "cannot be asked about such a name")],
 )  # fmt: skip
 def test_names_that_cannot_be_are_refused(
-    remote: Path, tmp_path: Path, remote_name: str, branch: str, told: str
+    remote: Path, tmp_path: Path, remote_name: str, branch: str, text: str
 ) -> None:
     """Nothing that begins with a dash is taken for an option."""
     with pytest.raises(HistoryError) as caught:
         push(_store(RUN), GitBranch(_cloned(tmp_path, "here"), remote_name, branch))
-    assert told in str(caught.value)
+    assert text in str(caught.value)
 
 
 def test_a_branch_that_is_not_there_cannot_be_pulled(remote: Path, tmp_path: Path) -> None:
@@ -199,11 +199,11 @@ def test_a_branch_that_is_not_there_cannot_be_pulled(remote: Path, tmp_path: Pat
 
 @settings(max_examples=60)
 @given(st.text(), st.text(), st.text())
-def test_any_id_has_a_path_of_its_own(one: str, other: str, time: str) -> None:
+def test_any_id_has_a_path_of_its_own(first: str, second: str, time: str) -> None:
     """Of plain characters, in a folder below runs; two ids share none."""
-    paths = [file_of(replace(RUN, id=name, started_at=time)) for name in (one, other)]
+    paths = [file_of(replace(RUN, id=name, started_at=time)) for name in (first, second)]
     assert all(re.fullmatch(r"runs/[0-9a-z-]+/(id\.)?[A-Za-z0-9_-]+\.jsonl", path) for path in paths)
-    assert (paths[0] == paths[1]) == (one == other)
+    assert (paths[0] == paths[1]) == (first == second)
 
 
 def test_a_hostile_id_is_pushed_and_pulled(remote: Path, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_hostile_id_is_pushed_and_pulled(remote: Path, tmp_path: Path) -> None
     assert push(_store(hostile), _branch(here)) == 1
     store = _store()
     assert pull(store, _branch(here)) == (1, 0, [])
-    assert list(_kept(store)) == [hostile.id]
+    assert list(_runs_by_id(store)) == [hostile.id]
     assert push(store, _branch(here)) == 0
 
 
@@ -260,4 +260,4 @@ def test_a_file_of_somebody_else_keeps_no_run_out(remote: Path, tmp_path: Path, 
     added, _, (refused,) = pull(ours, _branch(here))
     assert added == 2
     assert refused.startswith("runs/2026-01/bad.jsonl, line 1: ")
-    assert sorted(_kept(ours)) == ["one", "two"]
+    assert sorted(_runs_by_id(ours)) == ["one", "two"]

@@ -78,7 +78,7 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "text"),
     [
         (b'{"format": "something else"}', "not what it must be"),
         (b'{"schema": 99, "run": {}, "checks": []}', "newer pytest-quant"),
@@ -90,11 +90,11 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
         (b'"text"', "not what it must be"),
     ],
 )
-def test_what_is_not_understood_is_named_by_its_line(line: bytes, told: str) -> None:
+def test_what_is_not_understood_is_named_by_its_line(line: bytes, text: str) -> None:
     """Two runs come first, so it is the fourth line."""
     with pytest.raises(HistoryError, match="the file, line 4: ") as caught:
         list(read_lines(io.BytesIO(_written() + line + b"\n"), "the file"))
-    assert told in str(caught.value)
+    assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("field", ["reference_correct", "candidate_correct", "candidate_scores"])

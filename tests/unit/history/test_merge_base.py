@@ -18,7 +18,7 @@ from tests.unit.record.examples import RUN, a_pass
 
 
 def _having(*commits: str) -> Callable[[Sequence[str]], set[str]]:
-    return lambda known: set(commits) & set(known)
+    return lambda candidates: set(commits) & set(candidates)
 
 
 @pytest.fixture
@@ -169,8 +169,8 @@ def test_a_base_further_back_in_a_shallow_clone_carries_the_hint(scratch: Scratc
 def test_a_first_commit_has_nothing_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is said, and what to do."""
     without_ci(monkeypatch)
-    made = make_repository(tmp_path)
-    made.commit("only")
+    repository = make_repository(tmp_path)
+    repository.commit("only")
     with pytest.raises(UsageError, match="no commit before it"):
         select_base(_having(), Repository(tmp_path))
 

@@ -67,15 +67,15 @@ def test_a_run_is_found_by_the_beginning_of_its_id(store: Store) -> None:
     assert store.run("20260203-x").counts == {"PASS": 1}
 
 
-@pytest.mark.parametrize(("beginning", "told"), [("202602", "20260204-x, 20260203-x"), ("20260233-x", "20260203-x")])
-def test_a_run_that_is_not_told_apart_is_an_error(store: Store, beginning: str, told: str) -> None:
+@pytest.mark.parametrize(("beginning", "ids"), [("202602", "20260204-x, 20260203-x"), ("20260233-x", "20260203-x")])
+def test_a_run_that_is_not_told_apart_is_an_error(store: Store, beginning: str, ids: str) -> None:
     """Several or none: the nearest are named. A character of a pattern is no pattern."""
     for text in (beginning, "%", "_"):
         with pytest.raises(UsageError):
             store.run(text)
     with pytest.raises(UsageError) as caught:
         store.run(beginning)
-    assert told in (caught.value.allowed or "")
+    assert ids in (caught.value.allowed or "")
 
 
 def test_commits_with_a_run_of_exactly_their_code(store: Store) -> None:
@@ -134,15 +134,15 @@ def test_a_point_is_the_summary_of_its_record(store: Store) -> None:
     """Each figure is the one in the record."""
     (point,) = store.points(_SERIES, limit=1, branch="feature")
     run, record = _run(3, "feature", "c3"), a_pass()
-    known = asdict(point)
+    values = asdict(point)
     assert point.status is record.status
-    assert [known[name] for name in ("run_id", "started_at", "commit", "branch", "dirty", "series", "isa")] == [
+    assert [values[name] for name in ("run_id", "started_at", "commit", "branch", "dirty", "series", "isa")] == [
         run.id, run.started_at, "c3", "feature", False, _SERIES, record.isa
     ]  # fmt: skip
     assert (point.version, point.identity) == (version_of(record), identity_of(run, record))
-    measured = {name: figure for name, figure in figures(record).items() if name in known and name != "status"}
+    measured = {name: figure for name, figure in figures(record).items() if name in values and name != "status"}
     assert len(measured) == 17
-    assert {name: known[name] for name in measured} == measured
+    assert {name: values[name] for name in measured} == measured
     assert (point.p50_low_ms, point.p50_high_ms) == (0.2301, 0.2389)
 
 
@@ -181,9 +181,9 @@ def test_what_came_before_an_error_is_kept_whole(history_url: str) -> None:
 
     with pytest.raises(EOFError):
         store.append_many(breaking())
-    kept = store.runs()
-    assert 0 < len(kept) < 700
-    assert {tuple(stored.counts.items()) for stored in kept} == {(("PASS", 1),)}
+    runs = store.runs()
+    assert 0 < len(runs) < 700
+    assert {tuple(stored.counts.items()) for stored in runs} == {(("PASS", 1),)}
 
 
 def test_hostile_names_are_kept_and_found(history_url: str) -> None:
@@ -215,16 +215,16 @@ def test_runs_of_the_future_and_of_other_zones_sort_by_time(history_url: str) ->
 
 def test_the_number_of_queries_does_not_grow(history_url: str) -> None:
     """Two hundred runs are read with as many questions as two."""
-    asked: list[str] = []
+    statements: list[str] = []
 
     def note(conn: object, cursor: object, statement: str, parameters: object, context: object, many: bool) -> None:
-        asked.append(statement)
+        statements.append(statement)
 
     counts = []
     store = open_store(history_url)
     for number in (2, 200):
         store.append_many((replace(RUN, id=f"{number}-{index}"), [a_pass(), unavailable()]) for index in range(number))
-        asked.clear()
+        statements.clear()
         event.listen(Engine, "before_cursor_execute", note)
         try:
             store.runs()
@@ -235,6 +235,6 @@ def test_the_number_of_queries_does_not_grow(history_url: str) -> None:
             list(store.each_run())
         finally:
             event.remove(Engine, "before_cursor_execute", note)
-        counts.append(sum(not statement.startswith("BEGIN") for statement in asked))
+        counts.append(sum(not statement.startswith("BEGIN") for statement in statements))
     # More than 200 runs are there in the end, which `each_run` reads in two parts.
     assert counts[1] <= counts[0] + 1 <= 10

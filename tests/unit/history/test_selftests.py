@@ -21,9 +21,9 @@ from tests.unit.record.examples import with_latency
 
 def test_what_was_kept_is_found(history_url: str) -> None:
     """Every figure of it, in either database."""
-    kept = a_selftest(a_kind(draws=((0.004, 0.001), (-0.006, 0.002))))
-    keep_selftest(history_url, kept)
-    assert newest_selftest(history_url, IDENTITY, "cpu") == kept
+    selftest = a_selftest(a_kind(draws=((0.004, 0.001), (-0.006, 0.002))))
+    keep_selftest(history_url, selftest)
+    assert newest_selftest(history_url, IDENTITY, "cpu") == selftest
 
 
 def test_the_newest_one_counts(history_url: str) -> None:

@@ -22,9 +22,9 @@ from pathlib import Path
 from pytest_quant.history.unfinished_runs import UnfinishedRun
 from pytest_quant.record import to_json
 from tests.unit.record.examples import RUN, a_pass, a_record
-kept = UnfinishedRun(sys.argv[1], Path(sys.argv[2]), RUN)
-kept.keep(to_json(a_record()))
-kept.keep(to_json(replace(a_pass(), nodeid="test_other.py::test_other")))
+unfinished = UnfinishedRun(sys.argv[1], Path(sys.argv[2]), RUN)
+unfinished.keep(to_json(a_record()))
+unfinished.keep(to_json(replace(a_pass(), nodeid="test_other.py::test_other")))
 sys.stdout.write("kept\\n")
 sys.stdout.flush()
 sys.stdin.readline()
@@ -91,9 +91,9 @@ def test_a_run_that_was_stored_before_it_died_is_not_added_again(place: Path, tm
 def test_a_run_that_ends_leaves_no_file(place: Path, tmp_path: Path) -> None:
     """Where its records are stored; else the next run finds them. The folder is excluded from version control."""
     for stored in (True, False):
-        kept = UnfinishedRun(place, tmp_path, RUN)
-        kept.keep(to_json(a_pass()))
-        kept.close(stored=stored)
+        unfinished = UnfinishedRun(place, tmp_path, RUN)
+        unfinished.keep(to_json(a_pass()))
+        unfinished.close(stored=stored)
         assert bool(_left(place)) is not stored
     assert (place.parent / ".gitignore").read_text().endswith("*\n")
     assert recover(place, tmp_path)[0].startswith("1 check of 1 run that")
@@ -103,10 +103,10 @@ def test_a_run_that_ends_leaves_no_file(place: Path, tmp_path: Path) -> None:
 def test_a_line_without_its_end_is_the_check_under_way(place: Path, tmp_path: Path, lost_bytes: int) -> None:
     """It alone is lost; where it is the first, there is nothing to add."""
     for checks in ([a_record(), _OTHER], [a_pass()]):
-        kept = UnfinishedRun(place, tmp_path, replace(RUN, id=f"{lost_bytes}-{len(checks)}"))
+        unfinished = UnfinishedRun(place, tmp_path, replace(RUN, id=f"{lost_bytes}-{len(checks)}"))
         for record in checks:
-            kept.keep(to_json(record))
-        kept.close(stored=False)
+            unfinished.keep(to_json(record))
+        unfinished.close(stored=False)
         (name,) = _left(place)
         file = place.parent / name
         file.write_bytes(file.read_bytes()[:-lost_bytes])
@@ -117,8 +117,8 @@ def test_a_line_without_its_end_is_the_check_under_way(place: Path, tmp_path: Pa
 def test_those_of_a_server_lie_in_the_project(tmp_path: Path) -> None:
     """Found again with another password, and not for another database of that server."""
     url = "postgresql://{}@db.example:5432/{}?sslmode=require&password=x"
-    kept = UnfinishedRun(url.format("me:secret", "one"), tmp_path, RUN)
-    kept.close(stored=False)
+    unfinished = UnfinishedRun(url.format("me:secret", "one"), tmp_path, RUN)
+    unfinished.close(stored=False)
     (name,) = _left(tmp_path / ".quant" / "any")
     assert "secret" not in name
     assert recover(url.format("me:secret", "two"), tmp_path) == NOTHING
@@ -168,28 +168,28 @@ def test_each_check_is_on_the_disk_before_the_next(
     """Not only in the memory of the system, which a loss of power takes."""
     flushed: list[int] = []
     monkeypatch.setattr(os, "fdatasync", lambda number: flushed.append(os.fstat(number).st_size))
-    kept = UnfinishedRun(place, tmp_path, RUN)
+    unfinished = UnfinishedRun(place, tmp_path, RUN)
     for count in (1, 2):
-        kept.keep(to_json(a_pass()))
+        unfinished.keep(to_json(a_pass()))
         assert len(flushed) == count
         assert flushed[-1] == (place.parent / _left(place)[0]).stat().st_size > 0
-    kept.close(stored=True)
+    unfinished.close(stored=True)
 
 
 def test_a_full_disk_is_an_error_though_a_part_was_written(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A further line after that part could not be read."""
-    kept = UnfinishedRun(place, tmp_path, RUN)
-    kept.keep(to_json(a_record()))
+    unfinished = UnfinishedRun(place, tmp_path, RUN)
+    unfinished.keep(to_json(a_record()))
 
     class Full:
         def write(self, line: bytes) -> int:
             return len(line) // 2
 
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "_stream", Full())
+        patch.setattr(unfinished, "_stream", Full())
         with pytest.raises(OSError, match="No space"):
-            kept.keep(to_json(a_pass()))
-    kept.close(stored=False)
+            unfinished.keep(to_json(a_pass()))
+    unfinished.close(stored=False)
     assert recover(place, tmp_path)[0].startswith("1 check of 1 run")

@@ -62,11 +62,11 @@ def test_the_newest_runs_are_kept_whole(place: Path) -> None:
 def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:
     """The same figures as the run that follows it; a third has nothing left to do."""
     before = place.read_bytes()
-    told = prune(place, keep_runs=0, dry_run=True)
+    result = prune(place, keep_runs=0, dry_run=True)
     assert place.read_bytes() == before
     assert _days_with_rounds(place) == [1, 2, 3, 4]
-    assert prune(place, keep_runs=0) == told
-    assert told[:2] == (4, 4)
+    assert prune(place, keep_runs=0) == result
+    assert result[:2] == (4, 4)
     assert prune(place, keep_runs=0) == (0, 0, 0)
 
 

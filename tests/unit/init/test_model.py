@@ -30,14 +30,14 @@ from tests.support.repository import make_repository
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
     """A new repository; what a test imports from it is forgotten."""
-    made = make_repository(tmp_path / "repository").path
-    with imports_forgotten(made):
-        yield made
+    top = make_repository(tmp_path / "repository").path
+    with imports_forgotten(top):
+        yield top
 
 
-def find(root: Path, asked: str | None) -> ModelToTest:
+def find(root: Path, model: str | None) -> ModelToTest:
     """Look for a model from the top of the repository."""
-    return find_model(root, root, asked, ".")
+    return find_model(root, root, model, ".")
 
 
 def test_the_only_file_is_taken(root: Path) -> None:
@@ -58,21 +58,21 @@ def test_the_only_file_is_taken(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("model", "words"),
     [
         *((name, "here.onnx") for name in ("missing.onnx", "models", "x" * 300, "a:b:c")),
         ("yolo.pt", r"(?s)this is no ONNX file.*pytest-quant init package.nets:example"),
         ("../outside.onnx", "outside of the repository"),
     ],
 )
-def test_a_model_that_is_not_there_is_told_with_those_that_are(root: Path, asked: str, words: str) -> None:
+def test_a_model_that_is_not_there_is_told_with_those_that_are(root: Path, model: str, words: str) -> None:
     """A slip in a name is seen at once; weights of torch are no ONNX file, and CI would not have a file outside."""
     select_first(root / "here.onnx")
     select_first(root.parent / "outside.onnx")
     (root / "models").mkdir()
     (root / "yolo.pt").write_bytes(b"PK nothing")
     with pytest.raises(UsageError, match=words):
-        find(root, asked)
+        find(root, model)
 
 
 NETS = """
@@ -117,7 +117,7 @@ def test_a_module_is_read_in_every_form(root: Path, attribute: str, expression: 
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("model", "words"),
     [
         ("nets:net", "gives no torch module with example inputs"),
         ("nets:Net", "gives no torch module with example inputs"),
@@ -128,14 +128,14 @@ def test_a_module_is_read_in_every_form(root: Path, attribute: str, expression: 
         ("__main__:x", "'__main__' cannot be imported"),
     ],
 )
-def test_what_gives_no_model_is_told(root: Path, monkeypatch: pytest.MonkeyPatch, asked: str, words: str) -> None:
+def test_what_gives_no_model_is_told(root: Path, monkeypatch: pytest.MonkeyPatch, model: str, words: str) -> None:
     """With the function to write."""
     # As where a program is started by its name.
     monkeypatch.setattr("__main__.__spec__", None)
     pytest.importorskip("torch")
     (root / "nets.py").write_text(NETS)
     with pytest.raises((UsageError, ModelError)) as error:
-        find(root, asked)
+        find(root, model)
     assert words in str(error.value)
 
 
@@ -150,7 +150,7 @@ def test_whether_python_finds_a_module_by_itself_is_known(root: Path, file: str,
     assert result.expression.startswith("Model.from_torch(*netted.example()")
 
 
-def made(tensor: TensorInfo, rows: dict[str, int] | None = None) -> NDArray[np.generic]:
+def samples_of(tensor: TensorInfo, rows: dict[str, int] | None = None) -> NDArray[np.generic]:
     """Run the line that is written, as a conftest would."""
     names = {"np": np, "rng": np.random.default_rng(0)}
     result: NDArray[np.generic] = eval(input_line(tensor, rows or {}), names)  # noqa: S307 - a line of ours
@@ -172,17 +172,17 @@ def test_they_have_the_type_and_the_shape(
     kind: str, shape: tuple[int | None, ...] | None, wanted: tuple[int, ...]
 ) -> None:
     """The first axis counts the samples, a free one gets a usual size; a number for all samples has no axis."""
-    samples = made(TensorInfo("x", kind, shape))
+    samples = samples_of(TensorInfo("x", kind, shape))
     assert samples.shape == wanted
     assert np.asarray(samples).dtype == np.dtype(kind)
 
 
 def test_token_ids_lie_within_the_table() -> None:
     """Every table has two rows, if nothing is known of it; a mask lets everything through."""
-    ids = made(TensorInfo("ids", "int64", (None, 64)), {"ids": 300})
+    ids = samples_of(TensorInfo("ids", "int64", (None, 64)), {"ids": 300})
     assert 0 <= ids.min() <= 2 < ids.max() < 300
-    assert set(np.unique(made(TensorInfo("types", "int64", (None, 64))))) == {0, 1}
-    assert set(np.unique(made(TensorInfo("attention_mask", "int64", (None, 64))))) == {1}
+    assert set(np.unique(samples_of(TensorInfo("types", "int64", (None, 64))))) == {0, 1}
+    assert set(np.unique(samples_of(TensorInfo("attention_mask", "int64", (None, 64))))) == {1}
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def found(root: Path, files: dict[str, str]) -> Project:
+def project_of(root: Path, files: dict[str, str]) -> Project:
     """Return what is found out of a new repository with these files, which lies in a folder of its own."""
     return find_project(write(make_repository(root / "models").path, files))
 
@@ -76,24 +76,24 @@ def test_files_name_the_forge_where_the_host_does_not(tmp_path: Path, sign: str,
 
 def test_a_folder_below_finds_the_top(tmp_path: Path) -> None:
     """Workflows lie there and nowhere else; the remote is ``origin``, else the only one."""
-    made = make_repository(tmp_path / "models")
-    (made.path / "a" / "b").mkdir(parents=True)
-    made.git("remote", "add", "upstream", "git@gitlab.com:group/models.git")
-    below = find_project(made.path / "a" / "b")
-    assert below.root.samefile(made.path)
+    repository = make_repository(tmp_path / "models")
+    (repository.path / "a" / "b").mkdir(parents=True)
+    repository.git("remote", "add", "upstream", "git@gitlab.com:group/models.git")
+    below = find_project(repository.path / "a" / "b")
+    assert below.root.samefile(repository.path)
     assert below.remote == "git@gitlab.com:group/models.git"
-    made.git("remote", "add", "fork", "git@github.com:me/models.git")
-    assert find_project(made.path).remote == ""
-    made.git("remote", "add", "origin", "git@github.com:them/models.git")
-    assert find_project(made.path).remote == "git@github.com:them/models.git"
+    repository.git("remote", "add", "fork", "git@github.com:me/models.git")
+    assert find_project(repository.path).remote == ""
+    repository.git("remote", "add", "origin", "git@github.com:them/models.git")
+    assert find_project(repository.path).remote == "git@github.com:them/models.git"
 
 
 def test_a_name_that_a_workflow_would_read_as_something_else_is_refused(tmp_path: Path) -> None:
     """Git takes quotes and dollars in the name of a branch."""
-    made = make_repository(tmp_path / "models")
-    made.git("symbolic-ref", "HEAD", 'refs/heads/a"$b')
+    repository = make_repository(tmp_path / "models")
+    repository.git("symbolic-ref", "HEAD", 'refs/heads/a"$b')
     with pytest.raises(UsageError, match="target branch"):
-        find_project(made.path)
+        find_project(repository.path)
 
 
 IN_INI = "[pytest]\ntestpaths = c o\npythonpath = ./src\n"
@@ -127,7 +127,7 @@ def test_a_project_is_what_its_files_say(
     searched: bool,
 ) -> None:
     """The folder of tests, and that of sources with what pytest searches; the root as pytest sees it from below."""
-    project = found(pytester.path, {**files, "below/": ""})
+    project = project_of(pytester.path, {**files, "below/": ""})
     assert (project.folder, project.configured) == (folder, configured)
     assert (project.sources, project.searched) == (sources, searched)
     monkeypatch.chdir(project.root / "below")
@@ -143,13 +143,13 @@ def test_a_project_is_what_its_files_say(
 )
 def test_a_configuration_of_other_types_is_none(tmp_path: Path, text: str) -> None:
     """Pytest says what is wrong with it; one without an end is told here, and a pipe is not waited for."""
-    made = found(tmp_path, {"pyproject.toml": text})
-    assert (made.folder, made.searched) == ("tests/quant", False)
-    os.mkfifo(made.root / "pytest.ini")
-    assert find_project(made.root) == made
-    (made.root / "pyproject.toml").write_text(f"x = {'[' * 5000}")
+    result = project_of(tmp_path, {"pyproject.toml": text})
+    assert (result.folder, result.searched) == ("tests/quant", False)
+    os.mkfifo(result.root / "pytest.ini")
+    assert find_project(result.root) == result
+    (result.root / "pyproject.toml").write_text(f"x = {'[' * 5000}")
     with pytest.raises(UsageError, match="cannot be read"):
-        find_project(made.root)
+        find_project(result.root)
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def test_what_is_written_is_valid(facts: InitFacts, tmp_path: Path) -> None:
     jobs = parse(workflow)["jobs"]
     steps = [step for job in jobs.values() for step in job["steps"]]
     assert [step["run"] for step in steps if "${{" in step.get("run", "")] == []
-    told = re.findall(r"github\.event\.[\w.]+", json.dumps(jobs))
-    assert set(told) <= {"github.event.pull_request.head.repo.full_name", "github.event.pull_request.number"}
+    expressions = re.findall(r"github\.event\.[\w.]+", json.dumps(jobs))
+    assert set(expressions) <= {"github.event.pull_request.head.repo.full_name", "github.event.pull_request.number"}
 
 
 @pytest.mark.parametrize(("name", "lfs"), [("plain", False), ("with a GPU", False), ("with a GPU", True)])
@@ -114,8 +114,8 @@ def test_nothing_that_a_stranger_can_change_gets_a_token(name: str, lfs: bool, t
     assert [action for action in used if not pin.fullmatch(action)] == []
     jobs = parse(files[".github/workflows/quant.yml"])["jobs"]
     clones = {job: step["with"] for job in jobs for step in jobs[job]["steps"] if "checkout" in step.get("uses", "")}
-    kept = {job for job, given in clones.items() if given.get("persist-credentials") is not False}
-    assert kept == ({"history", "gpu"} if lfs else {"history"})
+    with_token = {job for job, given in clones.items() if given.get("persist-credentials") is not False}
+    assert with_token == ({"history", "gpu"} if lfs else {"history"})
     asking = [step["run"] for job in jobs for step in jobs[job]["steps"] if "origin " in step.get("run", "")]
     assert asking == []  # without a token a private repository does not answer
     pipeline = files[".gitlab-ci.yml"].read_text("utf-8")
@@ -131,9 +131,9 @@ def test_git_asks_for_the_push_token_of_gitlab(tmp_path: Path) -> None:
     asks = f"{script[: script.index('pytest-quant history push')]}git credential fill\nfi"
     (tmp_path / "gitconfig").write_text('[credential]\n\thelper = "!echo password=the-runners; :"\n')
     variables = {**os.environ, "GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"), "GITLAB_TOKEN": "ours"}
-    asked = "protocol=https\nhost=gitlab.invalid\nusername=pytest-quant\n\n"
+    question = "protocol=https\nhost=gitlab.invalid\nusername=pytest-quant\n\n"
     command = ("bash", "-e", "-c", asks)
-    said = subprocess.run(command, input=asked, env=variables, capture_output=True, text=True, check=True)
+    said = subprocess.run(command, input=question, env=variables, capture_output=True, text=True, check=True)
     assert "password=ours" in said.stdout.splitlines()
 
 
@@ -144,21 +144,21 @@ def test_a_pull_request_of_markdown_skips_all_other_jobs(changed: str, skips: bo
     assert "paths-ignore" not in workflow["on"]["pull_request"]
     waiting = {name for name, job in workflow["jobs"].items() if "markdown_only" in job.get("if", "")}
     assert waiting == {"cpu", "gpu", "verdict"}
-    made = make_repository(tmp_path / "repository")
-    made.commit("base")
-    made.git("checkout", "-q", "-b", "topic")
-    (made.path / changed).parent.mkdir(exist_ok=True)
-    (made.path / changed).write_text("text\n")
-    made.git("add", changed)
-    made.git("commit", "-m", "topic")
-    made.git("checkout", "-q", "main")
-    made.commit("more on main")
-    made.git("merge", "-q", "--no-ff", "-m", "Merge", "topic")
+    repository = make_repository(tmp_path / "repository")
+    repository.commit("base")
+    repository.git("checkout", "-q", "-b", "topic")
+    (repository.path / changed).parent.mkdir(exist_ok=True)
+    (repository.path / changed).write_text("text\n")
+    repository.git("add", changed)
+    repository.git("commit", "-m", "topic")
+    repository.git("checkout", "-q", "main")
+    repository.commit("more on main")
+    repository.git("merge", "-q", "--no-ff", "-m", "Merge", "topic")
     output = tmp_path / "output"
     (look,) = [step["run"] for step in workflow["jobs"]["changes"]["steps"] if "run" in step]
     variables = {**os.environ, "GITHUB_OUTPUT": str(output)}
     command = ("bash", "-e", "-c", look)
-    subprocess.run(command, cwd=made.path, env=variables, check=True)
+    subprocess.run(command, cwd=repository.path, env=variables, check=True)
     assert (output.exists() and output.read_text() == "markdown_only=true\n") is skips
 
 

@@ -113,16 +113,16 @@ def test_series_are_chosen_by_a_part_of_their_name() -> None:
 @pytest.fixture
 def scratch(tmp_path: Path) -> ScratchRepository:
     """A repository with one commit, and no file of baselines."""
-    made = make_repository(tmp_path / "project")
-    made.commit("1")
-    return made
+    repository = make_repository(tmp_path / "project")
+    repository.commit("1")
+    return repository
 
 
 def _accepted(day: int = 4, commit: str = "c0ffee") -> BaselineEntry:
     check = StoredCheck(replace(RUN, commit=commit), a_pass())
-    made = accept([check], reason="r", accepted_at=datetime(2026, 3, day, tzinfo=UTC))
-    assert made is not None
-    return made
+    entry = accept([check], reason="r", accepted_at=datetime(2026, 3, day, tzinfo=UTC))
+    assert entry is not None
+    return entry
 
 
 def _write(scratch: ScratchRepository, *entries: BaselineEntry, message: str = "") -> str:

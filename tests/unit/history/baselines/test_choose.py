@@ -48,17 +48,17 @@ def _of_merge_base(scratch: ScratchRepository, *checks: StoredCheck) -> Baseline
     return baselines.find(_SERIES, "def456")
 
 
-def _why(found: Baseline | str) -> str:
-    assert isinstance(found, str)
-    return found
+def _why(result: Baseline | str) -> str:
+    assert isinstance(result, str)
+    return result
 
 
 def test_an_accepted_entry_is_the_baseline(tmp_path: Path) -> None:
     """Its values."""
     write_baselines(tmp_path / NAME, [ENTRY])
     expected = Baseline(ENTRY.commit, drop=4.23, speedup=1.9475, candidate_p50_ms=0.2345, same_identity=True)
-    one = (LaunchFigures(ENTRY.accepted_at.isoformat(), 1.9475, 0.2345),)
-    assert _accepted(tmp_path).find(_SERIES, "def456") == replace(expected, launches=one, p50_launches=one)
+    launches = (LaunchFigures(ENTRY.accepted_at.isoformat(), 1.9475, 0.2345),)
+    assert _accepted(tmp_path).find(_SERIES, "def456") == replace(expected, launches=launches, p50_launches=launches)
 
 
 def test_an_entry_that_does_not_hold_says_why(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_a_red_merge_base_gives_way_to_the_nearest_usable_commit(
     result = _of_merge_base(scratch, _check(first, drop=0.1), _check(second, drop=0.4), at_base)
     assert isinstance(result, Baseline)
     assert (result.commit, result.drop) == (second.commit, 0.4)
-    told = f"{(red.commit or '')[:12]} (merge base with main)"
-    why = f"{told} has no record of the test" if status is None else f"the test is {status.value} at {told}"
+    merge_base = f"{(red.commit or '')[:12]} (merge base with main)"
+    why = f"{merge_base} has no record of the test" if status is None else f"the test is {status.value} at {merge_base}"
     assert result.note == f"{why}, so that {(second.commit or '')[:12]} below it is the base"
     accuracy = replace(ACCURACY, drop=2.0)
     (verdict,) = baseline_verdicts(Limits(max_drop_increase=1.0), accuracy, None, result)

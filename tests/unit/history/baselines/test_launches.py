@@ -70,8 +70,8 @@ def test_accepted_launches_and_the_history_tell_the_noise_together() -> None:
     both = with_launches(NOTHING, checks, NO_NOISE_KNOWN, accepted)
     assert (both.speedup_noise.between.freedom, both.p50_noise.between.freedom) == (5.0, 5.0)
     assert both.launches == both.p50_launches == tuple(accepted)
-    known = [launch for each in checks for launch in launches_in(each)]
-    assert with_launches(NOTHING, checks, NO_NOISE_KNOWN, known).speedup_noise.between.freedom == 3.0
+    launches = [launch for each in checks for launch in launches_in(each)]
+    assert with_launches(NOTHING, checks, NO_NOISE_KNOWN, launches).speedup_noise.between.freedom == 3.0
     assert with_launches(NOTHING, [], NO_NOISE_KNOWN, accepted[:1]).speedup_noise == LaunchNoise()
 
 

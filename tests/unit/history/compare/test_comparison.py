@@ -141,9 +141,9 @@ def _record(wrong: int = 0, mb: float = 1.0, ms: float = 0.5, pct: float = 90.0)
 
 
 def _entry(record: Record) -> BaselineEntry:
-    made = accept(launch(record, commit="c0ffee"), reason="retrained", accepted_at=_NOW)
-    assert made is not None
-    return made
+    entry = accept(launch(record, commit="c0ffee"), reason="retrained", accepted_at=_NOW)
+    assert entry is not None
+    return entry
 
 
 def _compared(head: Record, entry: BaselineEntry | None) -> Comparison:

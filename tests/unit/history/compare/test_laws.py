@@ -62,8 +62,8 @@ def _commits(name: str) -> st.SearchStrategy[list[StoredCheck]]:
 
 def _outcomes(comparison: Comparison, *swapped: tuple[Outcome, Outcome]) -> list[tuple[str, str, str, Outcome]]:
     names = dict([*swapped, *((after, before) for before, after in swapped)])
-    kept = (Outcome.REGRESSION, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTER, Outcome.CHANGED)
-    rows = [row for row in comparison.rows if row.outcome in kept]
+    outcomes = (Outcome.REGRESSION, Outcome.WORSE, Outcome.IMPROVEMENT, Outcome.BETTER, Outcome.CHANGED)
+    rows = [row for row in comparison.rows if row.outcome in outcomes]
     # A renamed test goes by the name at the head, which is the other one when the sides are swapped.
     either = {each.series: "" for each in comparison.renamed}
     return sorted(
@@ -131,11 +131,11 @@ def test_another_series_hides_no_regression_but_through_holm(
         [*head, *launch(answered(other, answers(range(lost))), run="other", commit="head")],
     )
     after = {(row.series, row.quantity, row.machine): row for row in more.rows}
-    for one in alone.having(Outcome.REGRESSION):
-        if one.quantity in ("speedup", "p50"):
+    for regression in alone.having(Outcome.REGRESSION):
+        if regression.quantity in ("speedup", "p50"):
             continue
-        again = after[one.series, one.quantity, one.machine]
+        again = after[regression.series, regression.quantity, regression.machine]
         if again.outcome is not Outcome.REGRESSION:
-            assert again.p == one.p is not None
+            assert again.p == regression.p is not None
             assert again.p_adjusted is not None
             assert again.p_adjusted > more.alpha

@@ -75,9 +75,9 @@ def test_what_needs_no_equal_data_is_compared_on_other_data() -> None:
     )
     before = [replace(record, resources=Resources(size_mb=1.0))] * 5
     result = compare(launches(before), launches([other] * 5, commit="head"))
-    worse = {one.quantity for one in result.having(Outcome.REGRESSION)}
+    worse = {each.quantity for each in result.having(Outcome.REGRESSION)}
     assert worse == {"size", "coverage", "speedup"}
-    assert [one.quantity for one in result.having(Outcome.NO_BASELINE)] == ["accuracy"]
+    assert [each.quantity for each in result.having(Outcome.NO_BASELINE)] == ["accuracy"]
 
 
 def test_a_metric_that_turned_round_is_another_version() -> None:
@@ -92,7 +92,7 @@ def test_launches_of_a_version_that_only_one_side_has_are_left_out() -> None:
     other = replace(record_of(_A), digests={"data": "other"})
     base = [*launch(other, run="0"), *launch(record_of(_A), run="1")]
     ((only,), _) = pair(base, launch(record_of(_A), commit="head"))
-    assert [one.run.id for one in only.base] == ["base-1"]
+    assert [check.run.id for check in only.base] == ["base-1"]
 
 
 def test_a_check_that_never_came_to_be_is_of_the_series_it_would_have_been() -> None:

@@ -76,7 +76,7 @@ def test_a_change_that_is_a_rounding_does_not_gate(reference: float, change: flo
 
 
 @pytest.mark.parametrize(
-    ("spans", "outcome", "told"),
+    ("spans", "outcome", "text"),
     [
         ((Interval(0.5, 1.5), Interval(1.75, 4.25)), Outcome.REGRESSION, "[0.5, 1.5] -> [1.75, 4.25]"),
         ((Interval(0.5, 1.5), Interval(1.5, 4.25)), Outcome.WORSE, "[0.5, 1.5] -> [1.5, 4.25]"),
@@ -84,7 +84,7 @@ def test_a_change_that_is_a_rounding_does_not_gate(reference: float, change: flo
         ((Interval(0.5, 1.5), None), Outcome.WORSE, "[0.5, 1.5] -> none"),
     ],
 )
-def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], outcome: Outcome, told: str) -> None:
+def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], outcome: Outcome, text: str) -> None:
     """A difference of points, which is lower for what is better; the intervals decide, and both are told.
 
     p is SciPy's normal one, with the standard errors of the ends that face each other.
@@ -97,13 +97,13 @@ def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], out
         "unit": "pp",
         "better": "lower",
         "n": N,
-        "notes": (f"intervals of the drop: {told}",),
+        "notes": (f"intervals of the drop: {text}",),
     }
     if spans[0] is not None and spans[1] is not None:
         error = np.hypot(spans[0].high - 1.0, 3.0 - spans[1].low) / scipy_stats.norm.ppf(0.975)
         others["p"] = others["p_adjusted"] = about(2.0 * float(scipy_stats.norm.sf(2.0 / error)))
     assert row(between(base, head), "drop") == a_row("drop", outcome, 1.0, 3.0, change=2.0, **others)
-    turned = " -> ".join(reversed(told.split(" -> ")))
+    turned = " -> ".join(reversed(text.split(" -> ")))
     others["notes"] = (f"intervals of the drop: {turned}",)
     gained = {Outcome.REGRESSION: Outcome.IMPROVEMENT, Outcome.WORSE: Outcome.BETTER}[outcome]
     assert row(between(head, base), "drop") == a_row("drop", gained, 3.0, 1.0, change=-2.0, **others)
@@ -111,8 +111,8 @@ def test_drops_without_pairs(spans: tuple[Interval | None, Interval | None], out
 
 def test_unpaired_drops_share_the_alarms_of_all_tests() -> None:
     """Intervals that just do not touch (p = 0.0056) are proven alone, and are not where another row is tested too."""
-    one = without_samples(measured(np.linspace(1.0, 2.0, 50)))
-    base, head = (with_accuracy(one, drop=drop, drop_ci=Interval(drop - 1.0, drop + 1.0)) for drop in (1.0, 3.01))
+    record = without_samples(measured(np.linspace(1.0, 2.0, 50)))
+    base, head = (with_accuracy(record, drop=drop, drop_ci=Interval(drop - 1.0, drop + 1.0)) for drop in (1.0, 3.01))
     alone = between(base, head)
     assert (alone.family, row(alone, "drop").outcome) == (1, Outcome.REGRESSION)
     assert row(alone, "drop").p == pytest.approx(
@@ -124,7 +124,7 @@ def test_unpaired_drops_share_the_alarms_of_all_tests() -> None:
     )
     both = compare(*other)
     assert both.family == 2
-    assert {one.outcome for one in both.rows if one.quantity == "drop"} == {Outcome.WORSE}
+    assert {each.outcome for each in both.rows if each.quantity == "drop"} == {Outcome.WORSE}
 
 
 def test_equal_errors_are_unchanged_and_not_tested() -> None:
@@ -149,10 +149,10 @@ def test_damaged_scores_are_noted(spoiled: str | None) -> None:
 def test_what_a_record_keeps_is_bounded() -> None:
     """Four bytes for each of at most 10 000 samples, in base64; scores that float32 does not hold are left out."""
     random = np.random.default_rng(3)
-    kept = measured(random.random(MOST_SCORES)).accuracy
-    assert kept is not None
-    assert kept.candidate_scores is not None
-    assert len(kept.candidate_scores) <= 4 / 3 * (4 * MOST_SCORES + 100)
+    accuracy = measured(random.random(MOST_SCORES)).accuracy
+    assert accuracy is not None
+    assert accuracy.candidate_scores is not None
+    assert len(accuracy.candidate_scores) <= 4 / 3 * (4 * MOST_SCORES + 100)
     for errors in (random.random(MOST_SCORES + 1), np.full(20, 1e300)):
         none = measured(errors).accuracy
         assert none is not None

@@ -239,7 +239,7 @@ def test_a_machine_is_described_by_what_it_is_known_for() -> None:
     """The GPU first, then the CPU; the provider last, where it is known."""
     (check,) = launch(run(0.5))
     identity = {"cores": "2", "isa": "avx2", "cpu": "Some CPU", "gpu": "Some GPU", "os": "Linux"}
-    told = replace(check, run=replace(check.run, environment=replace(check.run.environment, identity=identity)))
-    assert describe_machine(told) == "Some GPU, Some CPU, avx2, 2 cores, CPUExecutionProvider"
-    assert describe_machine(replace(told, record=BROKEN)) == "Some GPU, Some CPU, avx2, 2 cores"
+    identified = replace(check, run=replace(check.run, environment=replace(check.run.environment, identity=identity)))
+    assert describe_machine(identified) == "Some GPU, Some CPU, avx2, 2 cores, CPUExecutionProvider"
+    assert describe_machine(replace(identified, record=BROKEN)) == "Some GPU, Some CPU, avx2, 2 cores"
     assert describe_identity({"cores": "1"}) == ["1 core"]
