@@ -109,7 +109,7 @@ def _check(**keys: object) -> Check:
 
 
 @pytest.mark.parametrize(
-    ("keys", "asked", "default"),
+    ("keys", "min_coverage", "default"),
     [
         ({}, None, 50.0),
         ({"scheme": "dynamic"}, None, 50.0),
@@ -121,11 +121,11 @@ def _check(**keys: object) -> Check:
     ],
 )
 def test_quantized_engines_must_prove_their_coverage(
-    keys: dict[str, object], asked: float | None, default: float | None
+    keys: dict[str, object], min_coverage: float | None, default: float | None
 ) -> None:
     """Half of the compute by default where there is a scheme, nothing for fp32."""
     limits = _check(**keys).limits
-    assert (limits.min_coverage, limits.default_min_coverage) == (asked, default)
+    assert (limits.min_coverage, limits.default_min_coverage) == (min_coverage, default)
 
 
 def test_the_reference_is_at_fp32_with_the_options_of_its_own_backend() -> None:

@@ -182,8 +182,8 @@ UNITS = {
 
 def test_every_limit_with_a_unit_takes_it() -> None:
     """Those of the table's rows, and of the drops, whose unit is the metric's."""
-    told = {name: row.unit for name, row in LIMITS.items() if row.unit}
-    assert {**UNITS, **told} == UNITS
+    units = {name: row.unit for name, row in LIMITS.items() if row.unit}
+    assert {**UNITS, **units} == UNITS
 
 
 @pytest.mark.parametrize(("key", "unit"), UNITS.items())

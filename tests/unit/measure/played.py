@@ -124,9 +124,9 @@ class PlayedBackend(Backend):
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the engine that was built into `folder`."""
         assert (folder / "engine").read_text("utf-8") == spec.id
-        made = Played(lambda feeds: self._play(spec.precision, feeds), self._signature, spec.scheme)
-        made.spec = spec
+        engine = Played(lambda feeds: self._play(spec.precision, feeds), self._signature, spec.scheme)
+        engine.spec = spec
         for name, value in self.facts.items():
-            setattr(made, name, value)
-        self.engines.append(made)
-        return made
+            setattr(engine, name, value)
+        self.engines.append(engine)
+        return engine

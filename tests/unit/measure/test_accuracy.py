@@ -239,13 +239,14 @@ def test_exchanging_the_engines_exchanges_the_sign(seed: int, metric: str) -> No
     of_classes = metric in ("top1", "f1")
     targets = labels if of_classes else np.eye(CLASSES)[labels]
     resolved = resolve_metric(metric, "int" if of_classes else "float", r.shape)
-    one, other = (evaluate(pairs(*sides, targets), resolved, output="y") for sides in ((r, c), (c, r)))
-    assert one.drop == -(other.drop or 0.0)
-    worse = one.candidate < one.reference if one.better == "higher" else one.candidate > one.reference  # type: ignore[operator]
-    assert worse == ((one.drop or 0.0) > 0)
-    assert one.drop_ci is not None
-    assert other.drop_ci is not None
-    assert (one.drop_ci.low, one.drop_ci.high) == pytest.approx((-other.drop_ci.high, -other.drop_ci.low), abs=1e-9)
+    first, second = (evaluate(pairs(*sides, targets), resolved, output="y") for sides in ((r, c), (c, r)))
+    assert first.drop == -(second.drop or 0.0)
+    worse = first.candidate < first.reference if first.better == "higher" else first.candidate > first.reference  # type: ignore[operator]
+    assert worse == ((first.drop or 0.0) > 0)
+    assert first.drop_ci is not None
+    assert second.drop_ci is not None
+    expected = (-second.drop_ci.high, -second.drop_ci.low)
+    assert (first.drop_ci.low, first.drop_ci.high) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_limit_on_an_error_tells_how_many_samples_resolve_it() -> None:

@@ -91,10 +91,10 @@ def test_other_scores_leave_out_a_sample_that_is_not_finite(name: str) -> None:
     r, c, labels = outputs(11)
     targets = labels if name == "f1" else np.zeros_like(r)
     metric = resolve_metric(name, "int" if name == "f1" else "float", r.shape)
-    broken, kept = c.copy(), np.arange(N) != 33
+    broken, finite = c.copy(), np.arange(N) != 33
     broken[33] = np.inf
     result = evaluate(pairs(r, broken, targets), metric, output="y")
-    expected = evaluate(pairs(r[kept], c[kept], targets[kept]), metric, output="y")
+    expected = evaluate(pairs(r[finite], c[finite], targets[finite]), metric, output="y")
     assert (result.reference, result.candidate) == (expected.reference, expected.candidate)
     assert result.faults[0].sample == 33
 
@@ -143,7 +143,7 @@ def check(
     """Return a check and its opened data."""
     dataset = Dataset.from_arrays(INPUTS, labels)
     model = Model("m")
-    made = Check(
+    numpy_check = Check(
         nodeid="t.py::t",
         series_nodeid="t.py::t",
         candidate=EngineSpec("numpy", "int8", "static", model),
@@ -153,15 +153,15 @@ def check(
         metric=metric,
         output=output,
     )
-    return made, open_data(dataset, SIGNATURE)
+    return numpy_check, open_data(dataset, SIGNATURE)
 
 
 @pytest.mark.parametrize("limit", ["min_sqnr_db", "min_cosine", "max_abs_error"])
 def test_an_unknown_output_names_the_nearest(limit: str) -> None:
     """The first is the default and the mark's wins; before anything is judged, for a limit on nothing always holds."""
     outputs = {"scores": INPUTS, "boxes": INPUTS}
-    known, unknown = (Limits(**{limit: ((name, 1.0),)}) for name in ("boxes", "boxs"))  # type: ignore[arg-type]
-    assert choose_output(check(known)[0], outputs) == "scores"
+    existing, unknown = (Limits(**{limit: ((name, 1.0),)}) for name in ("boxes", "boxs"))  # type: ignore[arg-type]
+    assert choose_output(check(existing)[0], outputs) == "scores"
     assert choose_output(check(output="boxes")[0], outputs) == "boxes"
     with pytest.raises(UsageError, match="did you mean 'boxes'"):
         choose_output(check(output="boxs")[0], outputs)
@@ -188,22 +188,22 @@ def test_float_labels_have_no_default_metric() -> None:
 @pytest.mark.parametrize(("label", "fits"), [(0, True), (3, True), (4, False), (-1, False)])
 def test_labels_must_be_classes_of_the_output(label: int, fits: bool) -> None:
     """An output with four classes takes 0 to 3."""
-    made = check(Limits(max_drop=1.0), labels=np.array([0, 1, 2, 3, 0, label]))
+    check_and_data = check(Limits(max_drop=1.0), labels=np.array([0, 1, 2, 3, 0, label]))
     if fits:
-        metric = choose_metric(*made, SCORES, "y")
+        metric = choose_metric(*check_and_data, SCORES, "y")
         assert metric is not None
         assert metric.name == "top1"
     else:
         with pytest.raises(DataError, match="0 to 3"):
-            choose_metric(*made, SCORES, "y")
+            choose_metric(*check_and_data, SCORES, "y")
 
 
 @pytest.mark.parametrize(("others", "named"), [({}, "..."), ({"boxes": INPUTS[:, :1], "p": SCORES["y"]}, "p")])
 def test_class_indices_are_compared_with_nothing_but_themselves(others: dict[str, np.ndarray], named: str) -> None:
     """A mean distance of class indices says nothing: the output with scores is named, or a metric of equality."""
-    made = check(Limits(max_drop=1.0), labels=np.arange(6) % 3)
+    check_and_data = check(Limits(max_drop=1.0), labels=np.arange(6) % 3)
     with pytest.raises(UsageError, match=r"output 'label' of shape \(6,\)") as caught:
-        choose_metric(*made, {"label": np.arange(6) % 3, **others}, "label")
+        choose_metric(*check_and_data, {"label": np.arange(6) % 3, **others}, "label")
     assert f"output='{named}'" in str(caught.value)
     assert "outputs.ravel() == labels" in str(caught.value)
     assert "mae" not in str(caught.value)
@@ -212,7 +212,7 @@ def test_class_indices_are_compared_with_nothing_but_themselves(others: dict[str
 @pytest.mark.parametrize(("others", "named"), [({}, "..."), ({"scores": np.eye(6, 10, dtype=np.float32)}, "scores")])
 def test_labels_beyond_the_classes_name_the_output_that_was_read(others: dict[str, np.ndarray], named: str) -> None:
     """The scores of the three best classes have no place for label 9."""
-    made = check(Limits(max_drop=1.0), labels=np.array([0, 1, 2, 3, 0, 9]))
+    check_and_data = check(Limits(max_drop=1.0), labels=np.array([0, 1, 2, 3, 0, 9]))
     with pytest.raises(DataError, match=r"0 to 2, for output 'values' with 3 classes") as caught:
-        choose_metric(*made, {"values": INPUTS, **others}, "values")
+        choose_metric(*check_and_data, {"values": INPUTS, **others}, "values")
     assert f"output='{named}'" in str(caught.value)

@@ -22,12 +22,12 @@ ID = "played-int8-static"
 ID_DYNAMIC = "played-int8-dynamic"
 
 
-def found(
+def batching_of(
     play: Callable[[Any], Mapping[str, Any]],
     *,
     signature: Signature = FREE,
     scheme: str = "static",
-    asked: Mapping[str, int | None] | None = None,
+    batch_axes: Mapping[str, int | None] | None = None,
     batch_size: int = 16,
     timed_size: int = 1,
     data: Data | None = None,
@@ -36,13 +36,13 @@ def found(
     own, engine = played(play, signature, scheme)
     data = data or data_of(SAMPLES, FREE if signature is FREE else signature)
     names = {name: name for name in data.layout.axes}
-    opened = OpenEngine(built_of(engine), engine, names, asked or {})
+    opened = OpenEngine(built_of(engine), engine, names, batch_axes or {})
     return own, find_batching(opened, data, batch_size=batch_size, timed_size=timed_size)
 
 
 def test_outputs_that_lead_with_the_samples() -> None:
     """Sixteen together, eight of them together and again, and each of the eight alone."""
-    engine, batched = found(lambda feeds: {"y": 2 * feeds["x"]})
+    engine, batched = batching_of(lambda feeds: {"y": 2 * feeds["x"]})
     assert engine.runs == [16, 8, 8, *[1] * 8]
     assert (batched.output_axes, batched.batch_size, batched.pads) == ({"y": 0}, 16, False)
     assert (batched.notes, batched.itself.relative) == ((), 0.0)
@@ -51,16 +51,18 @@ def test_outputs_that_lead_with_the_samples() -> None:
 @pytest.mark.parametrize(("batch_size", "fewer"), [(16, 8), (9, 8), (8, 7), (2, 1)])
 def test_fewer_samples_are_run_beside_a_batch(batch_size: int, fewer: int) -> None:
     """Eight at most, and always another number than the batch has, so that its axis can be told."""
-    engine, batched = found(lambda feeds: {"y": feeds["x"]}, batch_size=batch_size)
+    engine, batched = batching_of(lambda feeds: {"y": feeds["x"]}, batch_size=batch_size)
     assert engine.runs[:2] == [batch_size, fewer]
     assert batched.batch_size == batch_size
 
 
 def test_samples_on_another_axis_are_put_in_front() -> None:
     """The first axis whose size is that of both batches; others keep their order."""
-    _, batched = found(lambda feeds: {"y": np.zeros((3, 5, 4)) + np.zeros(0).sum(), "z": feeds["x"].T}, batch_size=16)
+    _, batched = batching_of(
+        lambda feeds: {"y": np.zeros((3, 5, 4)) + np.zeros(0).sum(), "z": feeds["x"].T}, batch_size=16
+    )
     assert batched.output_axes == {"y": None, "z": 1}
-    _, batched = found(lambda feeds: {"z": np.stack([feeds["x"].T] * 3)}, batch_size=16)
+    _, batched = batching_of(lambda feeds: {"z": np.stack([feeds["x"].T] * 3)}, batch_size=16)
     assert batched.output_axes == {"z": 2}
     given = batched.by_sample({"z": np.arange(3 * 2 * 4).reshape(3, 2, 4)}, 4)["z"]
     assert given.shape == (4, 3, 2)
@@ -69,7 +71,7 @@ def test_samples_on_another_axis_are_put_in_front() -> None:
 
 def test_an_output_without_an_axis_of_samples_is_run_one_by_one() -> None:
     """The first such output is told with its shape; what the others have is known."""
-    engine, batched = found(lambda feeds: {"y": feeds["x"], "z": np.concatenate([feeds["x"]] * 3)})
+    engine, batched = batching_of(lambda feeds: {"y": feeds["x"], "z": np.concatenate([feeds["x"]] * 3)})
     why = f"{ID} runs sample by sample: output 'z' has shape (48, 2) for 16 samples, and no axis counts them"
     assert (batched.batch_size, batched.output_axes, batched.notes) == (1, {"y": 0, "z": None}, (why,))
     assert engine.runs == [16, 8, *[1] * 9]
@@ -82,27 +84,27 @@ def test_an_axis_that_the_user_names() -> None:
     def square(feeds: Any) -> Any:
         return {"y": feeds["x"] @ feeds["x"].T}
 
-    assert found(square)[1].output_axes == {"y": 0}
-    assert found(square, asked={"y": 1})[1].output_axes == {"y": 1}
-    _, batched = found(square, asked={"y": None})
+    assert batching_of(square)[1].output_axes == {"y": 0}
+    assert batching_of(square, batch_axes={"y": 1})[1].output_axes == {"y": 1}
+    _, batched = batching_of(square, batch_axes={"y": None})
     assert (batched.batch_size, batched.output_axes) == (1, {"y": None})
     with pytest.raises(ModelError) as raised:
-        found(square, asked={"y": 2})
+        batching_of(square, batch_axes={"y": 2})
     assert str(raised.value) == (
         "batch_axes says that axis 2 of output 'y' counts samples, and it does not\n"
         "  got: shape (16, 16) for a batch of 16, (8, 8) for 8\n  allowed: axis 0 or axis 1"
     )
     with pytest.raises(ModelError) as raised:
-        found(lambda _feeds: {"y": np.ones(3)}, asked={"y": 0})
+        batching_of(lambda _feeds: {"y": np.ones(3)}, batch_axes={"y": 0})
     assert str(raised.value).endswith(
         "got: shape (3,) for a batch of 16, (3,) for 8\n  allowed: None: no axis counts samples"
     )
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [("a traceback\n\n  cannot reshape \n\n", "cannot reshape"), (None, "it does not run")]
+    ("value", "reason"), [("a traceback\n\n  cannot reshape \n\n", "cannot reshape"), (None, "it does not run")]
 )
-def test_an_engine_that_refuses_a_batch_is_run_one_by_one(value: str | None, told: str) -> None:
+def test_an_engine_that_refuses_a_batch_is_run_one_by_one(value: str | None, reason: str) -> None:
     """The last line of what it says is told."""
 
     def refuses(feeds: Any) -> Any:
@@ -110,14 +112,14 @@ def test_an_engine_that_refuses_a_batch_is_run_one_by_one(value: str | None, tol
             raise BuildError("it does not run", value=value)
         return {"y": feeds["x"]}
 
-    _, batched = found(refuses)
-    note = f"{ID} runs sample by sample: a run of 16 samples fails, {told}"
+    _, batched = batching_of(refuses)
+    note = f"{ID} runs sample by sample: a run of 16 samples fails, {reason}"
     assert (batched.batch_size, batched.output_axes, batched.notes) == (1, {"y": 0}, (note,))
 
 
 def test_batches_of_one_that_are_asked_for_need_no_note() -> None:
     """Nothing was found out; an output of one row is taken for one of the sample."""
-    engine, batched = found(lambda feeds: {"y": feeds["x"], "z": feeds["x"][0]}, batch_size=1)
+    engine, batched = batching_of(lambda feeds: {"y": feeds["x"], "z": feeds["x"][0]}, batch_size=1)
     assert (batched.batch_size, batched.output_axes, batched.notes) == (1, {"y": 0, "z": None}, ())
     assert engine.runs == [1] * 9
 
@@ -128,30 +130,34 @@ def test_rows_that_vary_between_samples_are_no_samples() -> None:
     def rows(feeds: Any) -> Any:
         return {"y": np.ones((1 if feeds["x"][0, 0] < 5 else 2, 3))}
 
-    assert found(rows, batch_size=1)[1].output_axes == {"y": None}
-    assert found(lambda _feeds: {"y": np.float32(3.0)}, batch_size=1)[1].output_axes == {"y": None}
+    assert batching_of(rows, batch_size=1)[1].output_axes == {"y": None}
+    assert batching_of(lambda _feeds: {"y": np.float32(3.0)}, batch_size=1)[1].output_axes == {"y": None}
 
 
 @pytest.mark.parametrize(
-    ("size", "asked", "axes"),
+    ("size", "batch_axes", "axes"),
     [(4, {}, {"y": 0, "z": 1}), (4, {"y": 1}, {"y": 1, "z": 1}), (4, {"y": None}, {"y": None, "z": 1})],
 )
-def test_a_batch_that_the_graph_fixes(size: int, asked: dict[str, int | None], axes: dict[str, int | None]) -> None:
+def test_a_batch_that_the_graph_fixes(
+    size: int, batch_axes: dict[str, int | None], axes: dict[str, int | None]
+) -> None:
     """The first axis of that size, unless the user names another; batches are filled up."""
 
     def play(feeds: Any) -> Any:
         return {"y": feeds["x"] @ feeds["x"].T, "z": feeds["x"].T}
 
-    engine, batched = found(play, signature=inputs(x=(size, 2)), asked=asked)
+    engine, batched = batching_of(play, signature=inputs(x=(size, 2)), batch_axes=batch_axes)
     assert (batched.output_axes, batched.batch_size, batched.pads, batched.notes) == (axes, 4, True, ())
     assert engine.runs == [4, 4]
 
 
-@pytest.mark.parametrize(("asked", "output"), [({}, np.ones((3, 2))), ({"y": 1}, np.ones((4, 2)))])
-def test_an_output_of_a_fixed_batch_that_has_no_axis_for_it(asked: dict[str, int | None], output: np.ndarray) -> None:
+@pytest.mark.parametrize(("batch_axes", "output"), [({}, np.ones((3, 2))), ({"y": 1}, np.ones((4, 2)))])
+def test_an_output_of_a_fixed_batch_that_has_no_axis_for_it(
+    batch_axes: dict[str, int | None], output: np.ndarray
+) -> None:
     """It is an error, which says how to tell otherwise."""
     with pytest.raises(ModelError) as raised:
-        found(lambda _feeds: {"y": output}, signature=inputs(x=(4, 2)), asked=asked)
+        batching_of(lambda _feeds: {"y": output}, signature=inputs(x=(4, 2)), batch_axes=batch_axes)
     assert str(raised.value) == (
         f"no axis of output 'y' counts samples\n  got: shape {output.shape} for a batch of 4\n  allowed: an axis of 4\n"
         "  next: export the model with a free batch axis, or with batches of 1; "
@@ -163,7 +169,7 @@ def test_a_model_whose_inputs_have_no_axis_of_samples() -> None:
     """One run for each sample."""
     signature = inputs(x=(2,))
     data = data_of(SAMPLES, signature)
-    _, batched = found(lambda feeds: {"y": feeds["x"]}, signature=signature, data=data)
+    _, batched = batching_of(lambda feeds: {"y": feeds["x"]}, signature=signature, data=data)
     note = f"{ID} runs sample by sample: no input has an axis for samples"
     assert (batched.batch_size, batched.pads, batched.notes) == (1, True, (note,))
     assert batched.output_axes == {"y": None}
@@ -178,33 +184,33 @@ def ranged(feeds: Any) -> Any:
 def test_a_dynamic_scheme_is_evaluated_as_it_is_timed() -> None:
     """Whether a few samples show it or not."""
     for play in (ranged, lambda feeds: {"y": feeds["x"]}):
-        engine, batched = found(play, scheme="dynamic", timed_size=4)
+        engine, batched = batching_of(play, scheme="dynamic", timed_size=4)
         note = f"{ID_DYNAMIC} finds its ranges in each run; it is evaluated in batches of 4, as it is timed"
         assert (batched.batch_size, batched.notes) == (4, (note,))
         assert engine.runs == [16, 8, 8]
-    assert found(ranged, scheme="dynamic", timed_size=16)[1].notes == ()
+    assert batching_of(ranged, scheme="dynamic", timed_size=16)[1].notes == ()
 
 
 def test_an_engine_that_depends_on_its_batch_is_told_with_the_difference() -> None:
     """In percent of the norm of the outputs."""
-    _, batched = found(lambda feeds: {"y": feeds["x"] * (1 + 0.01 * (len(feeds["x"]) == 1))}, timed_size=4)
+    _, batched = batching_of(lambda feeds: {"y": feeds["x"] * (1 + 0.01 * (len(feeds["x"]) == 1))}, timed_size=4)
     note = (
         f"outputs of {ID} depend on the batch: for 8 samples together and one by one they differ by 1 %; "
         "it is evaluated in batches of 4, as it is timed"
     )
     assert (batched.batch_size, batched.notes) == (4, (note,))
-    _, batched = found(lambda feeds: {"y": feeds["x"] * (1 + 0.01 * (len(feeds["x"]) == 1))}, timed_size=16)
+    _, batched = batching_of(lambda feeds: {"y": feeds["x"] * (1 + 0.01 * (len(feeds["x"]) == 1))}, timed_size=16)
     assert (batched.batch_size, batched.notes) == (16, ())
 
 
-@pytest.mark.parametrize(("share", "told"), [(0.99, False), (1.01, True)])
-def test_what_rounding_explains_is_no_dependence(share: float, told: bool) -> None:
+@pytest.mark.parametrize(("share", "noted"), [(0.99, False), (1.01, True)])
+def test_what_rounding_explains_is_no_dependence(share: float, noted: bool) -> None:
     """A relative difference of 2^-10."""
 
     def play(feeds: Any) -> Any:
         return {"y": feeds["x"].astype(np.float64) * (1 + share * 2.0**-10 * (len(feeds["x"]) == 1))}
 
-    assert bool(found(play)[1].notes) is told
+    assert bool(batching_of(play)[1].notes) is noted
 
 
 def test_shapes_that_depend_on_the_batch() -> None:
@@ -213,7 +219,7 @@ def test_shapes_that_depend_on_the_batch() -> None:
     def longest(feeds: Any) -> Any:
         return {"y": np.ones((len(feeds["x"]), 1 + int(feeds["x"].max()) // 4))}
 
-    _, batched = found(lambda feeds: longest(feeds))
+    _, batched = batching_of(lambda feeds: longest(feeds))
     assert batched.notes[0].startswith(f"outputs of {ID} depend on the batch: for 8 samples together and one by one")
     assert "their shapes differ" in batched.notes[0]
 
@@ -225,15 +231,15 @@ def test_an_engine_that_differs_from_itself() -> None:
     def play(feeds: Any) -> Any:
         return {"y": feeds["x"].astype(np.float64) * (1.0 + 0.01 * (next(calls) % 3))}
 
-    _, batched = found(play)
+    _, batched = batching_of(play)
     assert batched.itself.relative == pytest.approx(0.01 / 1.01, rel=0.02)
     assert batched.notes == ()
     for options in ({"batch_size": 1}, {"signature": inputs(x=(4, 2))}):
-        assert found(play, **options)[1].itself.relative > 0.009
+        assert batching_of(play, **options)[1].itself.relative > 0.009
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("first", "second", "expected"),
     [
         ([3.0, 4.0], [3.0, 4.5], 0.1),
         ([np.nan, 4.0], [np.nan, 4.0], 0.0),
@@ -244,15 +250,15 @@ def test_an_engine_that_differs_from_itself() -> None:
         ([3.0, 4.0], [3.0, 4.0, 5.0], np.inf),
     ],
 )
-def test_two_runs_differ_by_their_norm(one: list[float], other: list[float], expected: float) -> None:
+def test_two_runs_differ_by_their_norm(first: list[float], second: list[float], expected: float) -> None:
     """Of what is finite on both sides; whole numbers and shapes are equal or not at all."""
-    outputs = iter([[one]] + [[other]] * 8)
-    _, batched = found(lambda _feeds: {"y": np.array(next(outputs))}, batch_size=1)
+    outputs = iter([[first]] + [[second]] * 8)
+    _, batched = batching_of(lambda _feeds: {"y": np.array(next(outputs))}, batch_size=1)
     assert batched.itself.relative == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "top1"),
+    ("first", "second", "top1"),
     [
         ([[3.0, 4.0], [9.0, 1.0]], [[5.0, 4.0], [8.0, 1.0]], 50.0),
         ([[3.0, 4.0], [9.0, 1.0]], [[3.0, 4.5], [9.0, 1.0]], 0.0),
@@ -260,16 +266,16 @@ def test_two_runs_differ_by_their_norm(one: list[float], other: list[float], exp
         ([[3, 4], [9, 1]], [[3, 6], [9, 1]], None),
     ],
 )
-def test_two_runs_differ_in_classes(one: list[Any], other: list[Any], top1: float | None) -> None:
+def test_two_runs_differ_in_classes(first: list[Any], second: list[Any], top1: float | None) -> None:
     """The classes are those of the largest score of each sample, as in the metric."""
-    runs = iter([np.array(one), np.array(other)])
-    _, batched = found(lambda _feeds: {"y": next(runs)}, signature=inputs(x=(2, 2)))
+    runs = iter([np.array(first), np.array(second)])
+    _, batched = batching_of(lambda _feeds: {"y": next(runs)}, signature=inputs(x=(2, 2)))
     assert (batched.itself.n, batched.itself.top1_pct) == (2, top1)
 
 
 def test_an_output_that_is_not_by_sample_is_an_error() -> None:
     """With the shape, the axis, and how to say otherwise."""
-    _, batched = found(lambda feeds: {"y": feeds["x"]})
+    _, batched = batching_of(lambda feeds: {"y": feeds["x"]})
     for array, axis in ((np.ones((3, 2)), 0), (np.ones((2, 3)), 0), (np.ones(4), 1)):
         moved = replace(batched, output_axes={"y": axis})
         with pytest.raises(ModelError) as raised:

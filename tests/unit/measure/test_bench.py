@@ -76,9 +76,9 @@ def test_both_engines_run_the_timed_batch_alone_on_their_devices(log: list[Any],
     """Both devices are held from before the first engine to after the second, and new sessions are closed."""
     opened = [Layered(log), Layered(log)]
     result = _profiled(_measurement(lambda: opened[0], lambda: opened[1]), tmp_path)
-    asked = ("layers", FEEDS)
+    call = ("layers", FEEDS)
     both = ("cpu", "cuda:0")
-    assert log == [("take", both), asked, asked, ("leave", both)]
+    assert log == [("take", both), call, call, ("leave", both)]
     assert [engine.closed for engine in opened] == [1, 1]
     assert (result.reference.run_ms, result.candidate.run_ms) == (LATENCY.reference_p50_ms, LATENCY.candidate_p50_ms)
     assert (result.batch_size, result.nodeid) == (LATENCY.batch_size, a_check().nodeid)

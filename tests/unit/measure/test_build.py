@@ -43,9 +43,9 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A bench by whose clock everything is timed."""
-    made = Bench(tmp_path)
-    monkeypatch.setattr(building, "time", SimpleNamespace(perf_counter=lambda: made.backend.now_s))
-    return made
+    new_bench = Bench(tmp_path)
+    monkeypatch.setattr(building, "time", SimpleNamespace(perf_counter=lambda: new_bench.backend.now_s))
+    return new_bench
 
 
 def test_an_engine_is_calibrated_built_and_kept(bench: Bench) -> None:
@@ -90,7 +90,7 @@ def test_a_scheme_with_ranges_does(bench: Bench, data: Data | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "sizes"),
+    ("calibration", "sizes"),
     [
         (Calibration(samples=4), [1] * 4),
         (Calibration(batch_size=4), [4, 4, 2]),
@@ -98,9 +98,11 @@ def test_a_scheme_with_ranges_does(bench: Bench, data: Data | None) -> None:
         (Calibration(samples=99), [1] * 10),
     ],
 )
-def test_so_many_samples_as_asked_for_are_calibrated_on(bench: Bench, asked: Calibration, sizes: list[int]) -> None:
+def test_so_many_samples_as_asked_for_are_calibrated_on(
+    bench: Bench, calibration: Calibration, sizes: list[int]
+) -> None:
     """In batches of the size asked for, and never more than there are."""
-    bench.build(replace(STATIC, calibration=asked))
+    bench.build(replace(STATIC, calibration=calibration))
     assert bench.backend.calls[0] == ("calibrate", sizes)
     assert bench.steps.texts[2] == f"calibrating played-int8-static of net on {sum(sizes)} samples"
 

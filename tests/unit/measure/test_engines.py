@@ -60,9 +60,9 @@ def shaped(
     monkeypatch.setattr(engines, "get_backend", backends.__getitem__)
     dataset = Dataset.from_iterable([(sample, 0) for sample in samples])
     check = replace(Check("t", "t", CANDIDATE, REFERENCE, dataset), **others)
-    made = backends["shaped"]
-    assert isinstance(made, Shaped)
-    return shape_check(check, open_data(dataset, signature), 32), made
+    backend = backends["shaped"]
+    assert isinstance(backend, Shaped)
+    return shape_check(check, open_data(dataset, signature), 32), backend
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ def test_until_there_is_no_doubt(tmp_path: Path, doubts: list[bool], launches: i
 def test_ten_are_the_most() -> None:
     """Whatever doubt is left."""
     wanted = LaunchCount(auto=True)
-    assert [wanted.after(made, in_doubt=True) for made in (1, 3, 5, 10)] == [3, 5, 10, 0]
-    assert [LaunchCount(4, auto=True).after(made, in_doubt=True) for made in (1, 4, 5)] == [4, 5, 10]
-    assert [LaunchCount(4).after(made, in_doubt=True) for made in (1, 4)] == [4, 0]
+    assert [wanted.after(number, in_doubt=True) for number in (1, 3, 5, 10)] == [3, 5, 10, 0]
+    assert [LaunchCount(4, auto=True).after(number, in_doubt=True) for number in (1, 4, 5)] == [4, 5, 10]
+    assert [LaunchCount(4).after(number, in_doubt=True) for number in (1, 4)] == [4, 0]
 
 
 @pytest.mark.parametrize(

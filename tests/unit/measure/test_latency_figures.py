@@ -74,8 +74,8 @@ def test_every_figure_of_a_latency() -> None:
     tails = {each: percentile_bounds(runs_ms, each, confidence=0.9, clusters=12) for each in (90.0, 95.0, 99.0)}
     assert (result.batch_size, result.rounds, result.rounds_by_set, result.sets) == (3, 12, (12,), 1)
     assert (result.confidence, result.looks, result.reasons, result.widened) == (0.9, 2, (), widening(ratio, 12, PLAN))
-    for kept, side, cold_ns in zip((result.reference, result.null, result.candidate), sides, (4, 4, 2), strict=True):
-        assert kept == Blocks(tuple(item.runs_ns for item in side), (1_000_000 * cold_ns,) * 12)
+    for actual, side, cold_ns in zip((result.reference, result.null, result.candidate), sides, (4, 4, 2), strict=True):
+        assert actual == Blocks(tuple(item.runs_ns for item in side), (1_000_000 * cold_ns,) * 12)
     p90_ms, p99_ms = np.percentile(runs_ms, [90, 99])
     for figure, expected in (
         (result.reference_p50_ms, statistics.median(medians_ns[0]) / 1e6),
@@ -94,7 +94,7 @@ def test_every_figure_of_a_latency() -> None:
 
 
 @pytest.mark.parametrize(
-    ("null", "told"),
+    ("null", "spans"),
     [
         (Interval(1.0201, 1.5), ("[1.020, 1.500]",)),
         (Interval(1.02, 1.5), ()),
@@ -102,10 +102,10 @@ def test_every_figure_of_a_latency() -> None:
         (Interval(0.5, 0.9804), ()),
     ],
 )
-def test_a_null_that_is_off(null: Interval, told: tuple[str, ...]) -> None:
+def test_a_null_that_is_off(null: Interval, spans: tuple[str, ...]) -> None:
     """By more than 2 % either way, with its interval."""
     assert null_reasons(null) == tuple(
-        f"the null is off: a second session of the reference took {span} times as long as the first" for span in told
+        f"the null is off: a second session of the reference took {span} times as long as the first" for span in spans
     )
 
 
@@ -125,7 +125,7 @@ FOUND = replace(
 
 
 @pytest.mark.parametrize(
-    ("found", "plan", "decided"),
+    ("result", "plan", "decided"),
     [
         (FOUND, LatencyPlan(precision=0.02), True),
         (FOUND, LatencyPlan(precision=0.0199), False),
@@ -145,9 +145,9 @@ FOUND = replace(
         (FOUND, LatencyPlan(min_speedup=1.0, max_latency_ms=((50.0, 9.0),)), True),
     ],
 )
-def test_when_everything_is_decided(found: LatencyResult, plan: LatencyPlan, decided: bool) -> None:
+def test_when_everything_is_decided(result: LatencyResult, plan: LatencyPlan, decided: bool) -> None:
     """Each limit outside of its interval, as the verdict will have it; without limits, a precise speedup."""
-    assert _decided(found, plan) is decided
+    assert _decided(result, plan) is decided
 
 
 STEADY = [100.0, 101.0] * 12
@@ -168,13 +168,13 @@ def test_a_runner_whose_sessions_differ_more_tolerates_more(sd: float, *, off: b
 def test_what_widens_an_interval_is_one_sentence() -> None:
     """Sessions, that the null shows more than was known, and rounds that are alike, each as far as it counts."""
     plan = LatencyPlan()
-    known = widening(judged(STEADY, STEADY), 24, plan)
-    assert known == "the 95 % interval allows for sessions that differ by 0.45 % (standard deviation)"
+    sentence = widening(judged(STEADY, STEADY), 24, plan)
+    assert sentence == "the 95 % interval allows for sessions that differ by 0.45 % (standard deviation)"
     shown = widening(judged(STEADY, STEADY, null=1.02), 24, plan)
-    assert shown == f"{known.replace('0.45', '0.99')} that this launch's null shows"
+    assert shown == f"{sentence.replace('0.45', '0.99')} that this launch's null shows"
     waves = [100.0] * 12 + [104.0] * 12
     alike = widening(judged(waves, STEADY), 24, plan)
-    assert alike.startswith(f"{known} and for slow waves: each round resembles the one before it (r = 0.")
+    assert alike.startswith(f"{sentence} and for slow waves: each round resembles the one before it (r = 0.")
     assert alike.endswith("), so 24 rounds count as 1.3")
     assert widening(judged(STEADY, STEADY, sd=0.0), 24, plan) == ""
 

@@ -31,29 +31,29 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_timing_waits_for_everybody_and_says_so(mode: str, holder: str) -> None:
     """The exclusive lock comes when the other process is done, and the wait is told once, with who holds it alone."""
     other = hold(mode)
-    told: list[str] = []
+    texts: list[str] = []
 
     def on_wait(text: str) -> None:
-        told.append(text)
+        texts.append(text)
         release(other)
 
     with DeviceLocks(on_wait).exclusive("cpu"):
         assert other.returncode == 0
-    assert len(told) == 1
-    assert re.search(f"waiting for cpu: another process uses it: {holder.format(other.pid)}", told[0], re.DOTALL)
+    assert len(texts) == 1
+    assert re.search(f"waiting for cpu: another process uses it: {holder.format(other.pid)}", texts[0], re.DOTALL)
 
 
 @pytest.mark.parametrize("mode", ["shared", "exclusive"])
 def test_a_wait_has_an_end(mode: str) -> None:
     """The error names who holds the device and the option for more time; the device is free for others afterwards."""
     other = hold("exclusive")
-    told: list[str] = []
-    held = getattr(DeviceLocks(told.append, 0.5), mode)("cpu")
+    texts: list[str] = []
+    held = getattr(DeviceLocks(texts.append, 0.5), mode)("cpu")
     with pytest.raises(QuantError, match=r"waiting for cpu: .*, and did so for 0\.5 s") as raised, held:
         pass
     assert f"process {other.pid}" in str(raised.value)
     assert "--quant-lock-timeout" in str(raised.value)
-    assert len(told) == 1
+    assert len(texts) == 1
     release(other)
     with ALONE.exclusive("cpu"):
         pass
@@ -78,15 +78,15 @@ def test_the_note_of_a_killed_process_is_not_believed(tmp_path: Path) -> None:
     dead.wait()
     assert (tmp_path / "cpu.holder").read_text().startswith(f"{dead.pid} ")
     builds = hold("shared")
-    told: list[str] = []
+    texts: list[str] = []
 
     def on_wait(text: str) -> None:
-        told.append(text)
+        texts.append(text)
         release(builds)
 
     with DeviceLocks(on_wait).exclusive("cpu"):
         pass
-    assert str(dead.pid) not in told[0]
+    assert str(dead.pid) not in texts[0]
 
 
 @pytest.fixture
@@ -97,10 +97,10 @@ def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / f"pytest-quant-locks-{os.getuid()}"
 
 
-@pytest.mark.parametrize("made", ["by another user", "as a link"])
-def test_a_folder_that_another_user_may_have_made_is_refused(own_temporary: Path, tmp_path: Path, made: str) -> None:
+@pytest.mark.parametrize("how", ["by another user", "as a link"])
+def test_a_folder_that_another_user_may_have_made_is_refused(own_temporary: Path, tmp_path: Path, how: str) -> None:
     """Who made it could hold every lock in it for ever, or a link leads wherever its maker wants."""
-    if made == "as a link":
+    if how == "as a link":
         (tmp_path / "elsewhere").mkdir()
         own_temporary.symlink_to(tmp_path / "elsewhere")
     else:

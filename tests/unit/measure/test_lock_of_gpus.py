@@ -39,19 +39,19 @@ def test_the_lock_is_that_of_the_card(nvml_stub: NvmlStub, monkeypatch: pytest.M
         return lock._lock(device)[1]
 
     nvml_stub.play(StubCard(), StubCard())
-    one, other = uuid_of(0), uuid_of(1)
-    assert file(f"{one},{other}", "cuda:1") == file(f"{other},{one}") != file(one)
+    first, second = uuid_of(0), uuid_of(1)
+    assert file(f"{first},{second}", "cuda:1") == file(f"{second},{first}") != file(first)
     nvml_stub.play(StubCard(mig=1, instances=parts), StubCard(mig=1, instances=(third,)))
     assert file(SMALL) == file(LARGE) != file(third.uuid)
 
 
 def test_two_that_share_a_card_and_want_it_alone_take_turns(nvml_stub: NvmlStub) -> None:
     """Neither waits for the other to give back what both share; afterwards each shares it again."""
-    told: list[str] = []
+    texts: list[str] = []
     nvml_stub.play(StubCard())
     process = start("alone within share", "cuda:0")
     assert line(process) == "shares"
-    locks = DeviceLocks(told.append)
+    locks = DeviceLocks(texts.append)
     with locks.shared("cuda:0"):
         go_on(process)
         assert line(process).startswith("waiting for cuda:0: another process uses it")
@@ -93,9 +93,9 @@ def build(tmp_path: Path, nvml_stub: NvmlStub) -> Callable[[Tuning, bool], Built
         tools = quiet_tools(tmp_path)
         spec = EngineSpec("played", "int8", "weight-only", Model("net"))
         with tools.locks.shared("cuda:0", waits=times):
-            made = build_engine(spec, backend, None, tools)
+            engine = build_engine(spec, backend, None, tools)
             assert can_have("cuda:0", "shared")
-        return made
+        return engine
 
     return built
 

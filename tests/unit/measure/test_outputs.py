@@ -188,12 +188,12 @@ def test_what_outputs_are_recorded_by(tmp_path: Path) -> None:
     """The engine, the data and the batch size; axes only where samples are not in front, as caches have it."""
     reference = Reference(tmp_path)
     seen: list[dict[str, str]] = []
-    kept = reference.cache.obtain
+    original = reference.cache.obtain
 
     def obtain(kind: str, slot: str, named: dict[str, str], build: Any) -> Any:
         assert (kind, slot) == ("reference", "played-int8-static of net")
         seen.append(named)
-        return kept(kind, slot, named, build)
+        return original(kind, slot, named, build)
 
     reference.cache.obtain = obtain  # type: ignore[assignment, method-assign]
     reference.record()

@@ -44,7 +44,7 @@ def pair_of(
 ) -> Callable[[int], TimedPair]:
     """Return what opens and times a pair: each process has its own speed, as processes do."""
 
-    def one(number: int) -> TimedPair:
+    def pair(number: int) -> TimedPair:
         drawn = random.Random(1000 * seed + number)  # noqa: S311 - noise, not a secret
         time, log = SimulatedTime(drawn.randrange(2**31), **noise), list[tuple[str, int]]()
         base, head = (math.exp(drawn.gauss(0.0, launch_sd)) for _ in range(2))
@@ -56,17 +56,17 @@ def pair_of(
             clock=time.clock,
         )
 
-    return one
+    return pair
 
 
-def found(slowdown: float, **world: float) -> PairedTimes:
+def paired_times(slowdown: float, **world: float) -> PairedTimes:
     """Return the result for a head that takes `slowdown` times as long."""
     return time_pairs(pair_of(slowdown, **world), LIMIT, same_reference=True)  # type: ignore[arg-type]
 
 
 def test_a_slow_down_above_the_limit_is_found_with_its_size() -> None:
     """On a machine whose speed drifts and that others use in bursts."""
-    result = found(1.08, launch_sd=0.005, noise=0.02, drift=0.002, bursts=0.001)
+    result = paired_times(1.08, launch_sd=0.005, noise=0.02, drift=0.002, bursts=0.001)
     assert (result.side, result.reason) == ("above", "")
     assert result.shift is not None
     assert result.shift.low <= math.log(1.08) <= result.shift.high
@@ -75,13 +75,13 @@ def test_a_slow_down_above_the_limit_is_found_with_its_size() -> None:
 
 def test_the_same_code_on_both_sides_is_within_the_limit() -> None:
     """Five pairs suffice there."""
-    result = found(1.0, launch_sd=0.005, noise=0.02, drift=0.002)
+    result = paired_times(1.0, launch_sd=0.005, noise=0.02, drift=0.002)
     assert (result.side, len(result.pairs)) == ("within", PAIR_LOOKS[0])
 
 
 def test_what_is_near_the_limit_takes_more_pairs_and_may_stay_open() -> None:
     """Neither FAIL nor PASS is guessed."""
-    result = found(1.05, launch_sd=0.01, noise=0.02)
+    result = paired_times(1.05, launch_sd=0.01, noise=0.02)
     assert (result.side, len(result.pairs)) == ("open", PAIR_LOOKS[-1])
     assert "10 pairs" in result.reason
 
@@ -99,7 +99,7 @@ def test_a_pair_whose_null_is_off_does_not_count() -> None:
 
 def test_a_reference_that_moved_too_is_the_machine() -> None:
     """Where it is the same engine on both sides; a reference that was changed may move."""
-    result = found(1.08, reference=1.08)
+    result = paired_times(1.08, reference=1.08)
     assert result.side == "open"
     assert "the machine, not the change: the same reference took 1.080 times" in result.reason
     changed = time_pairs(pair_of(1.08, reference=1.08), LIMIT, same_reference=False)
@@ -112,7 +112,7 @@ def test_blocks_of_both_sides_alternate_in_random_order_with_as_many_runs() -> N
     base, head = Process(time, (1.0, 1.0, 0.5), log, "base"), Process(time, (1.0, 1.0, 0.5), log, "head")
     pair = time_pair(base.block, head.block, PLAN, seed=1, clock=time.clock)
     rounds = [tuple(log[start : start + 6]) for start in range(len(log) - 6 * pair.rounds, len(log), 6)]
-    assert {frozenset(one) for one in rounds} == {frozenset((s, e) for s in ("base", "head") for e in range(3))}
+    assert {frozenset(order) for order in rounds} == {frozenset((s, e) for s in ("base", "head") for e in range(3))}
     assert len(set(rounds)) > 10
     assert pair.rounds == PLAN.max_rounds
 

@@ -71,10 +71,10 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A bench that is the only backend."""
-    made = Bench(tmp_path)
+    new_bench = Bench(tmp_path)
     for module in (building, engines):
-        monkeypatch.setattr(module, "get_backend", lambda name: {"played": made.backend}[name])
-    return made
+        monkeypatch.setattr(module, "get_backend", lambda name: {"played": new_bench.backend}[name])
+    return new_bench
 
 
 @pytest.fixture
@@ -244,12 +244,12 @@ def test_only_a_limit_on_energy_is_worth_its_time(
     step: str,
 ) -> None:
     """Other checks have a rough figure in half a second; without a counter there is neither a figure nor a run."""
-    asked: dict[str, Any] = {"latency": LatencyPlan(), "latency_off": "", "limits": Limits(max_energy_mj=limit_mj)}
-    assert bench.measure(**asked).resources.energy_mj_ci == Interval(0.0, repeat_s)
+    arguments: dict[str, Any] = {"latency": LatencyPlan(), "latency_off": "", "limits": Limits(max_energy_mj=limit_mj)}
+    assert bench.measure(**arguments).resources.energy_mj_ci == Interval(0.0, repeat_s)
     assert bench.steps.texts[-1] == step
     monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(None))
     bench.steps.texts.clear()
-    result = bench.measure(**asked)
+    result = bench.measure(**arguments)
     assert (len(timed), result.resources.energy_mj, result.resources.energy_mj_ci) == (2, None, None)
     assert not any("energy" in text for text in bench.steps.texts)
 
@@ -268,10 +268,10 @@ def test_a_batch_that_the_model_fixes_is_the_one_that_is_timed(bench: Bench, tim
     """The reader is told where it is not the one that was asked for."""
     bench.backend._signature = inputs(x=(8, 2))
     note = "latency is for batches of 8: the model's batch size is fixed"
-    for asked, told in ((1, True), (8, False)):
-        result = bench.measure(latency=LatencyPlan(batch_size=asked), latency_off="")
+    for batch_size, noted in ((1, True), (8, False)):
+        result = bench.measure(latency=LatencyPlan(batch_size=batch_size), latency_off="")
         assert timed[-1][0].batch_size == 8
-        assert (note in result.notes) is told
+        assert (note in result.notes) is noted
     assert note not in bench.measure().notes
 
 
@@ -307,7 +307,7 @@ def test_a_reference_that_is_not_float_is_refused(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "kind", "message"),
+    ("availability", "kind", "message"),
     [
         (
             Availability(False, reason="no GPU", fix="buy one"),
@@ -322,9 +322,11 @@ def test_a_reference_that_is_not_float_is_refused(bench: Bench) -> None:
         ),
     ],
 )
-def test_a_backend_that_cannot_run(bench: Bench, found: Availability, kind: type[Exception], message: str) -> None:
+def test_a_backend_that_cannot_run(
+    bench: Bench, availability: Availability, kind: type[Exception], message: str
+) -> None:
     """Before anything is read."""
-    bench.backend.available = found
+    bench.backend.available = availability
     with pytest.raises(kind) as raised:
         bench.measure()
     assert (type(raised.value), str(raised.value)) == (kind, message)

@@ -105,8 +105,8 @@ def paced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Paced:
     """The only backend, on a clock that its engines move."""
     time = SimulatedTime()
     monkeypatch.setattr(sessions, "measure", time.measure)
-    bench.backend = made = Paced(bench, time)
-    return made
+    bench.backend = backend = Paced(bench, time)
+    return backend
 
 
 def measured(bench: Bench, precision: str) -> Measurement:

@@ -46,7 +46,7 @@ def opened(engine: Sized) -> OpenEngine:
     return OpenEngine(built, cast("Any", engine), {}, {})
 
 
-def found(engine: Sized) -> Resources:
+def resources_of(engine: Sized) -> Resources:
     """The resources of `engine`, beside a reference of four megabytes."""
     memory = AddedMemory("cpu")
     memory.process_mb, memory.device_mb = 7.0, 90.0
@@ -55,7 +55,7 @@ def found(engine: Sized) -> Resources:
 
 def test_every_figure_is_in_its_unit() -> None:
     """Bytes become megabytes of 10^6."""
-    assert found(Sized(1_500_000, device_bytes=80_000_000)) == Resources(
+    assert resources_of(Sized(1_500_000, device_bytes=80_000_000)) == Resources(
         size_mb=1.5,
         reference_size_mb=4.0,
         build_s=3.0,
@@ -71,7 +71,7 @@ def test_every_figure_is_in_its_unit() -> None:
 
 def test_memory_of_a_simulation_is_not_measured() -> None:
     """It is that of another program than the engine it stands for; its file is real."""
-    simulated = found(Sized(1_500_000, device_bytes=80_000_000, simulated=True))
+    simulated = resources_of(Sized(1_500_000, device_bytes=80_000_000, simulated=True))
     assert (simulated.run_memory_mb, simulated.device_memory_mb, simulated.device_memory_nvml_mb) == (None, None, None)
     assert simulated.size_mb == 1.5
 
@@ -114,7 +114,7 @@ def test_a_neighbour_on_the_card_adds_nothing(
 
 def test_the_plan_of_another_product_is_not_measured() -> None:
     """Its size and what building it took say nothing of the one that was asked for; the calibration is ours."""
-    other = found(Sized(1_500_000, simulated=True, plan_of="Another"))
+    other = resources_of(Sized(1_500_000, simulated=True, plan_of="Another"))
     assert (other.size_mb, other.build_s, other.build_memory_mb, other.plan_of) == (None, None, None, "Another")
     assert (other.calibration_s, other.reference_size_mb) == (1.0, 4.0)
 
@@ -150,9 +150,9 @@ def test_a_peak_that_cannot_be_reset_is_no_figure(monkeypatch: pytest.MonkeyPatc
     """A sandbox that accepts the reset and does nothing would report the largest earlier block."""
     monkeypatch.setattr(measured, "_CLEAR_REFS", tmp_path / file)
     _use(300)
-    with AddedMemory() as found:
+    with AddedMemory() as memory:
         _use(20)
-    assert found.process_mb is None
+    assert memory.process_mb is None
 
 
 READING_S = 5e-5
@@ -200,15 +200,15 @@ class Meter:
 
     def measure(self, limit_mj: float | None = math.inf) -> Energy:
         """Measure one run, by a limit that is far away where none is given."""
-        found = measure_energy(self.run, self.read, limit_mj, clock=self.clock)
-        assert found is not None
-        return found
+        energy = measure_energy(self.run, self.read, limit_mj, clock=self.clock)
+        assert energy is not None
+        return energy
 
 
-def interval(found: Energy) -> Interval:
+def interval(energy: Energy) -> Interval:
     """The interval of a figure that has one."""
-    assert found[1] is not None
-    return found[1]
+    assert energy[1] is not None
+    return energy[1]
 
 
 @settings(max_examples=60, deadline=None)
@@ -221,10 +221,10 @@ def interval(found: Energy) -> Interval:
 def test_a_steady_device_is_within_the_interval(power_w: float, run_s: float, step_s: float, seed: int) -> None:
     """One run costs power x time; whenever the counter steps, the interval holds that, and is some percent wide."""
     truth_mj = 1e3 * power_w * run_s
-    found = Meter(run_s, power_w, step_s, seed=seed).measure()
-    span = interval(found)
+    energy = Meter(run_s, power_w, step_s, seed=seed).measure()
+    span = interval(energy)
     assert span.low <= truth_mj <= span.high
-    assert found[0] == pytest.approx(truth_mj, rel=0.05)
+    assert energy[0] == pytest.approx(truth_mj, rel=0.05)
     assert span.high - span.low < 0.2 * truth_mj
 
 
@@ -249,18 +249,18 @@ def test_repeats_are_made_until_the_interval_tells(noise: float, limit_mj: float
 def test_slow_runs_are_bounded_in_time() -> None:
     """No repeat begins that would end after the bound; what was measured twice has a wide interval."""
     meter = Meter(10.0, 200.0, 0.05)
-    found = meter.measure()
+    energy = meter.measure()
     assert meter.now_s < 61.0
-    assert interval(found).low <= 2e6 <= interval(found).high
+    assert interval(energy).low <= 2e6 <= interval(energy).high
 
 
 def test_a_rough_figure_has_no_interval() -> None:
     """Half a second of runs, edge to edge, which is nearer than whole steps of the counter would be."""
     for seed in range(20):
         meter = Meter(0.005, 200.0, 0.1, seed=seed)
-        found = meter.measure(None)
-        assert found[1] is None
-        assert found[0] == pytest.approx(1000.0, rel=0.05)
+        energy = meter.measure(None)
+        assert energy[1] is None
+        assert energy[0] == pytest.approx(1000.0, rel=0.05)
         assert meter.now_s < 1.0
 
 
@@ -275,8 +275,8 @@ def test_a_counter_that_cannot_be_read_is_not_measured() -> None:
         def read(silent: Meter = silent, left: object = left) -> float | None:
             return None if next(left, None) is None else silent.read()  # type: ignore[call-overload]
 
-        found = measure_energy(silent.run, read, math.inf, clock=silent.clock)
-        assert found is None or silent.now_s > 15.0
+        energy = measure_energy(silent.run, read, math.inf, clock=silent.clock)
+        assert energy is None or silent.now_s > 15.0
 
 
 @pytest.mark.parametrize("run_s", [0.001, 2.0])

@@ -111,7 +111,7 @@ def test_every_launch_counts_and_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("launches", "effort", "made", "said"),
+    ("launches", "effort", "number", "said"),
     [
         (Played(ends=4), Effort(kinds=TINY), 3, "interrupted: the 3 launches that were measured count"),
         # After four of 10 s each, another one would be over at 50 of 45 s.
@@ -119,11 +119,11 @@ def test_every_launch_counts_and_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_what_was_measured_by_the_end_counts(
-    monkeypatch: pytest.MonkeyPatch, launches: Played, effort: Effort, made: int, said: str
+    monkeypatch: pytest.MonkeyPatch, launches: Played, effort: Effort, number: int, said: str
 ) -> None:
     """An interrupt ends it, and so does the budget: no launch is begun that would end past it."""
-    result, told = measured(monkeypatch, launches, effort)
-    assert (result.launches, result.planned, told[-1]) == (made, effort.launches, said)
+    result, texts = measured(monkeypatch, launches, effort)
+    assert (result.launches, result.planned, texts[-1]) == (number, effort.launches, said)
     assert result.seconds == launches.clock()
 
 
@@ -202,12 +202,12 @@ def test_what_one_kind_shows_of_sessions_widens_the_limits_of_all() -> None:
     assert beside.one_pct > 2.0 * alone.one_pct
 
 
-def _share(kind: LogTimes, allowed: float, looks: Looks, known: Spread, *, passed: bool) -> float:
+def _share(kind: LogTimes, allowed: float, looks: Looks, spread: Spread, *, passed: bool) -> float:
     """The share of launches that pass, or fail, at the first look that decides: by the rule of ordinary checks."""
     verdicts = np.zeros(kind[0].shape[0])
     for rounds in looks.until(ROUNDS):
         reference, null, candidate = (side[:, :rounds] for side in kind)
-        span = judge_ratio(reference, null, candidate, looks, known)[0].span
+        span = judge_ratio(reference, null, candidate, looks, spread)[0].span
         now = np.where(span.low >= allowed, 1, np.where(span.high < allowed, -1, 0))
         verdicts = np.where(verdicts == 0, now, verdicts)
     return float(np.mean(verdicts > 0 if passed else verdicts < 0))
@@ -226,13 +226,13 @@ def test_the_limit_that_is_told_is_held_by_ordinary_checks(spreads: tuple[float,
     for seed in range(30):
         tested = machine(20, seed=seed)
         (noise,) = kinds_noise({"tiny": tested}, UNMEASURED)
-        known = session_spread(UNMEASURED, session_draws(tested))
+        spread = session_spread(UNMEASURED, session_draws(tested))
         later = machine(200, seed=1000 + seed)
         limit = math.log1p(noise.one_pct / 100.0)
         slower = (*later[:2], later[2] + 2.0 * limit)
-        asked = (math.log(2.0) - limit, Looks(most=ROUNDS), Spread(known.sd, min(known.freedom, 20.0)))
-        passing, failing = (_share(later, *asked, passed=passed) for passed in (True, False))
-        rates.append((passing, failing, _share(slower, *asked, passed=False)))
+        terms = (math.log(2.0) - limit, Looks(most=ROUNDS), Spread(spread.sd, min(spread.freedom, 20.0)))
+        passing, failing = (_share(later, *terms, passed=passed) for passed in (True, False))
+        rates.append((passing, failing, _share(slower, *terms, passed=False)))
     passed, alarmed, caught = np.mean(rates, axis=0)
     assert passed >= 0.78
     assert alarmed <= 0.01

@@ -92,10 +92,10 @@ class Process:
     """What was said and done in place of the end of this process."""
 
     def __init__(self, limit_s: float) -> None:
-        self.told: list[str] = []
+        self.texts: list[str] = []
         self.codes: list[int] = []
         self.ended = threading.Event()
-        self.watch = Steps(self.told.append, limit_s, end=self._end).watch
+        self.watch = Steps(self.texts.append, limit_s, end=self._end).watch
 
     def _end(self, code: int) -> None:
         self.codes.append(code)
@@ -109,14 +109,14 @@ def _looking() -> set[threading.Thread]:
 def test_a_runtime_that_can_be_stopped_is() -> None:
     """What it raises then is told as the limit, with the option; the process goes on."""
     process = Process(0.05)
-    asked = threading.Event()
+    stopped = threading.Event()
 
     def stop() -> bool:
-        asked.set()
+        stopped.set()
         return True
 
     def run() -> None:
-        assert asked.wait(GIVE_UP_S)
+        assert stopped.wait(GIVE_UP_S)
         raise RuntimeError("terminated")
 
     with pytest.raises(BuildError, match=r"a run of x did not end within 0.05 s") as raised:  # noqa: SIM117
@@ -133,8 +133,8 @@ def test_a_call_that_cannot_be_stopped_ends_the_process() -> None:
     with process.watch("building x", cannot_stop):
         assert process.ended.wait(GIVE_UP_S)
     assert process.codes == [2]
-    assert "building x did not end within 0.05 s" in process.told[0]
-    assert "finished checks are kept" in process.told[0]
+    assert "building x did not end within 0.05 s" in process.texts[0]
+    assert "finished checks are kept" in process.texts[0]
 
 
 def test_a_runtime_that_was_asked_and_goes_on_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,9 +132,9 @@ def test_the_second_measurement_of_a_close_failure_has_its_own_process(tmp_path:
     tools = quiet_tools(tmp_path)
     plan = LatencyPlan(max_s=0.5, max_warmup_s=0.05)
     here = "measured again in the same process: played-quiet of net can be timed in this process only"
-    for backend, told in ((PlayedBackend(), "measured in a process of its own"), (OnlyHere(), here)):
+    for backend, note in ((PlayedBackend(), "measured in a process of its own"), (OnlyHere(), here)):
         result = _time_apart(plan, played("quiet", backend), played("quiet", backend), tools)
-        assert told in result.notes
+        assert note in result.notes
         assert result.rounds >= plan.min_rounds
 
 
@@ -251,10 +251,10 @@ def test_one_clock_times_both_engines(
 )
 def test_the_parts_of_a_run_are_told(times: DeviceTimes | None, notes: tuple[str, ...]) -> None:
     """With the memory that is copied from, and what bounds the run."""
-    told = device_note("trt-int8", times)
-    assert len(told) == len(notes)
-    assert all(line.startswith(f"trt-int8: {note}") for line, note in zip(told, notes, strict=True))
-    assert times is None or times.gpu_ms is not None or told[0].endswith("all by the host's clock")
+    lines = device_note("trt-int8", times)
+    assert len(lines) == len(notes)
+    assert all(line.startswith(f"trt-int8: {note}") for line, note in zip(lines, notes, strict=True))
+    assert times is None or times.gpu_ms is not None or lines[0].endswith("all by the host's clock")
 
 
 @dataclass
@@ -278,9 +278,9 @@ class Check:
         plan = LatencyPlan(max_s=max_s, min_speedup=self.limit)
         return timed_within(plan, self.once, lambda result: Status.FAIL in self.statuses(result))
 
-    def statuses(self, found: LatencyResult) -> list[Status]:
+    def statuses(self, latency: LatencyResult) -> list[Status]:
         """What the limit says."""
-        return [verdict.status for verdict in latency_verdicts(Limits(min_speedup=self.limit), found)]
+        return [verdict.status for verdict in latency_verdicts(Limits(min_speedup=self.limit), latency)]
 
 
 @given(run_ms=st.floats(0.05, 10_000), max_s=st.floats(0.1, 30), limit=st.sampled_from([None, 0.5, 2.0]))

@@ -68,8 +68,8 @@ def test_a_module_of_this_process_is_left_behind(tmp_path: Path) -> None:
 
     model = Model.from_torch(OnlyHere(), (OnlyHere(),), name="net")
     TimingJob.of(played("quiet", model=model), played("quiet"), PLAN).save(tmp_path / "check")
-    kept = TimingJob.load(tmp_path / "check").reference.built.spec.model
-    assert (kept.name, kept.module, kept.example_inputs, kept.signature) == ("net", None, None, SIGNATURE)
+    loaded = TimingJob.load(tmp_path / "check").reference.built.spec.model
+    assert (loaded.name, loaded.module, loaded.example_inputs, loaded.signature) == ("net", None, None, SIGNATURE)
 
 
 def test_a_backend_of_this_process_only_is_refused(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from tests.unit.metrics.scoring import CLASSES, classified, said, score
 
 def test_what_each_metric_tells_the_evaluation() -> None:
     """Which scores are rates, of how many answers, and which metrics read classes, objects, or all samples at once."""
-    told = {
+    properties = {
         name: (each.better, each.unit, each.rate, each.answers, each.reads_classes, each.reads_objects, each.costly)
         for name, each in BUILTIN.items()
     }
-    assert told == {
+    assert properties == {
         "top1": ("higher", "%", 100.0, 1, True, False, False),
         "top5": ("higher", "%", 100.0, 5, True, False, False),
         "f1": ("higher", "%", None, None, True, False, False),
@@ -33,7 +33,7 @@ def test_what_each_metric_tells_the_evaluation() -> None:
         "cosine": ("higher", "", 1.0, None, False, False, False),
         "rmse": ("lower", "", None, None, False, False, False),
     }
-    assert {name: each.name for name, each in BUILTIN.items()} == {name: name for name in told}
+    assert {name: each.name for name, each in BUILTIN.items()} == {name: name for name in properties}
 
 
 @given(seed=st.integers(0, 10_000), n=st.sampled_from([5, 60]))
@@ -56,7 +56,7 @@ def test_error_metrics_equal_scikit_learns(seed: int) -> None:
     assert score("mae", outputs, labels) == pytest.approx(sklearn.metrics.mean_absolute_error(labels, outputs))
     expected = np.sqrt(sklearn.metrics.mean_squared_error(labels, outputs))
     assert score("rmse", outputs, labels) == pytest.approx(expected)
-    cosines = [1 - cosine_distance(one, other) for one, other in zip(outputs, labels, strict=True)]
+    cosines = [1 - cosine_distance(output, label) for output, label in zip(outputs, labels, strict=True)]
     assert score("cosine", outputs, labels) == pytest.approx(np.mean(cosines))
 
 

@@ -77,17 +77,17 @@ def test_rounding_to_int8_is_never_a_fault(
     assert constant_fault(r, (np.rint(r / scale) * scale).astype(np.float32)) is None
 
 
-@pytest.mark.parametrize(("value", "told"), [(0.0, True), (0.9995, False)])
-def test_zeros_are_no_rounding_of_a_reference_that_hardly_varies(value: float, told: bool) -> None:
+@pytest.mark.parametrize(("value", "faulty"), [(0.0, True), (0.9995, False)])
+def test_zeros_are_no_rounding_of_a_reference_that_hardly_varies(value: float, faulty: bool) -> None:
     """One value near it is."""
     r = np.linspace(0.999, 1.0, 50, dtype=np.float32)[:, None]
-    assert (constant_fault(r, np.full_like(r, value)) is not None) is told
+    assert (constant_fault(r, np.full_like(r, value)) is not None) is faulty
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize(("share", "told"), [(0.999, False), (1.001, True)])
+@pytest.mark.parametrize(("share", "faulty"), [(0.999, False), (1.001, True)])
 @pytest.mark.parametrize("everywhere", [True, False])
-def test_two_steps_of_int8_are_the_edge_of_rounding(everywhere: bool, share: float, told: bool, sign: float) -> None:
+def test_two_steps_of_int8_are_the_edge_of_rounding(everywhere: bool, share: float, faulty: bool, sign: float) -> None:
     """2/127 of the largest value, whatever its sign: over all values, or over the samples of each value."""
     spread = share * 2 / 127
     if everywhere:
@@ -96,7 +96,7 @@ def test_two_steps_of_int8_are_the_edge_of_rounding(everywhere: bool, share: flo
         r = sign * np.array([[1.0, 0.4], [1.0 - spread, 0.4], [1.0, 0.4]])
         c = np.full((3, 2), [sign * 0.99, 0.3])
     result = constant_fault(r, c, 2)
-    if not told:
+    if not faulty:
         assert result is None
         return
     low, high = sorted((sign, sign * (1.0 - spread)))
@@ -108,14 +108,14 @@ def test_two_steps_of_int8_are_the_edge_of_rounding(everywhere: bool, share: flo
     assert result == OutputFault("y", "constant", 0, detail)
 
 
-@pytest.mark.parametrize(("others", "told"), [(9, False), (10, True)])
-def test_decisions_that_tell_samples_apart_are_counted_value_by_value(others: int, told: bool) -> None:
+@pytest.mark.parametrize(("others", "faulty"), [(9, False), (10, True)])
+def test_decisions_that_tell_samples_apart_are_counted_value_by_value(others: int, faulty: bool) -> None:
     """A value that is the same for all samples tells none apart, however often the candidate has another."""
     r, c = np.zeros((500, 3), dtype=np.int64), np.zeros((500, 3), dtype=np.int64)
     r[:others, 1], r[:, 2], c[:, 2] = 1, 5, 7
     result = constant_fault(r, c, 64)
     assert result == (
-        OutputFault("y", "constant", 0, "the same for every sample, where the reference's are not") if told else None
+        OutputFault("y", "constant", 0, "the same for every sample, where the reference's are not") if faulty else None
     )
 
 
@@ -124,13 +124,13 @@ DECISIONS = [np.int64, np.int8, np.bool_, np.float32, np.str_, np.object_]
 
 @pytest.mark.parametrize("dtype", DECISIONS)
 @pytest.mark.parametrize(
-    ("n", "others", "told"), [(3, 2, False), (1000, 9, False), (1000, 10, True), (1000, 500, True)]
+    ("n", "others", "faulty"), [(3, 2, False), (1000, 9, False), (1000, 10, True), (1000, 500, True)]
 )
-def test_ten_lost_decisions_are_no_chance(dtype: type, n: int, others: int, told: bool) -> None:
+def test_ten_lost_decisions_are_no_chance(dtype: type, n: int, others: int, faulty: bool) -> None:
     """Class ids, flags and texts that are always the same: fewer may be flips, whatever kind of value says so."""
     r: np.ndarray = (np.arange(n) < others).astype(bool).astype(dtype)
     result = constant_fault(r, np.repeat(r[-1:], len(r)), 64)
-    assert (result is not None) is told
+    assert (result is not None) is faulty
     if result is not None:
         assert f"{others} values of the reference are others" in result.detail
 

@@ -160,9 +160,9 @@ def test_paths_are_those_of_the_folder_that_pytest_starts_in(
 def test_a_test_that_a_plugin_took_out_is_left_out(pytester: pytest.Pytester) -> None:
     """Even where another one came in for it."""
     items = _items(pytester)
-    for kept in ([], items[:1], [items[0], _items(pytester)[0]]):
+    for remaining in ([], items[:1], [items[0], _items(pytester)[0]]):
         config = _config(pytester)
-        note_left_out(config, items, kept)
+        note_left_out(config, items, remaining)
         assert not takes_all(config)
 
 

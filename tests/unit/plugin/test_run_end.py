@@ -9,10 +9,10 @@ from pytest_quant.plugin.run_end import faults_of_required
 _UNUSED = "--quant-require: no test used 'trt'"
 
 
-@pytest.mark.parametrize(("all_ran", "told"), [(True, [_UNUSED]), (False, [])])
-def test_a_backend_that_no_test_used_is_a_fault_of_a_whole_run(all_ran: bool, told: list[str]) -> None:
+@pytest.mark.parametrize(("all_ran", "faults"), [(True, [_UNUSED]), (False, [])])
+def test_a_backend_that_no_test_used_is_a_fault_of_a_whole_run(all_ran: bool, faults: list[str]) -> None:
     """A part of a suite may have no test for it."""
-    assert faults_of_required(["ort", "trt"], {"ort"}, all_ran=all_ran) == told
+    assert faults_of_required(["ort", "trt"], {"ort"}, all_ran=all_ran) == faults
 
 
 @pytest.mark.parametrize("all_ran", [True, False])

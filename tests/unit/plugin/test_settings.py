@@ -111,13 +111,13 @@ def test_a_folder_is_no_history(pytester: pytest.Pytester, monkeypatch: pytest.M
 def test_the_environment_names_a_history(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """It wins over the ini file, and the command line over both; a path starts where pytest was started."""
     pytester.makeini("[pytest]\nquant_history = ini.db\n")
-    asked = [pytester.parseconfig(), pytester.parseconfig("--quant-history=told.db")]
-    for told, expected in (("env.db", str(pytester.path / "env.db")), ("postgresql+psycopg://u@/h",) * 2):
-        monkeypatch.setenv("PYTEST_QUANT_HISTORY", told)
-        result = [read_settings(config).history for config in asked]
+    configs = [pytester.parseconfig(), pytester.parseconfig("--quant-history=told.db")]
+    for location, expected in (("env.db", str(pytester.path / "env.db")), ("postgresql+psycopg://u@/h",) * 2):
+        monkeypatch.setenv("PYTEST_QUANT_HISTORY", location)
+        result = [read_settings(config).history for config in configs]
         assert result == [expected, str(pytester.path / "told.db")]
     monkeypatch.delenv("PYTEST_QUANT_HISTORY")
-    assert read_settings(asked[0]).history == str(pytester.path / "ini.db")
+    assert read_settings(configs[0]).history == str(pytester.path / "ini.db")
 
 
 def test_no_history_wins_over_a_history(pytester: pytest.Pytester) -> None:
