@@ -16,7 +16,7 @@ from pytest_quant.diagnose.trials import EngineTrials, TrialResult
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, LatencyPlan, Model
-from tests.unit.record.examples import LATENCY, found
+from tests.unit.record.examples import LATENCY, a_measurement
 
 SPEC = EngineSpec("any", "int8", "static", Model("net"))
 NODES = tuple(f"conv{i}" for i in range(20))
@@ -211,7 +211,7 @@ def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "status", "told"),
+    ("limit", "status", "beginning"),
     [
         ("min_speedup", Status.FAIL, "pytest-quant profile 'tests/test_digits.py::test_int8[ort-int8-static]' shows"),
         ("max_latency_ms[p99]", Status.FAIL, "pytest-quant profile 'tests/test_digits.py"),
@@ -220,10 +220,10 @@ def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
         ("max_drop", Status.FAIL, ""),
     ],
 )
-def test_a_broken_limit_on_speed_or_size_has_a_next_step(limit: str, status: Status, told: str) -> None:
+def test_a_broken_limit_on_speed_or_size_has_a_next_step(limit: str, status: Status, beginning: str) -> None:
     """No other engine is tried for it; what is only open needs another measurement, and no cure."""
-    texts = [hint.text for hint in next_steps(found(), [Verdict(limit, 1.0, 2.0, status, "")])]
-    assert [text[: len(told)] for text in texts] == ([told] if told else [])
+    texts = [hint.text for hint in next_steps(a_measurement(), [Verdict(limit, 1.0, 2.0, status, "")])]
+    assert [text[: len(beginning)] for text in texts] == ([beginning] if beginning else [])
 
 
 def test_too_few_rounds_ask_for_more_time_than_there_was() -> None:

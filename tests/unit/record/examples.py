@@ -109,7 +109,7 @@ def a_check(
     )
 
 
-def found(
+def a_measurement(
     check: Check | None = None,
     *,
     accuracy: AccuracyResult = ACCURACY,
@@ -145,7 +145,9 @@ def a_record(
     cached: bool = False,
 ) -> Record:
     """The record of a check that was measured."""
-    measured = found(check, accuracy=accuracy, latency=latency, coverage=coverage, resources=resources, cached=cached)
+    measured = a_measurement(
+        check, accuracy=accuracy, latency=latency, coverage=coverage, resources=resources, cached=cached
+    )
     return build_record(measured, status=status, verdicts=verdicts).record
 
 

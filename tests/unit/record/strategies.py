@@ -38,7 +38,7 @@ _ROUNDS = st.dictionaries(st.text(), st.lists(st.floats(0, 1e6), max_size=3).map
 
 _WORST = whole(WorstClass, reference=_FINITE, candidate=_FINITE)
 
-_OUTPUTS = st.lists(whole(OutputError), max_size=3, unique_by=lambda one: one.name).map(tuple)
+_OUTPUTS = st.lists(whole(OutputError), max_size=3, unique_by=lambda output: output.name).map(tuple)
 
 _CLASS = st.builds(ClassScore, st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**63 - 1), _FINITE, _FINITE)
 _CLASSES = st.lists(_CLASS, max_size=3).map(tuple)

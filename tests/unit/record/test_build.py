@@ -23,8 +23,8 @@ from tests.unit.record.examples import (
     NODEID,
     RESOURCES,
     a_check,
+    a_measurement,
     a_record,
-    found,
 )
 
 HINT = Hint("leave /conv1 in float", "exclude=['/conv1']", "max_drop", 4.23, 0.5)
@@ -32,12 +32,12 @@ HINT = Hint("leave /conv1 in float", "exclude=['/conv1']", "max_drop", 4.23, 0.5
 
 def test_a_record_of_a_measured_check() -> None:
     """Each figure in its own field; only single runs are left out."""
-    asked = replace(a_check(), confidence=0.9, latency_off="why not", batch_size=3)
-    measured = replace(found(asked, cached=True), threads=5, notes=("a", "b"))
+    check = replace(a_check(), confidence=0.9, latency_off="why not", batch_size=3)
+    measured = replace(a_measurement(check, cached=True), threads=5, notes=("a", "b"))
     record = build_record(measured, status=Status.FAIL, verdicts=[FAILED_DROP], hints=[HINT]).record
     assert record == replace(
-        failed_record(replace(asked, batch_size=1), status=Status.FAIL, message="").record,
-        series=series_key(asked, "top1"),
+        failed_record(replace(check, batch_size=1), status=Status.FAIL, message="").record,
+        series=series_key(check, "top1"),
         metric="top1",
         accuracy=ACCURACY,
         latency=record.latency,
@@ -79,8 +79,8 @@ def test_each_engine_has_its_own_rounds() -> None:
 
 def test_a_record_of_a_check_that_never_came_to_be() -> None:
     """What was asked for, and why there is nothing else."""
-    asked = replace(a_check(scheme=None, precision="fp16"), metric="mae", latency=None, batch_size=3)
-    record = failed_record(asked, status=Status.ERROR, message="broken\nin two lines").record
+    check = replace(a_check(scheme=None, precision="fp16"), metric="mae", latency=None, batch_size=3)
+    record = failed_record(check, status=Status.ERROR, message="broken\nin two lines").record
     assert record == Record(
         nodeid=NODEID,
         model="digits",
@@ -153,9 +153,9 @@ def test_the_batch_size_counts_when_latency_is_off() -> None:
 @given(st.text(), st.text(), st.text(), st.text())
 def test_no_two_series_share_a_key(node: str, model: str, other_node: str, other_model: str) -> None:
     """Whatever separators the names contain."""
-    one = series_key(replace(a_check(model=model), series_nodeid=node), None)
-    two = series_key(replace(a_check(model=other_model), series_nodeid=other_node), None)
-    assert (one == two) is ((node, model) == (other_node, other_model))
+    first = series_key(replace(a_check(model=model), series_nodeid=node), None)
+    second = series_key(replace(a_check(model=other_model), series_nodeid=other_node), None)
+    assert (first == second) is ((node, model) == (other_node, other_model))
 
 
 @example(79, 1_000_000)
@@ -165,10 +165,10 @@ def test_rounds_stay_small(rounds: int, runs_ns: int) -> None:
     blocks = Blocks(tuple((runs_ns + i,) for i in range(rounds)))
     record = a_record(latency=replace(LATENCY, reference=blocks, null=blocks, candidate=blocks))
     assert record.latency is not None
-    kept = record.latency.round_p50_ms["null"]
-    assert len(kept) == min(rounds, 40)
+    medians = record.latency.round_p50_ms["null"]
+    assert len(medians) == min(rounds, 40)
     if rounds == 79:
-        assert list(kept) == pytest.approx([(runs_ns + i) / 1e6 for i in range(0, 79, 2)], rel=1e-3)
+        assert list(medians) == pytest.approx([(runs_ns + i) / 1e6 for i in range(0, 79, 2)], rel=1e-3)
     if rounds:
-        assert [kept[0], kept[-1]] == pytest.approx([runs_ns / 1e6, (runs_ns + rounds - 1) / 1e6], rel=1e-3)
+        assert [medians[0], medians[-1]] == pytest.approx([runs_ns / 1e6, (runs_ns + rounds - 1) / 1e6], rel=1e-3)
     assert len(json.dumps(to_json(record)["latency"])) <= 4096

@@ -106,11 +106,11 @@ def _code(root: Path) -> dict[str, object]:
 def test_git_tells_parents_and_merge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A branch in a pull request: its number comes from CI, all else from git. A change is not the commit's tree."""
     without_ci(monkeypatch)
-    made = make_repository(tmp_path)
-    first = made.commit("first")
-    made.git("update-ref", "refs/remotes/origin/main", first)
-    made.git("checkout", "-b", "topic")
-    second, third = made.commit("second"), made.commit("third")
+    repository = make_repository(tmp_path)
+    first = repository.commit("first")
+    repository.git("update-ref", "refs/remotes/origin/main", first)
+    repository.git("checkout", "-b", "topic")
+    second, third = repository.commit("second"), repository.commit("third")
     monkeypatch.setenv("GITHUB_REF", "refs/pull/8/merge")
     monkeypatch.setenv("GITHUB_SHA", _SHA)
     expected = {
@@ -121,7 +121,7 @@ def test_git_tells_parents_and_merge_base(tmp_path: Path, monkeypatch: pytest.Mo
         "target": "main",
         "pull_request": "8",
     }
-    assert _code(tmp_path) == {**expected, "tree": made.git("rev-parse", "HEAD^{tree}")}
+    assert _code(tmp_path) == {**expected, "tree": repository.git("rev-parse", "HEAD^{tree}")}
     (tmp_path / "file").write_text("changed")
     assert _code(tmp_path) == {**expected, "dirty": True}
 
@@ -141,9 +141,9 @@ def test_ci_tells_what_git_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_target_that_was_not_fetched_stops_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CI's name of it is kept, the merge base is not known."""
     without_ci(monkeypatch)
-    made = make_repository(tmp_path)
+    repository = make_repository(tmp_path)
     assert _code(tmp_path) == {"branch": "main"}
-    first = made.commit("first")
+    first = repository.commit("first")
     monkeypatch.setenv("CHANGE_TARGET", "release")
-    tree = made.git("rev-parse", "HEAD^{tree}")
+    tree = repository.git("rev-parse", "HEAD^{tree}")
     assert _code(tmp_path) == {"commit": first, "branch": "main", "target": "release", "tree": tree}

@@ -191,13 +191,13 @@ def test_a_question_mark_has_its_reason() -> None:
 @pytest.mark.parametrize("has_base", [True, False])
 def test_what_changed_comes_first_where_there_is_a_base(has_base: bool) -> None:
     """Else the run; the tabs have the same order, and how much there is to see behind each."""
-    known = sources()
-    html = page_html(**known | ({} if has_base else {"compared": None})).decode()
+    arguments = sources()
+    html = page_html(**arguments | ({} if has_base else {"compared": None})).decode()
     order = ["comparison", "run"] if has_base else ["run", "comparison"]
     assert re.findall(r'<section id="(\w+)"', html) == [*order, "history", "pareto"]
     tabs = [" ".join(re.sub("<[^>]+>", "", tab).split()) for tab in re.findall(r'<a id="tab-\w+".*', html)]
     first = ["Comparison 2 regressed", "This run 1 failed"] if has_base else ["This run 1 failed", "Comparison"]
-    changes = sum(len(series.changes) for series in known["history"])
+    changes = sum(len(series.changes) for series in arguments["history"])
     assert tabs == [*first, f"History {changes} changes of level", "Pareto"]
 
 
@@ -205,8 +205,8 @@ def test_all_changes_of_level_stand_in_one_list() -> None:
     """The newest first, each with the subject of its commit and a link to its series."""
     old, new = points(60), points(80)
     subject = f"Use <b>entropy</b> {'x' * 99}"
-    one = history_of(old, subjects={old[30].commit or "": subject})
-    html = page_html([], history=[one, history_of(new, nodeid="test_new")]).decode()
+    old_history = history_of(old, subjects={old[30].commit or "": subject})
+    html = page_html([], history=[old_history, history_of(new, nodeid="test_new")]).decode()
     items = re.findall(r"<li>(2026-01-0\d) <a href=\"#(series-\d)\">.*?</a>: WORSE, speedup (.*?)</li>", html)
     assert [(day, anchor) for day, anchor, _ in items] == [("2026-01-02", "series-1"), ("2026-01-02", "series-0")]
     assert [unescape(text).partition("; ")[2] for *_, text in items] == ["", f"0000001ecccc {subject[:72]}"]

@@ -157,12 +157,12 @@ def test_what_tests_have_in_common_is_said_once_with_their_names() -> None:
     assert line == f"INCONCLUSIVE: {names} and 2 more: min_speedup: too noisy; max_slowdown: too noisy"
 
 
-@pytest.mark.parametrize(("high", "told"), [(-0.01, True), (0.14, False)])
-def test_better_than_fp32_is_said_where_the_interval_shows_it(high: float, told: bool) -> None:
+@pytest.mark.parametrize(("high", "shown"), [(-0.01, True), (0.14, False)])
+def test_better_than_fp32_is_said_where_the_interval_shows_it(high: float, shown: bool) -> None:
     """A sample more than FP32 may be chance."""
     better = replace(ACCURACY, candidate=97.9, drop=-0.12, drop_ci=Interval(-0.25, high))
     lines = summary(named(a_record(accuracy=better))).splitlines()
-    assert ("better than FP32: test_it[0]: top1 97.78 -> 97.90 %" in lines) is told
+    assert ("better than FP32: test_it[0]: top1 97.78 -> 97.90 %" in lines) is shown
 
 
 def test_a_check_that_passed_in_a_test_that_failed_is_no_pass() -> None:
@@ -174,15 +174,15 @@ def test_a_check_that_passed_in_a_test_that_failed_is_no_pass() -> None:
 
 
 _OF_TESTS = st.lists(
-    records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3, unique_by=lambda one: one.nodeid
+    records.map(lambda record: from_json(to_json(record))), min_size=1, max_size=3, unique_by=lambda each: each.nodeid
 )
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(_OF_TESTS, st.integers(1, 250))
-def test_any_record_prints(kept: list[Record], width: int) -> None:
+def test_any_record_prints(drawn: list[Record], width: int) -> None:
     """Whatever names and figures hold, no control character and no line break gets through."""
     every = [column.name for column in COLUMNS]
-    for text in (table(kept, width), table(kept, width, every), summary(kept)):
+    for text in (table(drawn, width), table(drawn, width, every), summary(drawn)):
         assert all(line.isprintable() for line in text.split("\n"))
-    assert len(table(kept, 10**6).split("\n")) == 2 + len(kept)
+    assert len(table(drawn, 10**6).split("\n")) == 2 + len(drawn)

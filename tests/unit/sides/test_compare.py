@@ -33,36 +33,36 @@ class Played:
     ratio: float = 1.0
     sd: float = 0.001
     error: LaunchError | None = None
-    asked: list[tuple[str, str, float, bool]] = field(default_factory=list)
+    calls: list[tuple[str, str, float, bool]] = field(default_factory=list)
 
     def __call__(
         self, base: tuple[Left, str], head: tuple[Left, str], limit_pct: float, *, same_reference: bool
     ) -> PairedTimes:
         """Return pairs whose shifts lie evenly around the ratio."""
-        self.asked.append((base[1], head[1], limit_pct, same_reference))
+        self.calls.append((base[1], head[1], limit_pct, same_reference))
         if self.error:
             raise self.error
 
-        def one(number: int) -> TimedPair:
+        def pair(number: int) -> TimedPair:
             off = self.sd * (number % 5 - 2)
             return TimedPair(math.log(self.ratio) + off, off / 10, 2.0, 2.0 * self.ratio, 40)
 
-        return time_pairs(one, math.log1p(limit_pct / 100.0), same_reference=same_reference)
+        return time_pairs(pair, math.log1p(limit_pct / 100.0), same_reference=same_reference)
 
 
 def left(records: Iterable[Record], name: str, collected: Collected | None = None, trouble: str = "") -> Left:
     """What a run with these records has left."""
-    kept = tuple(records)
-    tests = Collected(tuple(one.nodeid for one in kept))
+    stored = tuple(records)
+    tests = Collected(tuple(record.nodeid for record in stored))
     run = None if trouble else replace(RUN, id=name, commit=name)
-    return Left(Path(name), run, kept, collected or tests, PYTHON, trouble)
+    return Left(Path(name), run, stored, collected or tests, PYTHON, trouble)
 
 
 def compared(
     base: Record | Left, head: Record | Left, times: Played | None = None, terms: Terms | None = None
 ) -> Comparison:
     """Compare two sides of one record each."""
-    sides = [one if isinstance(one, Left) else left([one], name) for one, name in ((base, "base"), (head, "head"))]
+    sides = [side if isinstance(side, Left) else left([side], name) for side, name in ((base, "base"), (head, "head"))]
     return compare_sides(sides[0], sides[1], times or Played(), terms or Terms())
 
 
@@ -118,19 +118,19 @@ def test_the_limit_is_that_of_the_mark_else_the_default(allowed: dict[str, float
     """The stricter one of two."""
     times = Played()
     compared(timed("old"), timed("new", **allowed), times)
-    assert times.asked == [(NODEID, NODEID, limit_pct, True)]
+    assert times.calls == [(NODEID, NODEID, limit_pct, True)]
 
 
 def test_equal_engines_are_not_timed_unless_that_is_asked_for() -> None:
     """They cannot differ; with another environment they can."""
     times = Played(1.5)
     same = row(compared(timed(), timed(), times), "p50")
-    assert (same.outcome, values(same), change(same), times.asked) == (Outcome.UNCHANGED, "-", "-", [])
+    assert (same.outcome, values(same), change(same), times.calls) == (Outcome.UNCHANGED, "-", "-", [])
     assert "not timed" in same.notes[0]
     assert row(compared(timed(), timed(), times, Terms(equal_too=True)), "p50").outcome is Outcome.REGRESSION
     other = replace(left([timed()], "base"), python="/other/python")
     assert row(compared(other, timed(), times), "p50").outcome is Outcome.REGRESSION
-    assert [one[3] for one in times.asked] == [True, False]
+    assert [call[3] for call in times.calls] == [True, False]
 
 
 def test_an_engine_that_cannot_be_opened_apart_is_inconclusive() -> None:
@@ -145,7 +145,7 @@ def test_a_run_without_latency_has_no_row_for_it() -> None:
     """Nothing is timed then."""
     times = Played()
     result = compared(timed("old"), replace(timed("new"), latency=None), times)
-    assert ([one.quantity for one in result.rows], times.asked) == (["accuracy"], [])
+    assert ([each.quantity for each in result.rows], times.calls) == (["accuracy"], [])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_change_says_what_else_differs() -> None:
     """In the words of a comparison of records."""
     head = replace(answered(timed("new"), answers(range(20))), calibration_samples=3)
     result = row(compared(timed("old"), head), "accuracy")
-    differs = [(one.name, one.base, one.head) for one in result.differs]
+    differs = [(each.name, each.base, each.head) for each in result.differs]
     assert differs == [("calibration samples", "64", "3"), ("engine digest", "old", "new")]
 
 
@@ -179,9 +179,9 @@ def test_a_test_that_the_base_does_not_have_is_new() -> None:
     """And one that the head does not have is removed, unless not every test ran."""
     other = replace(timed(), nodeid=f"{FILE}::test_other", series=key(f"{FILE}::test_other"), backend="openvino")
     result = compared(left([timed()], "base"), left([timed(), other], "head"))
-    assert [one.nodeid for one in result.added] == [other.nodeid]
+    assert [each.nodeid for each in result.added] == [other.nodeid]
     gone = left([timed(), other], "base")
-    assert [one.nodeid for one in compared(gone, timed()).removed] == [other.nodeid]
+    assert [each.nodeid for each in compared(gone, timed()).removed] == [other.nodeid]
     assert compared(gone, timed(), terms=Terms(whole=False)).removed == ()
 
 
@@ -203,7 +203,7 @@ def test_a_test_that_the_base_does_not_have_is_new() -> None:
 def test_a_test_that_the_base_could_not_measure_says_why_and_is_not_new(base: Left, why: str) -> None:
     """It cannot be judged, and fails nothing."""
     result = compared(base, timed())
-    assert [(one.outcome, one.notes) for one in result.rows] == [(Outcome.NO_BASELINE, (why,))]
+    assert [(each.outcome, each.notes) for each in result.rows] == [(Outcome.NO_BASELINE, (why,))]
     assert result.added == ()
 
 
@@ -212,6 +212,6 @@ def test_an_error_of_one_side_is_told_in_its_first_lines() -> None:
     broken = failed_record(a_check(), status=Status.ERROR, message="the engine is broken\n  value: 7\n  next: x").record
     broken = replace(broken, nodeid=NODEID, series=key(metric=None))
     of_base, of_head = compared(broken, timed()), compared(timed(), broken)
-    assert [one.outcome for one in of_base.rows] == [Outcome.NO_BASELINE]
+    assert [each.outcome for each in of_base.rows] == [Outcome.NO_BASELINE]
     assert of_base.rows[0].notes == ("the base: the engine is broken / value: 7",)
-    assert [one.outcome for one in of_head.rows] == [Outcome.INCONCLUSIVE]
+    assert [each.outcome for each in of_head.rows] == [Outcome.INCONCLUSIVE]

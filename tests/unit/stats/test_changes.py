@@ -77,22 +77,22 @@ def test_five_values_of_a_new_level_are_enough() -> None:
     """A step of five standard deviations after 20 values is told by its fifth value in 9 of 10, of 20 series too."""
     random = np.random.default_rng(2)
     steps = [[*random.standard_normal(20), *(5.0 + random.standard_normal(5))] for _ in range(40)]
-    told = sum(
+    number = sum(
         any(abs(point.index - 20) <= 1 for point in change_points(step, significance=0.05 / 20)) for step in steps
     )
-    assert told >= binom.ppf(0.0001, 40, 0.9)
+    assert number >= binom.ppf(0.0001, 40, 0.9)
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 999), st.integers(6, 44))
-def test_what_was_told_is_told_again_and_nothing_older_is_added(seed: int, known: int) -> None:
+def test_what_was_told_is_told_again_and_nothing_older_is_added(seed: int, number: int) -> None:
     """After 44 values stand the changes that stood after fewer, and what is new has its evidence in new values."""
     values = _shifted(seed, (12, 0.0), (7, 0.6), (12, 0.1), (13, 0.35))
-    before, after = change_points(values[:known]), change_points(values)
+    before, after = change_points(values[:number]), change_points(values)
     assert [(each.index, each.p_value) for each in after[: len(before)]] == [
         (each.index, each.p_value) for each in before
     ]
-    assert all(each.index + MIN_SEGMENT > known - max(LENGTHS) for each in after[len(before) :])
+    assert all(each.index + MIN_SEGMENT > number - max(LENGTHS) for each in after[len(before) :])
 
 
 def _gone_through(values: np.ndarray, significance: float) -> list[tuple[int, float]]:
@@ -116,9 +116,9 @@ def _gone_through(values: np.ndarray, significance: float) -> list[tuple[int, fl
     return result
 
 
-def _same(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> None:
-    assert [index for index, _ in found] == [index for index, _ in expected]
-    assert [p_value for _, p_value in found] == pytest.approx([p_value for _, p_value in expected], rel=1e-9)
+def _same(result: list[tuple[int, float]], expected: list[tuple[int, float]]) -> None:
+    assert [index for index, _ in result] == [index for index, _ in expected]
+    assert [p_value for _, p_value in result] == pytest.approx([p_value for _, p_value in expected], rel=1e-9)
 
 
 def test_a_long_history_has_the_changes_that_all_its_tests_tell() -> None:

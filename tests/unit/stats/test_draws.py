@@ -47,18 +47,18 @@ def test_what_is_known_counts_by_its_degrees_of_freedom() -> None:
 
 def test_few_launches_claim_no_more_than_one_of_them() -> None:
     """Three that agree by chance do not break a limit that each of them leaves open; six may."""
-    known = Spread(0.01, 4.0)
+    spread = Spread(0.01, 4.0)
     alone = 1.959964 * 0.01
-    few = mean_of_launches([0.02] * 3, [0.0] * 3, known)
+    few = mean_of_launches([0.02] * 3, [0.0] * 3, spread)
     assert (few.low, few.high) == pytest.approx((0.02 - alone, 0.02 + alone))
-    six = mean_of_launches([0.02] * 6, [0.0] * 6, known)
+    six = mean_of_launches([0.02] * 6, [0.0] * 6, spread)
     assert six.high - six.low < 2 * alone
 
 
 def test_few_launches_of_several_sets_may_claim_more_than_one_of_them() -> None:
     """Each of the sets is a draw of its own: nine of them in three launches are not three that agree by chance."""
-    known = Spread(0.01, 4.0)
-    (few, many) = (mean_of_launches([0.02] * 3, [0.0] * 3, known, draws=draws) for draws in (0, 9))
+    spread = Spread(0.01, 4.0)
+    (few, many) = (mean_of_launches([0.02] * 3, [0.0] * 3, spread, draws=draws) for draws in (0, 9))
     half = stats.t.ppf(0.975, 6.0) * 0.01 * math.sqrt(4.0 / 6.0 / 3.0)
     assert (many.low, many.high) == pytest.approx((0.02 - half, 0.02 + half))
     assert few.low < many.low
@@ -66,10 +66,10 @@ def test_few_launches_of_several_sets_may_claim_more_than_one_of_them() -> None:
 
 def test_a_launch_weighs_by_its_own_variance() -> None:
     """A restless one moves the mean less: it is the weighted mean of statsmodels, with its scale moderated."""
-    values, errors, known = [0.05, 0.048, 0.052, 0.049, 0.051, 0.05, -0.02], [0.002] * 6 + [0.02], Spread(0.004, 4.0)
-    variances = [known.sd**2 + error**2 for error in errors]
+    values, errors, spread = [0.05, 0.048, 0.052, 0.049, 0.051, 0.05, -0.02], [0.002] * 6 + [0.02], Spread(0.004, 4.0)
+    variances = [spread.sd**2 + error**2 for error in errors]
     fitted = sm.WLS(values, np.ones(7), weights=[np.mean(variances) / variance for variance in variances]).fit()
-    result = mean_of_launches(values, errors, known)
+    result = mean_of_launches(values, errors, spread)
     scale = (4.0 * np.mean(variances) + 6.0 * fitted.scale) / 10.0
     half = stats.t.ppf(0.975, 10.0) * fitted.bse[0] * math.sqrt(scale / fitted.scale)
     assert result.value == pytest.approx(fitted.params[0])

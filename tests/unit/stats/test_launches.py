@@ -125,8 +125,8 @@ def test_one_launch_a_day_is_students_test_on_days() -> None:
 def test_five_launches_of_one_day_are_no_five_days() -> None:
     """The day of the head counts in full, however many launches it has."""
     base = launched([0.1, 0.4, 0.2, 0.6, 0.3, 0.5, 0.2], range(7))
-    one, five = (difference(base, launched([0.9] * n, [7] * n), noise_of([base])) for n in (1, 5))
-    assert five.error == pytest.approx(one.error)
+    single, five = (difference(base, launched([0.9] * n, [7] * n), noise_of([base])) for n in (1, 5))
+    assert five.error == pytest.approx(single.error)
 
 
 def test_two_days_of_which_nothing_is_known_prove_nothing() -> None:

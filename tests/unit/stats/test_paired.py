@@ -121,7 +121,7 @@ def test_that_many_samples_decide_four_times_of_five(lost: float, won: float, li
     n = samples_to_resolve(variance, lost - won, limit, at_limit=variance_at(lost, won, limit), confidence=confidence)
     assert n is not None
     drawn = np.random.default_rng(3).multinomial(n, [lost, won, 1.0 - lost - won], size=400)
-    ends = [tango_interval(int(one), int(other), n, confidence=confidence) for one, other, _ in drawn]
+    ends = [tango_interval(int(losses), int(wins), n, confidence=confidence) for losses, wins, _ in drawn]
     decided = np.mean([low > limit if lost - won > limit else high <= limit for low, high in ends])
     assert decided == pytest.approx(0.8, abs=0.08)
 

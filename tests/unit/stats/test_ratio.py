@@ -45,8 +45,8 @@ def test_the_interval_is_that_of_the_exact_bootstrap(n: int) -> None:
 @given(times=TIMES, seed=st.integers(0, 9))
 def test_turned_round_the_ratio_is_its_inverse(times: list[tuple[float, float]], seed: int) -> None:
     """Estimate and interval; the estimate lies within."""
-    one, two = [pair[0] for pair in times], [pair[1] for pair in times]
-    result, turned = paired_ratio(one, two, seed=seed), paired_ratio(two, one, seed=seed)
+    first, second = [pair[0] for pair in times], [pair[1] for pair in times]
+    result, turned = paired_ratio(first, second, seed=seed), paired_ratio(second, first, seed=seed)
     assert (turned.value, turned.low, turned.high) == pytest.approx((1 / result.value, 1 / result.high, 1 / result.low))
     assert result.low <= result.value * (1 + 1e-12)
     assert result.high >= result.value * (1 - 1e-12)

@@ -142,10 +142,10 @@ def test_the_null_widens_what_nobody_measured() -> None:
 
 def test_a_null_that_deviates_widens_and_one_that_does_not_narrows_a_little() -> None:
     """The mean of squares: known 0.5 % three times, and the deviation once, less what its rounds explain."""
-    known = Spread(0.005, freedom=3)
+    spread = Spread(0.005, freedom=3)
     deviation, error = np.array([0.015, -0.015, 0.0, 0.003]), np.array([0.0, 0.0, 0.0, 0.004])
     squares = (3 * 0.005**2 + np.array([0.015**2, 0.015**2, 0.0, 0.0])) / 4
-    assert moderated_sd(known, deviation, error) == pytest.approx(np.sqrt(squares))
+    assert moderated_sd(spread, deviation, error) == pytest.approx(np.sqrt(squares))
 
 
 def test_widening_adds_independent_errors_on_either_side() -> None:
@@ -236,9 +236,9 @@ def test_the_interval_is_that_of_students_t_over_the_sets(
     """With the nulls as further draws of the same noise, and 3/4 of its variance in each ratio."""
     ratios, nulls = zip(*sets, strict=True)
     ratio, _, _, session_sd = judge_sets([exact(*each) for each in sets], Spread(known_sd, draws), 0.95)
-    known = session_spread(Spread(known_sd, draws), [Draw(null, ERROR) for null in nulls])
-    sd, freedom = known.sd, known.freedom + len(sets) - 1
-    spread = known.freedom * (0.75 * sd**2 + ERROR**2) + (len(sets) - 1) * np.var(ratios, ddof=1)
+    pooled = session_spread(Spread(known_sd, draws), [Draw(null, ERROR) for null in nulls])
+    sd, freedom = pooled.sd, pooled.freedom + len(sets) - 1
+    spread = pooled.freedom * (0.75 * sd**2 + ERROR**2) + (len(sets) - 1) * np.var(ratios, ddof=1)
     half = scipy.stats.t.ppf(0.975, freedom) * math.sqrt(spread / freedom / len(sets))
     assert ratio.value == pytest.approx(np.mean(ratios), abs=1e-12)
     assert (ratio.low, ratio.high) == pytest.approx((np.mean(ratios) - half, np.mean(ratios) + half))

@@ -230,8 +230,8 @@ def test_not_measured_is_never_pass(limit: str, outputs: tuple[OutputError, ...]
 
 def test_a_dict_judges_each_output_that_it_names() -> None:
     """By its own limit, whatever ``output`` says; an output that is not named has none."""
-    asked: OutputLimit = (("scores", 17.0), ("boxes", 60.0))
-    result = judged(Limits(min_sqnr_db=asked), BOXES, SCORES, TEXT, output="scores")
+    limit: OutputLimit = (("scores", 17.0), ("boxes", 60.0))
+    result = judged(Limits(min_sqnr_db=limit), BOXES, SCORES, TEXT, output="scores")
     assert [(verdict.limit, verdict.allowed, verdict.observed, verdict.status) for verdict in result] == [
         ("min_sqnr_db[scores]", 17.0, 17.7, Status.PASS),
         ("min_sqnr_db[boxes]", 60.0, 56.0, Status.FAIL),
@@ -239,7 +239,7 @@ def test_a_dict_judges_each_output_that_it_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "output", "expected"),
+    ("limit", "output", "expected"),
     [
         (20.0, None, [("min_sqnr_db", 17.7)]),
         (20.0, "y", [("min_sqnr_db", 17.7)]),
@@ -249,9 +249,9 @@ def test_a_dict_judges_each_output_that_it_names() -> None:
     ],
 )
 def test_groups_of_channels_are_judged_as_outputs(
-    asked: OutputLimit, output: str | None, expected: list[tuple[str, float]]
+    limit: OutputLimit, output: str | None, expected: list[tuple[str, float]]
 ) -> None:
     """The output that they are of stands for all of them: its worst group decides."""
     groups = (replace(BOXES, name="y.boxes", group_of="y"), replace(SCORES, name="y.scores", group_of="y"))
-    result = judged(Limits(min_sqnr_db=asked), *groups, replace(BOXES, name="z", sqnr_db=60.0), output=output)
+    result = judged(Limits(min_sqnr_db=limit), *groups, replace(BOXES, name="z", sqnr_db=60.0), output=output)
     assert [(verdict.limit, verdict.observed) for verdict in result] == expected

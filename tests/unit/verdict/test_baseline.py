@@ -24,7 +24,7 @@ from pytest_quant.spec import Limits
 from pytest_quant.stats.launches import Launch, noise_of
 from pytest_quant.verdict import in_doubt, judge
 from pytest_quant.verdict.baseline import baseline_verdicts, launches_tell
-from tests.unit.record.examples import a_check, found
+from tests.unit.record.examples import a_check, a_measurement
 from tests.unit.verdict.test_accuracy import TOP1
 from tests.unit.verdict.test_latency import off, timed
 
@@ -37,7 +37,7 @@ LAUNCHES = tuple(
 )
 """One on each of twelve days, with a standard deviation of 0.86 % around 1.5 and 2 ms."""
 
-DAYS = noise_of([[Launch(math.log(one.speedup or 1.0), one.started_at) for one in LAUNCHES]])
+DAYS = noise_of([[Launch(math.log(launch.speedup or 1.0), launch.started_at) for launch in LAUNCHES]])
 
 ACCEPTED = Baseline(
     commit="c" * 40,
@@ -169,9 +169,9 @@ def test_launches_of_one_day_need_more_of_them_and_are_told_how_many() -> None:
 
 def test_a_day_of_which_nothing_is_known_passes_only_what_a_wide_guess_lets_pass() -> None:
     """A pass is proven like a failure: with 3 % from day to day and five degrees of freedom."""
-    one = replace(based_on(LAUNCHES[:1], ACCEPTED.now), speedup_noise=NOTHING_KNOWN)
+    baseline = replace(based_on(LAUNCHES[:1], ACCEPTED.now), speedup_noise=NOTHING_KNOWN)
     for allowed, status in ((5, INCONCLUSIVE), (400, PASS)):
-        (result,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, timed(1.5, 1.5), one)
+        (result,) = baseline_verdicts(Limits(max_slowdown=allowed), TOP1, timed(1.5, 1.5), baseline)
         assert result.status is status
 
 
@@ -182,7 +182,7 @@ def test_launches_of_today_are_worth_their_time_only_where_they_narrow_the_inter
     assert not launches_tell("max_slowdown", timed(1.2, 1.2), ACCEPTED, 9)
     assert not launches_tell("max_p50_increase", timed(1.2, 1.2), ACCEPTED, 9)
     assert not launches_tell("max_slowdown", timed(1.2, 1.2), replace(ACCEPTED, launches=()), 9)
-    checked = replace(found(replace(a_check(), limits=Limits(max_slowdown=11.0))), latency=timed(1.35, 1.35))
+    checked = replace(a_measurement(replace(a_check(), limits=Limits(max_slowdown=11.0))), latency=timed(1.35, 1.35))
     assert judge(checked, ACCEPTED)[-1].status is INCONCLUSIVE
     assert not in_doubt(checked, ACCEPTED)
     assert in_doubt(checked, based_on(today, "2026-01-01T13:00:00"))

@@ -18,7 +18,7 @@ from pytest_quant.verdict.accuracy import (
     reference_doubts,
     require_agreement,
 )
-from tests.unit.record.examples import ACCURACY, a_check, found
+from tests.unit.record.examples import ACCURACY, a_check, a_measurement
 from tests.unit.verdict.test_accuracy import HINGE, TOP1
 from tests.unit.verdict.test_baseline import ACCEPTED
 
@@ -130,12 +130,12 @@ def test_two_evaluations_without_figures_agree() -> None:
 @given(first=st.floats(0, 10), second=st.floats(0, 10), allowed=st.floats(0, 10))
 def test_what_three_spreads_could_flip_is_open(first: float, second: float, allowed: float) -> None:
     """A verdict stands when both evaluations agree and both lie beyond three times their difference from the limit."""
-    one, other = at_most(first, allowed), at_most(second, allowed)
-    (result,) = require_agreement([one], [other])
+    verdict, verdict_again = at_most(first, allowed), at_most(second, allowed)
+    (result,) = require_agreement([verdict], [verdict_again])
     spread = abs(first - second)
     near = min(abs(first - allowed), abs(second - allowed)) <= 3 * spread
-    stands = one.status is other.status and (spread == 0 or not near)
-    assert result.status is (one.status if stands else INCONCLUSIVE)
+    stands = verdict.status is verdict_again.status and (spread == 0 or not near)
+    assert result.status is (verdict.status if stands else INCONCLUSIVE)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_agreement_is_open_by_the_samples_that_change(agreement: float, allowed:
 def test_a_second_evaluation_opens_limits_against_earlier_records_too() -> None:
     """A drop of 4.23 that becomes one of 0.5 says nothing about the baseline's, and nothing about the coverage."""
     check = replace(a_check(), limits=Limits(max_drop_increase=5.0, min_coverage=50.0))
-    measured = replace(found(check), accuracy_again=replace(ACCURACY, drop=0.5))
+    measured = replace(a_measurement(check), accuracy_again=replace(ACCURACY, drop=0.5))
     assert [verdict.status for verdict in judge(measured, ACCEPTED)] == [PASS, INCONCLUSIVE]
     again = replace(measured, accuracy_again=ACCURACY)
     assert [verdict.status for verdict in judge(again, ACCEPTED)] == [PASS, PASS]
@@ -167,7 +167,7 @@ RANDOM = Dataset.placeholder([[0.5]])
 
 def on_samples(limits: Limits, dataset: Dataset = RANDOM, accuracy: AccuracyResult = ACCURACY) -> tuple[Verdict, ...]:
     """Return the verdicts of a check on those samples, whose figures are those of the examples."""
-    return judge(found(replace(a_check(), dataset=dataset, limits=limits), accuracy=accuracy))
+    return judge(a_measurement(replace(a_check(), dataset=dataset, limits=limits), accuracy=accuracy))
 
 
 @pytest.mark.parametrize("loose", [True, False])
@@ -198,8 +198,8 @@ def test_a_check_without_a_limit_on_accuracy_does_not_pass_either() -> None:
     """Green would say that somebody looked at the answers."""
     verdicts = on_samples(Limits(min_coverage=50.0))
     assert worst(verdicts) is Status.INCONCLUSIVE
-    (told,) = [verdict for verdict in verdicts if verdict.limit == "outputs"]
-    assert told.implicit
+    (about_outputs,) = [verdict for verdict in verdicts if verdict.limit == "outputs"]
+    assert about_outputs.implicit
     assert worst(on_samples(Limits(min_coverage=50.0), a_check().dataset)) is Status.PASS
 
 
@@ -214,4 +214,4 @@ def test_coverage_that_is_missing_fails() -> None:
     """That nothing ran as INT8 is true on any samples."""
     check = replace(a_check(), dataset=RANDOM, limits=Limits(max_drop=1.0, min_coverage=50.0))
     none = Coverage(pct=0.0, unit="MACs", by_op=(), provider="CPUExecutionProvider", float_nodes=())
-    assert worst(judge(found(check, coverage=none))) is Status.FAIL
+    assert worst(judge(a_measurement(check, coverage=none))) is Status.FAIL

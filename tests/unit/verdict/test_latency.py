@@ -20,7 +20,7 @@ from pytest_quant.result import (
 from pytest_quant.spec import Limits
 from pytest_quant.verdict import in_doubt
 from pytest_quant.verdict.latency import latency_verdicts
-from tests.unit.record.examples import LATENCY, a_check, found
+from tests.unit.record.examples import LATENCY, a_check, a_measurement
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 OFF = "the null is off: a second session of the reference took [1.048, 1.064] times as long as the first"
@@ -249,5 +249,5 @@ def test_launches_are_judged_together() -> None:
 )
 def test_doubt_that_launches_can_settle(limits: Limits, doubt: bool) -> None:
     """An undecided limit on what each launch tells; a percentile is none, and neither is one without a baseline."""
-    checked = found(replace(a_check(), limits=limits))
+    checked = a_measurement(replace(a_check(), limits=limits))
     assert in_doubt(checked, "nothing was accepted") is doubt
