@@ -102,9 +102,9 @@ def _shared(factory: pytest.TempPathFactory) -> tuple[Path, ExampleRun]:
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-example"
     folder.mkdir(exist_ok=True)
-    kept = folder / "run.json"
+    file = folder / "run.json"
     with FileLock(folder / "lock"):
-        if not kept.exists():
+        if not file.exists():
             shutil.rmtree(folder / "example", ignore_errors=True)
-            kept.write_text(json.dumps(asdict(run_example(copy_example(folder)))), "utf-8")
-    return folder / "example", ExampleRun(**json.loads(kept.read_text("utf-8")))
+            file.write_text(json.dumps(asdict(run_example(copy_example(folder)))), "utf-8")
+    return folder / "example", ExampleRun(**json.loads(file.read_text("utf-8")))

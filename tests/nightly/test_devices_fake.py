@@ -183,7 +183,7 @@ def test_without_a_check_on_a_gpu_none_is_chosen(project: Project, nvml_stub: Nv
     """A run without a mark loads no NVML, whatever the ini file says; checks on the CPU leave the process its GPUs."""
     nvml_stub.play(StubCard(), StubCard())
     project.run("-oquant_device=cuda:1", "-n", "1", source=UNMARKED, passed=1)
-    assert nvml_stub.asked == 0
+    assert nvml_stub.cuda_starts == 0
     project.run(*EACH, "2", backend="ort", passed=2)
     assert project.seen == {"gw0": "all", "gw1": "all"}
 

@@ -53,28 +53,28 @@ class FakeForge:
     comments : of the pull request, oldest first, as the forge keeps them.
     user : who asks; ``None`` for a job of Actions, which GitHub tells by GraphQL only.
     scripted : answers that come before any other, in their order; ``None`` lets a request pass to the forge.
-    asked : every request.
+    requests : every request.
     """
 
     address: str = ""
     comments: list[dict[str, Any]] = field(default_factory=list)
     user: Any = None
     scripted: list[Reply | None] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Asked] = field(default_factory=list)
 
     def written(self) -> list[str]:
         """Return the method and path of each request that writes."""
-        asked = [f"{each.method} {urlsplit(each.path).path}" for each in self.asked if each.method != "GET"]
-        return [each for each in asked if each != "POST /graphql"]
+        writes = [f"{each.method} {urlsplit(each.path).path}" for each in self.requests if each.method != "GET"]
+        return [each for each in writes if each != "POST /graphql"]
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, request: Asked) -> Reply:
         """Return what the forge answers."""
-        self.asked.append(asked)
+        self.requests.append(request)
         if self.scripted:
             reply = self.scripted.pop(0)
             if reply is not None:
                 return reply
-        path = urlsplit(asked.path).path
+        path = urlsplit(request.path).path
         if path in ("/user", "/api/v4/user"):
             return self._who()
         if path == "/graphql":
@@ -88,7 +88,7 @@ class FakeForge:
         for pattern, reply_to in routes:
             result = pattern.fullmatch(path)
             if result is not None:
-                return reply_to(asked, result[result.lastindex or 0])
+                return reply_to(request, result[result.lastindex or 0])
         not_found = {"message": "Not Found", "documentation_url": "https://docs.github.com/rest", "status": "404"}
         return Reply(404, not_found)
 
@@ -97,11 +97,11 @@ class FakeForge:
             return Reply(200, self.user)
         return Reply(403, {"message": "Resource not accessible by integration", "status": "403"})
 
-    def _github_comments(self, asked: Asked, _: str) -> Reply:
-        if asked.method == "POST":
-            return Reply(201, self._with_url(self._made(asked.body["body"], "user")))
-        page, size, pages = self._page(asked)
-        address = f"{self.address}{urlsplit(asked.path).path}?per_page={size}"
+    def _github_comments(self, request: Asked, _: str) -> Reply:
+        if request.method == "POST":
+            return Reply(201, self._with_url(self._made(request.body["body"], "user")))
+        page, size, pages = self._page(request)
+        address = f"{self.address}{urlsplit(request.path).path}?per_page={size}"
         links = {"next": page + 1, "last": pages} if page < pages else {}
         links |= {"prev": page - 1, "first": 1} if page > 1 else {}
         link = ", ".join(f'<{address}&page={number}>; rel="{name}"' for name, number in links.items())
@@ -112,18 +112,18 @@ class FakeForge:
         """Return a comment of GitHub with the address that its API changes it at."""
         return {"url": f"{self.address}/repos/me/models/issues/comments/{comment['id']}", **comment}
 
-    def _gitlab_notes(self, asked: Asked, _: str) -> Reply:
-        if asked.method == "POST":
-            return Reply(201, self._made(asked.body["body"], "author"))
-        page, size, pages = self._page(asked)
-        address = f"{self.address}{urlsplit(asked.path).path}?per_page={size}"
+    def _gitlab_notes(self, request: Asked, _: str) -> Reply:
+        if request.method == "POST":
+            return Reply(201, self._made(request.body["body"], "author"))
+        page, size, pages = self._page(request)
+        address = f"{self.address}{urlsplit(request.path).path}?per_page={size}"
         link = f'<{address}&page={page + 1}>; rel="next"'
         return Reply(200, self._of_page(page, size), {"Link": link} if page < pages else {})
 
-    def _changed(self, asked: Asked, number: str) -> Reply:
+    def _changed(self, request: Asked, number: str) -> Reply:
         for comment in self.comments:
-            if comment["id"] == int(number) and asked.method in ("PATCH", "PUT"):
-                comment["body"] = asked.body["body"]
+            if comment["id"] == int(number) and request.method in ("PATCH", "PUT"):
+                comment["body"] = request.body["body"]
                 return Reply(200, comment)
         return Reply(404, {"message": "404 Not found"})
 
@@ -132,12 +132,12 @@ class FakeForge:
         kind = {"type": "User" if isinstance(self.user, dict) else "Bot"} if writer == "user" else {}
         number = 1 + max((comment["id"] for comment in self.comments), default=1000)
         address = {"html_url": f"{self.address}/me/models/pull/12#issuecomment-{number}"} if writer == "user" else {}
-        made = {"id": number, "body": body, "system": False, writer: {**kind, **who}, **address}
-        self.comments.append(made)
-        return made
+        new_comment = {"id": number, "body": body, "system": False, writer: {**kind, **who}, **address}
+        self.comments.append(new_comment)
+        return new_comment
 
-    def _page(self, asked: Asked) -> tuple[int, int, int]:
-        query = parse_qs(urlsplit(asked.path).query)
+    def _page(self, request: Asked) -> tuple[int, int, int]:
+        query = parse_qs(urlsplit(request.path).query)
         size = min(100, int(query.get("per_page", ["30"])[0]))
         return int(query.get("page", ["1"])[0]), size, max(1, -(-len(self.comments) // size))
 
@@ -154,8 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         content = self.rfile.read(length)
-        asked = Asked(self.command, self.path, dict(self.headers.items()), json.loads(content) if content else None)
-        reply = cast(_Server, self.server).forge.answer(asked)
+        request = Asked(self.command, self.path, dict(self.headers.items()), json.loads(content) if content else None)
+        reply = cast(_Server, self.server).forge.answer(request)
         if reply.drops:
             self.close_connection = True
             self.connection.close()

@@ -93,20 +93,20 @@ def commands_of(text: str, language: str) -> list[Command]:
 
 def make_repository_of(project: Path) -> None:
     """Commit the project to the branch ``main`` of a new repository with a remote, and make a branch ``topic``."""
-    made = make_repository(project)
+    repository = make_repository(project)
     for name, value in (("user.name", "t"), ("user.email", "t@example.org"), ("commit.gpgsign", "false")):
-        made.git("config", name, value)
-    made.git("add", "-A")
-    made.git("commit", "-m", "The project of a guide")
+        repository.git("config", name, value)
+    repository.git("add", "-A")
+    repository.git("commit", "-m", "The project of a guide")
     remote = project.with_name(f"{project.name}-origin.git")
-    made.git("init", "-q", "--bare", str(remote))
-    made.git("remote", "add", "origin", str(remote))
-    made.git("push", "-q", "origin", "main")
-    made.git("switch", "-q", "-c", "topic")
+    repository.git("init", "-q", "--bare", str(remote))
+    repository.git("remote", "add", "origin", str(remote))
+    repository.git("push", "-q", "origin", "main")
+    repository.git("switch", "-q", "-c", "topic")
     (project / "notes.txt").write_text("Pictures are resized once.\n", "utf-8")
-    made.git("add", "-A")
-    made.git("commit", "-m", "Faster preprocessing")
-    made.git("switch", "-q", "main")
+    repository.git("add", "-A")
+    repository.git("commit", "-m", "Faster preprocessing")
+    repository.git("switch", "-q", "main")
 
 
 def run_commands(
@@ -341,8 +341,8 @@ _ALWAYS = ("digits.onnx", "digits.npz")
 
 def write_files(folder: Path, text: str) -> None:
     """Write the digits, and every other file whose name occurs in a text, as a user of it would have them."""
-    for name, made in FILES.items():
+    for name, writer in FILES.items():
         if name in _ALWAYS or Path(name).name in text:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            made(path)
+            writer(path)

@@ -182,7 +182,7 @@ class NvmlStub:
         )
 
     @property
-    def asked(self) -> int:
+    def cuda_starts(self) -> int:
         """How often CUDA's driver was initialised, by whichever process."""
         marks = self._file.with_name(f"{self._file.name}.cuda")
         return marks.stat().st_size if marks.exists() else 0

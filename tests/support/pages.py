@@ -208,7 +208,7 @@ class _Reader(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[ReadFigure] = []
+        self.figures: list[ReadFigure] = []
         self.texts: list[str] = []
         self._stack: list[tuple[str, dict[str, str | None]]] = []
         self._open: list[list[Any]] = []
@@ -238,7 +238,7 @@ class _Reader(HTMLParser):
     def _keep(self, text: str) -> None:
         around = [attributes for _, attributes in self._stack]
         check = next(attributes["data-check"] for attributes in reversed(around) if "data-check" in attributes)
-        self.found.append(ReadFigure(int(check or ""), float(around[-1]["data-value"] or ""), text.strip()))
+        self.figures.append(ReadFigure(int(check or ""), float(around[-1]["data-value"] or ""), text.strip()))
 
 
 def data_of(html: str) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def figures_of(html: str) -> list[ReadFigure]:
     """Return every number in the tables of a page, those of what its checks open to among them."""
     reader = _Reader()
     reader.feed(opened(html))
-    return reader.found
+    return reader.figures
 
 
 def words_of(html: str) -> str:

@@ -47,9 +47,9 @@ class ScratchRepository:
 def make_repository(path: Path) -> ScratchRepository:
     """Return a new repository on the branch ``main``, without a commit."""
     path.mkdir(parents=True, exist_ok=True)
-    made = ScratchRepository(path)
-    made.git("init", "-b", "main")
-    return made
+    repository = ScratchRepository(path)
+    repository.git("init", "-b", "main")
+    return repository
 
 
 def make_branches(path: Path, shared: int, topic: int = 1, later: int = 0) -> ScratchRepository:
@@ -57,14 +57,14 @@ def make_branches(path: Path, shared: int, topic: int = 1, later: int = 0) -> Sc
 
     It has `topic` commits of its own, and ``main`` so many later ones.
     """
-    made = make_repository(path)
+    repository = make_repository(path)
     for number in range(shared):
-        made.commit(f"shared {number}")
-    made.git("checkout", "-b", "topic")
+        repository.commit(f"shared {number}")
+    repository.git("checkout", "-b", "topic")
     for number in range(topic):
-        made.commit(f"topic {number}")
-    made.git("checkout", "main")
+        repository.commit(f"topic {number}")
+    repository.git("checkout", "main")
     for number in range(later):
-        made.commit(f"later {number}")
-    made.git("checkout", "topic")
-    return made
+        repository.commit(f"later {number}")
+    repository.git("checkout", "topic")
+    return repository

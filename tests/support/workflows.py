@@ -126,8 +126,8 @@ class Machine:
             # The server is that of a private repository, which answers nobody without a token.
             ScratchRepository(self.clone).git("remote", "set-url", "origin", "file:///nowhere")
         else:
-            known = ("actions/checkout", "actions/setup-python", "actions/cache/restore", "actions/cache/save")
-            assert action in known, (action, environ)
+            allowed = ("actions/checkout", "actions/setup-python", "actions/cache/restore", "actions/cache/save")
+            assert action in allowed, (action, environ)
 
     def _texts(self, given: Mapping[str, Any]) -> dict[str, str]:
         return {name: self._filled(str(value)) for name, value in given.items()}
@@ -301,15 +301,15 @@ def github_values(event: str) -> dict[str, str]:
     """Return what the expressions of the workflow are, for a repository's own pull request."""
     asks = event == "pull_request"
 
-    def told(yes: bool) -> str:
+    def word(yes: bool) -> str:
         return "true" if yes else "false"
 
     same = "github.event.pull_request.head.repo.full_name == github.repository"
     return {
         "!cancelled()": "true",
-        "github.event_name == 'push'": told(not asks),
-        "github.event_name == 'pull_request'": told(asks),
-        f"!cancelled() && {same}": told(asks),
+        "github.event_name == 'push'": word(not asks),
+        "github.event_name == 'pull_request'": word(asks),
+        f"!cancelled() && {same}": word(asks),
         "github.event_name == 'pull_request' && '--quant-against=merge-base' || ''": (
             "--quant-against=merge-base" if asks else ""
         ),

@@ -91,8 +91,8 @@ def autoregressive(resemblance: float, ratio_sd: float = 0.018) -> Noise:
         fresh = _normal(ratio_sd)(random, shape)
         times = fresh.copy()
         for index in range(1, shape[-1]):
-            kept = resemblance * times[..., index - 1]
-            times[..., index] = kept + math.sqrt(1.0 - resemblance**2) * fresh[..., index]
+            from_last = resemblance * times[..., index - 1]
+            times[..., index] = from_last + math.sqrt(1.0 - resemblance**2) * fresh[..., index]
         return times
 
     return noise
@@ -132,7 +132,7 @@ class Decided:
     covered: NDArray[np.bool_]
 
 
-def decide(times: Logs, slower: float, limit: float, known: Spread, looks: Looks = _LOOKS) -> Decided:
+def decide(times: Logs, slower: float, limit: float, spread: Spread, looks: Looks = _LOOKS) -> Decided:
     """Judge one measurement of each launch against ``min_speedup=1 / (1 + limit)``, and stop at the look that decides.
 
     Parameters
@@ -140,7 +140,7 @@ def decide(times: Logs, slower: float, limit: float, known: Spread, looks: Looks
     times : log times of shape ``(launches, 3, rounds)``.
     slower : what the candidate truly is.
     limit : the slow-down that is allowed.
-    known : of the noise between sessions.
+    spread : of the noise between sessions.
     looks : at the rounds.
     """
     launches, truth, least = len(times), -math.log1p(slower), -math.log1p(limit)
@@ -149,7 +149,7 @@ def decide(times: Logs, slower: float, limit: float, known: Spread, looks: Looks
     for look in looks.until(looks.most):
         open_ones = np.flatnonzero(rounds == 0)
         reference, null, candidate = (times[open_ones, engine, :look] for engine in range(ENGINES))
-        span = judge_ratio(reference, null, candidate, looks, known)[0].span
+        span = judge_ratio(reference, null, candidate, looks, spread)[0].span
         below, reached = span.high < least, span.low >= least
         stops = below | reached | (look == looks.most)
         ended = open_ones[stops]

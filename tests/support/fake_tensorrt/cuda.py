@@ -244,10 +244,10 @@ class FakeCuda:
 
     def held(self) -> dict[str, int]:
         """Count what was made and not given back."""
-        made: dict[str, dict[int, Any]] = {
+        allocations: dict[str, dict[int, Any]] = {
             "blocks": self._blocks, "pinned": self._pinned, "streams": self._queues, "events": self._events,
         }  # fmt: skip
-        return {name: len(result) for name, result in made.items() if result}
+        return {name: len(result) for name, result in allocations.items() if result}
 
     def _need_context(self) -> None:
         assert self._contexts > 0, "the primary context is not current"
@@ -257,16 +257,16 @@ class FakeCuda:
         return self._handles
 
 
-def _reserve(kept: dict[int, tuple[Any, int]], size: int) -> int:
+def _reserve(blocks: dict[int, tuple[Any, int]], size: int) -> int:
     block = ctypes.create_string_buffer(size + ALIGNMENT)
     address = -(-ctypes.addressof(block) // ALIGNMENT) * ALIGNMENT
-    kept[address] = (block, size)
+    blocks[address] = (block, size)
     return address
 
 
-def _inside(kept: dict[int, tuple[Any, int]], address: int, size: int) -> bool:
-    return any(start <= address and address + size <= start + room for start, (_, room) in kept.items())
+def _inside(blocks: dict[int, tuple[Any, int]], address: int, size: int) -> bool:
+    return any(start <= address and address + size <= start + room for start, (_, room) in blocks.items())
 
 
-def _known(found: object, otherwise: Code) -> Code:
-    return otherwise if found is None else Code.cudaSuccess
+def _known(value: object, otherwise: Code) -> Code:
+    return otherwise if value is None else Code.cudaSuccess

@@ -157,10 +157,10 @@ class IExecutionContext:
 
     def _tell(self) -> None:
         assert self.profiler._made, "the profiler's own constructor was not called"
-        told, self._untold = self._untold or {}, None
+        times_ms, self._untold = self._untold or {}, None
         if not self._plan.silent:
             for name in ("product", "__myl_Repl_myl0_0", "__myl_Repl_myl0_0"):
-                self.profiler.report_layer_time(name, told[name])
+                self.profiler.report_layer_time(name, times_ms[name])
 
     def _refuse(self, said: str) -> bool:
         self._engine._logger.log("Severity.ERROR", said)

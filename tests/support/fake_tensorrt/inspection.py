@@ -46,13 +46,13 @@ def without_shapes(text: str) -> str:
     So a full dump of a free batch has it; layers that Myelin made tell their types all the same. Of version 11, where
     the type has a field of its own, no dump is known: it is taken to be hidden too.
     """
-    told = json.loads(text)
-    detailed = [layer for layer in told["Layers"] if isinstance(layer, dict)]
+    document = json.loads(text)
+    detailed = [layer for layer in document["Layers"] if isinstance(layer, dict)]
     for layer in (layer for layer in detailed if layer["LayerType"].startswith("Cask")):
         for tensor in (*layer["Inputs"], *layer["Outputs"]):
             hidden = {key: HIDDEN for key in ("Format/Datatype", "Format", "DataType") if key in tensor}
             tensor |= {"Dimensions": [-1, *tensor["Dimensions"][1:]], **hidden}
-    return json.dumps(told)
+    return json.dumps(document)
 
 
 def _tensor(major: int, name: str, precision: str) -> dict[str, Any]:

@@ -46,21 +46,21 @@ class Calibrator(ILogger):
 def drive(calibrator: Any, names: list[str], read: Callable[[str, int], object]) -> None:
     """Read a cache of this version and method, or else every batch, then hand ranges over; as the builder does."""
     assert calibrator._made, "the calibrator's own constructor was not called"
-    known = calibrator.read_calibration_cache()
+    cache = calibrator.read_calibration_cache()
     header = calibrator._header.encode()
-    if known is not None and known.partition(b"\n")[0] != header:
+    if cache is not None and cache.partition(b"\n")[0] != header:
         # A cache with another header is passed over with a warning, and the calibration starts anew.
-        known = None
+        cache = None
     count = 0
-    while known is None:
+    while cache is None:
         addresses = calibrator.get_batch(names)
         if addresses is None:
             break
         count += 1
         for name, address in zip(names, addresses, strict=True):
             read(name, address)
-    if known is not None or count:
-        calibrator.write_calibration_cache(memoryview(known or header + b"\nx: 3c010a14\n"))
+    if cache is not None or count:
+        calibrator.write_calibration_cache(memoryview(cache or header + b"\nx: 3c010a14\n"))
 
 
 def make(device: HostMemory, major: int = 10, **changes: Any) -> SimpleNamespace:

@@ -114,7 +114,7 @@ def test_it_is_posted_and_then_updated_on_github(on_github: FakeForge, comment: 
         assert said.startswith(f"me/models, pull request 12: the comment is {done}: http")
     path = "/repos/me/models/issues"
     assert on_github.written() == [f"POST {path}/12/comments", f"PATCH {path}/comments/1001"]
-    assert on_github.asked[0].headers["Authorization"].split()[1] == TOKEN
+    assert on_github.requests[0].headers["Authorization"].split()[1] == TOKEN
 
 
 def test_a_dry_run_needs_no_token(on_github: FakeForge, monkeypatch: pytest.MonkeyPatch, comment: Comment) -> None:
@@ -122,7 +122,7 @@ def test_a_dry_run_needs_no_token(on_github: FakeForge, monkeypatch: pytest.Monk
     monkeypatch.delenv("GITHUB_TOKEN")
     code, said = comment("quant.md", "--dry-run")
     assert said.startswith(f"me/models, pull request 12: {len(TEXT)} characters; without a token nobody knows")
-    assert (code, list(on_github.asked)) == (0, [])
+    assert (code, list(on_github.requests)) == (0, [])
 
 
 def test_it_is_posted_and_then_updated_on_gitlab(on_gitlab: FakeForge, comment: Comment) -> None:
@@ -132,7 +132,7 @@ def test_it_is_posted_and_then_updated_on_gitlab(on_gitlab: FakeForge, comment: 
     assert [note["body"] for note in on_gitlab.comments] == [TEXT]
     path = "/api/v4/projects/5/merge_requests/11/notes"
     assert on_gitlab.written() == [f"POST {path}", f"PUT {path}/1001"]
-    assert {name.lower(): value for name, value in on_gitlab.asked[0].headers.items()}["private-token"] == TOKEN
+    assert {name.lower(): value for name, value in on_gitlab.requests[0].headers.items()}["private-token"] == TOKEN
 
 
 def test_options_come_before_what_ci_tells(
@@ -161,7 +161,7 @@ def test_it_is_found_on_every_page(forge: FakeForge, before: int) -> None:
     own = {"id": 5000, "body": f"{MARKER}\r\nold", "html_url": "https://x/5000"}
     forge.comments = [*comments(before), {**own, "user": JOB}, {**own, "user": JOB, "id": 5001}]
     assert found_on_github(forge).id == 5000
-    assert len([request for request in forge.asked if "/comments?" in request.path]) == before // 100 + 1
+    assert len([request for request in forge.requests if "/comments?" in request.path]) == before // 100 + 1
     forge.user, forge.comments = BOT, [*notes(before, {"id": 1}), {**own, "author": BOT, "system": False}]
     assert found_on_gitlab(forge).id == 5000
 
@@ -199,7 +199,7 @@ def test_a_server_that_is_busy_is_asked_again_for_comments_and_never_to_post(
     on_github.scripted = [Reply(502, "<html>Bad Gateway</html>", {"Retry-After": "0"})]
     on_github.user = None
     assert "is posted" in comment("quant.md", "--github")[1]
-    on_gitlab.comments, on_gitlab.asked, on_gitlab.user = [], [], BOT
+    on_gitlab.comments, on_gitlab.requests, on_gitlab.user = [], [], BOT
     on_gitlab.scripted = [Reply(502, {"message": "busy"}), None, Reply(502, {"message": "busy"})]
     code, said = comment("quant.md", "--gitlab")
     assert (code, len(on_gitlab.written())) == (2, 1)
@@ -244,7 +244,7 @@ def test_a_redirection_gets_no_token(on_gitlab: FakeForge, comment: Comment) -> 
     with serving() as other:
         on_gitlab.scripted = [Reply(307, "", {"Location": f"{other.address}/api/v4/user"})] * 9
         code, said = comment("quant.md")
-        assert (code, other.asked, on_gitlab.written()) == (2, [], [])
+        assert (code, other.requests, on_gitlab.written()) == (2, [], [])
     assert "is --api right" in said
 
 
@@ -310,7 +310,7 @@ def test_an_option_that_cannot_be_is_refused(
 ) -> None:
     """Before anything is sent, and without a password in it."""
     code, said = comment("quant.md", option, value)
-    assert (code, on_github.asked) == (2, [])
+    assert (code, on_github.requests) == (2, [])
     assert words in said
     assert "secret" not in said
 
@@ -322,7 +322,7 @@ def test_a_token_that_is_none_is_refused(
     """It would be a header of its own, and is not repeated."""
     monkeypatch.setenv("GITHUB_TOKEN", token)
     code, said = comment("quant.md")
-    assert (code, on_github.asked, token in said) == (2, [], False)
+    assert (code, on_github.requests, token in said) == (2, [], False)
     assert "characters that no token has" in said
 
 
@@ -378,7 +378,7 @@ def test_what_is_missing_is_told(
     """With what to do; nothing is asked for."""
     monkeypatch.delenv(name)
     code, said = comment("quant.md")
-    assert (code, on_github.asked) == (2, [])
+    assert (code, on_github.requests) == (2, [])
     assert MISSING[name] in said
     assert "next: " in said
 
@@ -393,5 +393,5 @@ def test_a_file_that_is_none_of_ours_is_refused(
     """Before anything is asked: it could never be found again."""
     (tmp_path / "other.md").write_bytes(content)
     code, said = comment("other.md")
-    assert (code, on_github.asked) == (2, [])
+    assert (code, on_github.requests) == (2, [])
     assert words in said

@@ -55,7 +55,7 @@ def test_a_card_has_all_its_facts(nvml_stub: NvmlStub) -> None:
     assert (gpu.name, gpu.sm, gpu.memory_mb, gpu.driver) == ("NVIDIA L4", "SM89", 24_000.0, "580.1")
     assert gpu.uuid == gpu.card == CARD
     assert [cuda_gpu(device) for device in ("cpu", "npu:0", "cuda:1", "cuda:-1", "cuda:x")] == [None] * 5
-    assert nvml_stub.asked == 1
+    assert nvml_stub.cuda_starts == 1
 
 
 def test_the_order_is_the_drivers(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +64,10 @@ def test_the_order_is_the_drivers(nvml_stub: NvmlStub, monkeypatch: pytest.Monke
     assert names() == names() == [CARD, OTHER]
     assert find_gpus()[0].uuid == OTHER
     assert cuda_gpu("cuda:1") == find_gpus()[0]
-    assert nvml_stub.asked == 1
+    assert nvml_stub.cuda_starts == 1
     monkeypatch.setenv(VISIBLE_VARIABLE, "1")
     assert names() == [OTHER]
-    assert nvml_stub.asked == 2
+    assert nvml_stub.cuda_starts == 2
 
 
 def test_what_the_driver_does_not_say_is_not_guessed(nvml_stub: NvmlStub) -> None:
