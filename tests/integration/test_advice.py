@@ -174,8 +174,8 @@ def _observed(check: dict[str, Any], limit: str) -> float:
 def _pasted(mark: str, paste: str) -> str:
     """Return the mark with the key of `paste` in the place of the one it has."""
     key = paste.partition("=")[0]
-    kept = mark.partition(f", {key}=")[0] if key in ("options", "calibration") else mark
-    return f"{kept}, {paste}"
+    beginning = mark.partition(f", {key}=")[0] if key in ("options", "calibration") else mark
+    return f"{beginning}, {paste}"
 
 
 def _follow(pytester: pytest.Pytester, marks: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
@@ -224,9 +224,9 @@ def test_the_cause_is_told_before_what_repairs_it(pytester: pytest.Pytester) -> 
     since = f"since the last PASS (no commit, {datetime.now(UTC):%Y}"
     causes = {"samples": "calibration samples 200 -> 1", "nodes": "the engine alone: compare exclude and options"}
     for name, cause in causes.items():
-        told = after[name]["notes"][0]
-        assert (after[name]["status"], told.partition(": ")[2].partition(" of the mark")[0]) == ("FAIL", cause)
-        assert told.startswith(since)
+        note = after[name]["notes"][0]
+        assert (after[name]["status"], note.partition(": ")[2].partition(" of the mark")[0]) == ("FAIL", cause)
+        assert note.startswith(since)
     text = output(result).partition("test_samples ___")[2]
     places = [text.index(f"\n  {label} ") for label in ("limit", "changed", "accuracy", "try")]
     assert places == sorted(places)
@@ -238,8 +238,8 @@ def test_a_repair_that_breaks_another_limit_is_told_as_that(pytester: pytest.Pyt
     _models(pytester)
     mark = "model='large.onnx', data='flat', min_agreement=97"
     (check,) = _run(pytester, {"it": mark}, "--quant-diagnose-time=120").values()
-    (told,) = [hint["text"] for hint in check["hints"] if hint["text"].startswith("exclude=['fc2', 'fc3']: ")]
-    assert ", but coverage 100.00 -> 38.46 % breaks min_coverage, on all 200 samples" in told
+    (text,) = [hint["text"] for hint in check["hints"] if hint["text"].startswith("exclude=['fc2', 'fc3']: ")]
+    assert ", but coverage 100.00 -> 38.46 % breaks min_coverage, on all 200 samples" in text
     (after,) = _run(pytester, {"it": f"{mark}, exclude=['fc2', 'fc3']"}, "--quant-diagnose-time=120").values()
     (back,) = [hint["text"] for hint in after["hints"] if "exclude=[]" in hint["text"]]
     assert back.startswith("exclude=[]: coverage 38.46 -> 100.00 %, but agreement ")

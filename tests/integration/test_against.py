@@ -50,9 +50,9 @@ def variables(temporary: Path) -> dict[str, str]:
     return outside_ci() | added | {FOLDER_VARIABLE: str(temporary / "locks")}
 
 
-def run(root: Path, temporary: Path, *arguments: str, told: Mapping[str, str] | None = None) -> Answer:
-    """Run pytest in `root` to its end; `told` is what CI tells it."""
-    environment = variables(temporary) | dict(told or {})
+def run(root: Path, temporary: Path, *arguments: str, ci_variables: Mapping[str, str] | None = None) -> Answer:
+    """Run pytest in `root` to its end; `ci_variables` is what CI tells it."""
+    environment = variables(temporary) | dict(ci_variables or {})
     done = subprocess.run(
         [sys.executable, "-m", *command(*arguments)], cwd=root, env=environment, capture_output=True, text=True,
         check=False, timeout=TIME_LIMIT_S,
@@ -92,11 +92,11 @@ def test_a_slower_engine_is_caught_and_nothing_else(repository: Repository, temp
 
 def test_worse_answers_are_caught_and_nothing_else(repository: Repository, temporary: Path, tmp_path: Path) -> None:
     """Paired on the same samples, with workers of xdist for the user's own run; it alone reports, and has a page."""
-    told = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
+    ci_variables = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
     repository.checkout("main", repository.main[MISCALIBRATES - 1])
     page = tmp_path / "page.html"
-    asked = ("-n", "2", "--quant-against", "HEAD~1", f"--quant-html={page}")
-    result = run(repository.root, temporary, *ACCURACY, *asked, told=told)
+    options = ("-n", "2", "--quant-against", "HEAD~1", f"--quant-html={page}")
+    result = run(repository.root, temporary, *ACCURACY, *options, ci_variables=ci_variables)
     summary = (tmp_path / "summary").read_text().splitlines()
     assert summary.count("<!-- pytest-quant comment -->") == 1
     assert summary[1].startswith("**FAIL: ")

@@ -30,9 +30,9 @@ def test_every_wrong_mark_is_told_at_collection(pytester: pytest.Pytester) -> No
     assert result.ret != 0
     result.assert_outcomes(errors=len(BAD))
     for name, (_, words) in BAD.items():
-        told = text.split(f" ERROR collecting test_{name}.py ")[1].split("ERROR collecting")[0]
-        assert [f"test_{name}.py::test_{test}: " in told for test in ("it", "again")] == [True, True]
-        assert told.count(words) == 2
+        section = text.split(f" ERROR collecting test_{name}.py ")[1].split("ERROR collecting")[0]
+        assert [f"test_{name}.py::test_{test}: " in section for test in ("it", "again")] == [True, True]
+        assert section.count(words) == 2
     assert "Traceback" not in text
     assert "INTERNALERROR" not in text
     assert "pytest_quant/" not in text

@@ -55,11 +55,11 @@ def brought_by(lines: list[str]) -> set[str]:
 def only_core(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a process in which importing ``only_core`` leaves the core, and the backend in numpy."""
     folder = tmp_path_factory.mktemp("core")
-    kept = brought_by([*CORE, *BROUGHT]) | {"pytest-quant"}
+    core_packages = brought_by([*CORE, *BROUGHT]) | {"pytest-quant"}
     hidden = sorted(
         module
         for module, distributions in packages_distributions().items()
-        if not kept & {canonicalize_name(name) for name in distributions}
+        if not core_packages & {canonicalize_name(name) for name in distributions}
     )
     assert {"sqlalchemy", "pynvml", "onnxruntime", "xdist"} <= set(hidden)
     (folder / "only_core.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({hidden!r}))\n")
@@ -129,7 +129,7 @@ WORDS = {
 }
 """What a command asks for before it opens anything."""
 
-ASK = [name for name, one in all_commands().items() if "place" in {parameter.name for parameter in one.params}]
+ASK = [name for name, each in all_commands().items() if "place" in {parameter.name for parameter in each.params}]
 """The commands that open the history."""
 
 EACH = """

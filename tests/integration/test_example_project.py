@@ -90,8 +90,8 @@ def test_the_ladder_is_one_table(first_run: ExampleRun) -> None:
 
 def test_a_run_leaves_nothing_but_its_own_folder(example: Path, first_run: ExampleRun) -> None:
     """Beside what was asked for, only ``.quant`` is new, and the folder that pytest-benchmark makes in each run."""
-    known = {path.name for path in EXAMPLE.iterdir()} | {".quant", "run.json", "__pycache__", ".benchmarks"}
-    assert {path.name for path in example.iterdir()} <= known
+    expected = {path.name for path in EXAMPLE.iterdir()} | {".quant", "run.json", "__pycache__", ".benchmarks"}
+    assert {path.name for path in example.iterdir()} <= expected
 
 
 def test_the_data_is_the_same_on_every_machine() -> None:

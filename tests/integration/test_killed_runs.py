@@ -79,10 +79,10 @@ def test_what_a_killed_run_had_finished_is_added_by_the_next(pytester: pytest.Py
     with _under_way(pytester, "-n", "2") as process:
         os.killpg(process.pid, signal.SIGKILL)
     assert not (pytester.path / ".quant/history.db").exists()
-    one = "@mark.quant(output='PASS')\ndef test_next(): pass\n"
-    result = run_fake_apart(pytester, one, "-n", "2")
+    source = "@mark.quant(output='PASS')\ndef test_next(): pass\n"
+    result = run_fake_apart(pytester, source, "-n", "2")
     result.stdout.fnmatch_lines(["2 checks of 1 run that did not end well added to the history"])
-    assert "did not end well" not in run_fake_apart(pytester, one).stdout.str()
+    assert "did not end well" not in run_fake_apart(pytester, source).stdout.str()
     # Two workers finish in any order, and runs that began within one second have none.
     stored = sorted(sorted(run) for run in _stored(pytester.path))
     assert stored == [["test_it.py::test_next"], ["test_it.py::test_next"], FINISHED]

@@ -219,14 +219,14 @@ def test_the_terminal_shows_one_table_and_both_figures_of_a_broken_limit(run: Ru
 def test_verdicts_and_errors_are_text_and_only_bugs_are_traced(run: Run) -> None:
     """A broken limit and a broken engine explain themselves; a bug and the body show their lines."""
 
-    def told(head: str) -> str:
+    def section(head: str) -> str:
         return run.text.partition(f"{head} ___")[2].partition("\n____")[0]
 
-    assert "\nthe engine is broken\n  got: this\n  next: repair it" in told("ERROR at setup of test_broken")
-    assert "ZeroDivisionError: a bug" in told("ERROR at setup of test_bug")
-    assert "the reason of FAIL" in told(" test_fail")
-    assert ".py:" not in told(" test_fail")
-    assert "RuntimeError: the body is wrong" in told(" test_body")
+    assert "\nthe engine is broken\n  got: this\n  next: repair it" in section("ERROR at setup of test_broken")
+    assert "ZeroDivisionError: a bug" in section("ERROR at setup of test_bug")
+    assert "the reason of FAIL" in section(" test_fail")
+    assert ".py:" not in section(" test_fail")
+    assert "RuntimeError: the body is wrong" in section(" test_body")
     assert "Traceback" not in run.text
 
 

@@ -191,16 +191,16 @@ def test_a_chart_tells_its_points(file: Path, window: Window) -> None:
     seen = window.open(file, "#series-1")
     frame = seen.page.locator("#series-1 .frame")
     expect(frame).to_be_visible()
-    kept = points_of(120, seed=1)
+    chart_points = points_of(120, seed=1)
     frame.focus()
     seen.page.keyboard.press("End")
-    last = kept[-1]
-    told = seen.text("#tip")
-    assert (last.commit or "")[:12] in told
-    assert f"speedup {figure(last.speedup)} [{figure(last.speedup_ci_low)}, {figure(last.speedup_ci_high)}] x" in told
+    last = chart_points[-1]
+    tip = seen.text("#tip")
+    assert (last.commit or "")[:12] in tip
+    assert f"speedup {figure(last.speedup)} [{figure(last.speedup_ci_low)}, {figure(last.speedup_ci_high)}] x" in tip
     assert (seen.page.locator("#said").text_content() or "").split(", ")[0] == (last.commit or "")[:12]
     seen.page.keyboard.press("ArrowLeft")
-    assert (kept[-2].commit or "")[:12] in seen.text("#tip")
+    assert (chart_points[-2].commit or "")[:12] in seen.text("#tip")
     seen.page.keyboard.press("Escape")
     expect(seen.page.locator("#tip")).to_be_hidden()
     frame.locator(".u-over").hover()
@@ -259,8 +259,8 @@ def test_an_open_page_has_the_figures_of_its_records(file: Path, window: Window)
     seen.page.get_by_role("button", name="Expand all").click()
     expect(seen.page.locator("#detail-5 .parts")).to_be_visible()
     shown = seen.page.evaluate(_FIGURES)
-    kept = [[each.check, each.value, each.text] for each in figures_of(file.read_text("utf-8"))]
-    assert sorted(shown, key=str) == sorted(kept, key=str)
+    figures = [[each.check, each.value, each.text] for each in figures_of(file.read_text("utf-8"))]
+    assert sorted(shown, key=str) == sorted(figures, key=str)
 
 
 def test_foreign_texts_are_texts(tmp_path: Path, window: Window) -> None:

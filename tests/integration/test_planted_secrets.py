@@ -131,15 +131,15 @@ def project(
     without_ci(monkeypatch)
     folder = pytester.path / "tmp"
     folder.mkdir()
-    made = Project(pytester, monkeypatch, capfd, tmp_path)
-    made.home.mkdir()
-    for name, value in (("HOME", made.home), ("XDG_CONFIG_HOME", made.home), ("TMPDIR", folder)):
+    new_project = Project(pytester, monkeypatch, capfd, tmp_path)
+    new_project.home.mkdir()
+    for name, value in (("HOME", new_project.home), ("XDG_CONFIG_HOME", new_project.home), ("TMPDIR", folder)):
         monkeypatch.setenv(name, str(value))
     for name in ("PYTEST_QUANT_HISTORY", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_CONFIG_GLOBAL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_TERMINAL_PROMPT", "0")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return made
+    return new_project
 
 
 @pytest.mark.parametrize("way", ["option", "variable"])
@@ -163,8 +163,8 @@ def test_a_history_that_answers(
     run = run_here(pytester, "-p", "no:cacheprovider", "--quant-no-latency", *FILES, *chosen)
     run.assert_outcomes(passed=2)
     project.seen.printed["pytest"] = run.stdout.str() + run.stderr.str()
-    told = [] if way == "variable" else ["--history", place]
-    codes = {name: project.command(name, *arguments, *told) for name, arguments in OF_A_HISTORY.items()}
+    options = [] if way == "variable" else ["--history", place]
+    codes = {name: project.command(name, *arguments, *options) for name, arguments in OF_A_HISTORY.items()}
     assert {name: code for name, code in codes.items() if code} == {}
     if way == "variable":
         monkeypatch.setattr(import_module("pytest_quant.doctor.examine"), "backend_names", lambda: ("ort",))

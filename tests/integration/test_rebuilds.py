@@ -69,10 +69,10 @@ class Workbench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
     """A workbench whose engine has been built once."""
-    made = Workbench(tmp_path)
-    assert made.build().status == "built"
-    assert made.build().status == "hit"
-    return made
+    workbench = Workbench(tmp_path)
+    assert workbench.build().status == "built"
+    assert workbench.build().status == "hit"
+    return workbench
 
 
 def changed(built: BuiltEngine | Entry) -> set[str]:

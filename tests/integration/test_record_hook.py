@@ -79,8 +79,8 @@ def test_what_it_raises_is_a_warning_and_changes_nothing(pytester: pytest.Pytest
     assert f"no network (conftest.py:{place}); the records are kept" in line
     assert "sent test_it.py::test_unavailable" in result.outlines
     store = open_store(pytester.path / ".quant" / "history.db")
-    kept = [[record.nodeid for record in store.records(run.run.id)] for run in store.runs()]
-    assert kept == [[f"test_it.py::{name}" for name, _ in TESTS]] * 2
+    nodeids = [[record.nodeid for record in store.records(run.run.id)] for run in store.runs()]
+    assert nodeids == [[f"test_it.py::{name}" for name, _ in TESTS]] * 2
 
 
 def test_two_ways_to_fail_are_two_warnings(pytester: pytest.Pytester) -> None:

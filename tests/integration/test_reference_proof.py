@@ -49,14 +49,14 @@ WIDTH = 32
 def quantized_file(kind: str, folder: Path) -> Path:
     """Write a quantized model (n, 32) -> (n, 4) of ONNX Runtime's tools."""
     path = layouts.classifier(folder / "float.onnx", WIDTH)
-    made = folder / f"{kind}.onnx"
+    target = folder / f"{kind}.onnx"
     if kind in ("QDQ", "QOperator"):
-        quantize_static(str(path), str(made), Reader(numbers(N, WIDTH)), quant_format=QuantFormat[kind])
+        quantize_static(str(path), str(target), Reader(numbers(N, WIDTH)), quant_format=QuantFormat[kind])
     else:
         quantizer = MatMulNBitsQuantizer(onnx.load(path), block_size=WIDTH, is_symmetric=True)
         quantizer.process()
-        quantizer.model.save_model_to_file(str(made))
-    return made
+        quantizer.model.save_model_to_file(str(target))
+    return target
 
 
 NAMED = {
@@ -254,6 +254,6 @@ def test_a_precision_that_is_unknown_or_not_offered_ends_the_collection(pytester
         pytester.makepyfile(test_it=SUITE.replace('reference_precision="fp16"', f'reference_precision="{precision}"'))
         result = run_here(pytester)
         assert result.ret == pytest.ExitCode.INTERRUPTED
-        told = " ".join(result.stdout.str().split())
+        text = " ".join(result.stdout.str().split())
         for part in words.split("*"):
-            assert part in told, told
+            assert part in text, text

@@ -76,7 +76,7 @@ NO_SPACE = "/dev/full cannot be written: No space left*next: make room on *"
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ("--quant-json=file/run.json", "*run.json cannot be written*next: name a file in a writable folder*"),
         ("--quant-html=file/page.html", "*page.html cannot be written*next: name a file in a writable folder*"),
@@ -85,7 +85,7 @@ NO_SPACE = "/dev/full cannot be written: No space left*next: make room on *"
         pytest.param("--quant-html=/dev/full", NO_SPACE, marks=FULL),
     ],
 )
-def test_a_file_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytester, option: str, told: str) -> None:
+def test_a_file_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytester, option: str, message: str) -> None:
     """Whoever reads it must not find an old one and think it new; history, table and other file are there all the same.
 
     The line is red and has the next step: a full disk is no matter of rights.
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_written_makes_the_run_fail(pytester: pytest.Pytes
     name = option.partition("=")[0]
     (line,) = [line for line in result.outlines if name in line]
     assert line.startswith("\x1b[31m")
-    result.stdout.fnmatch_lines([f"*{name}: {told}"])
+    result.stdout.fnmatch_lines([f"*{name}: {message}"])
     assert _nodeids(pytester.path / ".quant" / "history.db") == [["test_it.py::test_pass"]]
     written = [check["nodeid"] for check in read_checks(pytester.path / "run.json")]
     assert written == ([] if name == "--quant-json" else ["test_it.py::test_pass"])
@@ -114,11 +114,11 @@ def test_accepted_values_on_a_full_disk() -> None:
 
 def test_a_document_goes_through_a_pipe_or_a_link_and_not_over_a_read_only_file(pytester: pytest.Pytester) -> None:
     """The pipe's reader has it, the link still is one, and the file is as it was, with a fault that says why."""
-    pipe, link, kept = (pytester.path / name for name in ("pipe", "link", "kept.json"))
+    pipe, link, read_only = (pytester.path / name for name in ("pipe", "link", "kept.json"))
     os.mkfifo(pipe)
     link.symlink_to("target.json")
-    kept.write_text("{}")
-    kept.chmod(0o400)
+    read_only.write_text("{}")
+    read_only.chmod(0o400)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:  # noqa: S607
         run_fake(pytester, TWO, "--quant-json=pipe")
         if not stat.S_ISFIFO(pipe.stat().st_mode):
@@ -130,7 +130,7 @@ def test_a_document_goes_through_a_pipe_or_a_link_and_not_over_a_read_only_file(
     result = run_fake(pytester, PLAIN, "--quant-json=kept.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["--quant-json: *kept.json cannot be written: it is read-only, mode 0400*"])
-    assert kept.read_text() == "{}"
+    assert read_only.read_text() == "{}"
 
 
 def test_a_required_backend_that_no_test_used_makes_the_run_fail(pytester: pytest.Pytester) -> None:

@@ -47,10 +47,10 @@ def test_it_measures_prints_and_keeps(few: Path) -> None:
     assert "3 of 3 launches, ort on cpu" in done.stdout
     assert "What to write into a mark" in done.stdout
     here = fingerprint().identity
-    kept = newest_selftest(few / "runner.db", here, "cpu")
-    assert kept is not None
-    assert kept.kinds[0].name == "tiny"
-    assert len(kept.kinds[0].draws) == 3
+    selftest = newest_selftest(few / "runner.db", here, "cpu")
+    assert selftest is not None
+    assert selftest.kinds[0].name == "tiny"
+    assert len(selftest.kinds[0].draws) == 3
     assert session_noise(few / "runner.db", here, "cpu").freedom > UNMEASURED.freedom
     document = json.loads(CliRunner().invoke(commands, ["selftest", "--quick", "--json"]).stdout)
     assert (document["launches"], len(document["kinds"][0]["draws"])) == (3, 3)
@@ -79,14 +79,14 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stderr is not None
-        told = [line for line in iter(process.stderr.readline, "") if _is_third(line, process.pid)]
+        lines = [line for line in iter(process.stderr.readline, "") if _is_third(line, process.pid)]
         page = process.stdout.read() if process.stdout is not None else ""
     assert process.returncode == 0
-    assert len(told) == 1
+    assert len(lines) == 1
     assert "of 1000 launches" in page
-    kept = newest_selftest(tmp_path / "runner.db", fingerprint().identity, "cpu")
-    assert kept is not None
-    assert 3 <= kept.launches < 1000
+    selftest = newest_selftest(tmp_path / "runner.db", fingerprint().identity, "cpu")
+    assert selftest is not None
+    assert 3 <= selftest.launches < 1000
     _, alive = psutil.wait_procs(_living(process.pid), timeout=60)
     assert alive == []
 

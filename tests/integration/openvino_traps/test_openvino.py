@@ -103,7 +103,7 @@ def test_a_quantized_model_of_its_own_format(example: Example, tmp_path: Path) -
         assert engine.coverage(example.feeds(1, 0)).pct == 100.0
         assert {output.name for output in engine.signature.outputs} == {"y"}
     ready.with_suffix(".bin").unlink()
-    for ask in (OPENVINO.ingredients, lambda asked: OPENVINO.signature(asked.quantized)):
+    for ask in (OPENVINO.ingredients, lambda engine_spec: OPENVINO.signature(engine_spec.quantized)):
         with pytest.raises(ModelError, match="two files"):
             ask(spec)
 

@@ -79,8 +79,8 @@ def test_entropy_and_percentile_cut_the_tail(tmp_path: Path) -> None:
     spec = spec_of(dense().write(tmp_path), "static")
     widths = {}
     for method in ("minmax", "entropy", "percentile"):
-        asked = replace(spec, calibration=Calibration(method=method, percentile=99.0))
-        quantized(asked, lambda: iter([{"x": HEAVY_TAIL}]), tmp_path / method)
+        method_spec = replace(spec, calibration=Calibration(method=method, percentile=99.0))
+        quantized(method_spec, lambda: iter([{"x": HEAVY_TAIL}]), tmp_path / method)
         low, high = ranges(tmp_path / method / "ranges")["x"]
         widths[method] = high - low
     assert widths["minmax"] == pytest.approx(float(HEAVY_TAIL.max() - HEAVY_TAIL.min()))

@@ -54,13 +54,13 @@ def test_a_session_that_falls_back_is_refused(tmp_path: Path) -> None:
     """A wheel without the provider opens the session on the CPU, and says so in a warning."""
     path = dense().write(tmp_path).path
     assert path is not None
-    asked = "MIGraphXExecutionProvider"
+    provider = "MIGraphXExecutionProvider"
     with (
-        pytest.warns(UserWarning, match=asked),
+        pytest.warns(UserWarning, match=provider),
         pytest.raises(BuildError, match=r"dense\.onnx does not run where it was asked to") as caught,
     ):
-        open_session(path, [Provider(asked)])
-    assert caught.value.value == f"asked for {asked}, got CPUExecutionProvider"
+        open_session(path, [Provider(provider)])
+    assert caught.value.value == f"asked for {provider}, got CPUExecutionProvider"
 
 
 def test_settings_of_the_session(tmp_path: Path) -> None:

@@ -89,9 +89,9 @@ def test_what_others_may_have_compiled_is_not_loaded(tmp_path: Path) -> None:
     usual = tmp_path / f"torchinductor_{getpass.getuser()}"
     usual.mkdir()
     usual.chmod(0o777)
-    told = {name: value for name, value in environment().items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+    variables = {name: value for name, value in environment().items() if name != "TORCHINDUCTOR_CACHE_DIR"}
     command = [sys.executable, "-c", COMPILE, str(tmp_path / "engine")]
-    subprocess.run(command, env=told | {"TMPDIR": str(tmp_path)}, check=True, cwd=ROOT)
+    subprocess.run(command, env=variables | {"TMPDIR": str(tmp_path)}, check=True, cwd=ROOT)
     assert list(usual.iterdir()) == []
     folder = tmp_path / f"pytest-quant-inductor-{os.getuid()}"
     assert folder.stat().st_mode & 0o777 == 0o700

@@ -258,9 +258,9 @@ def test_the_target_of_the_run_serves_trt_rtx(tmp_path: Path) -> None:
     if find_gpus():
         pytest.skip("there is a GPU here, which it builds for")
     dataset = Dataset.from_iterable(images(((32, 64),), channels=1))
-    asked = check_of(recognizer(tmp_path), dataset, scheme=None)
-    engine = replace(asked.candidate, options=())
-    check = simulate_check(replace(asked, candidate=engine, reference=engine), "SM89")
+    original = check_of(recognizer(tmp_path), dataset, scheme=None)
+    engine = replace(original.candidate, options=())
+    check = simulate_check(replace(original, candidate=engine, reference=engine), "SM89")
     with session_in(tmp_path) as session:
         measured = session.measure(check)
     assert "SM89" in measured.coverage.provider

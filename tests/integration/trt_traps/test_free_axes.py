@@ -57,10 +57,10 @@ def test_samples_on_the_second_axis(tmp_path: Path) -> None:
     """The range of the batch goes to the axis that counts samples, and the mark bounds it there."""
     rng = np.random.default_rng(0)
     samples = [rng.normal(size=(length, 16)).astype(np.float32) for length in (5, 5, 2, 9)]
-    asked = {"x": [(2, 1, 16), (5, 4, 16), (9, 6, 16)]}
+    shapes = {"x": [(2, 1, 16), (5, 4, 16), (9, 6, 16)]}
     with session_in(tmp_path) as session:
         free = session.measure(check_of(steps(tmp_path), Dataset.from_iterable(samples), scheme=None))
-        bound = session.measure(check_of(steps(tmp_path), Dataset.from_iterable(samples), scheme=None, shapes=asked))
+        bound = session.measure(check_of(steps(tmp_path), Dataset.from_iterable(samples), scheme=None, shapes=shapes))
     for result, largest in ((free, 32), (bound, 6)):
         (x,) = result.check.candidate.shapes
         assert (x.smallest, x.usual, x.largest) == ((2, 1, 16), (5, 4, 16), (9, largest, 16))
@@ -81,9 +81,9 @@ def test_what_was_built_is_refused_other_shapes(tmp_path: Path) -> None:
 
 def test_the_mark_sets_the_shapes(tmp_path: Path) -> None:
     """What it allows beyond the data runs; the batches of the evaluation stay within it."""
-    asked = {"x": [[1, 3, 32, 32], [4, 3, 64, 64], [8, 3, 640, 640]]}
+    shapes = {"x": [[1, 3, 32, 32], [4, 3, 64, 64], [8, 3, 640, 640]]}
     with session_in(tmp_path) as session:
-        result = session.measure(check_of(detector(tmp_path), seen(), scheme=None, shapes=asked))
+        result = session.measure(check_of(detector(tmp_path), seen(), scheme=None, shapes=shapes))
     assert result.engine.run({"x": np.zeros((8, 3, 64, 640), np.float32)})["scores"].shape[0] == 8
     with pytest.raises(DataError, match="does not fit the engine"):
         result.engine.run({"x": np.zeros((9, 3, 64, 64), np.float32)})

@@ -68,8 +68,8 @@ def test_what_is_computed_of_sizes_may_be_read_twice(tmp_path: Path) -> None:
         [product] a = MatMul(x, w) [sum] y = Add(a, twice)
     }"""
     write_half(parsed(tmp_path / "m.onnx", graph, w=numbers(4, 4)), tmp_path / "half.onnx")
-    made = [name for node in onnx.load(tmp_path / "half.onnx").graph.node for name in node.output]
-    assert len(made) == len(set(made))
+    outputs = [name for node in onnx.load(tmp_path / "half.onnx").graph.node for name in node.output]
+    assert len(outputs) == len(set(outputs))
     feeds = {"x": numbers(4, 4, seed=1)}
     wanted, result = (run_unoptimized(tmp_path / file, feeds) for file in ("m.onnx", "half.onnx"))
     assert sqnr_db(wanted, result) > HALF_DB
