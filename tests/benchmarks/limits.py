@@ -15,16 +15,16 @@ class OpenLimitWarning(UserWarning):
     """A figure whose interval covers its limit."""
 
 
-def at_most(found: float | Estimate, limit: float, what: str) -> None:
-    """Raise when `found` is above `limit`, with all of its interval; warn when that covers the limit."""
-    low, high = (found.low, found.high) if isinstance(found, Estimate) else (found, found)
-    _judge(low > limit, high > limit, f"{what}: {_shown(found)}, at most {limit:g} is allowed")
+def at_most(figure: float | Estimate, limit: float, what: str) -> None:
+    """Raise when `figure` is above `limit`, with all of its interval; warn when that covers the limit."""
+    low, high = (figure.low, figure.high) if isinstance(figure, Estimate) else (figure, figure)
+    _judge(low > limit, high > limit, f"{what}: {_shown(figure)}, at most {limit:g} is allowed")
 
 
-def at_least(found: float | Estimate, limit: float, what: str) -> None:
-    """Raise when `found` is below `limit`, with all of its interval; warn when that covers the limit."""
-    low, high = (found.low, found.high) if isinstance(found, Estimate) else (found, found)
-    _judge(high < limit, low < limit, f"{what}: {_shown(found)}, at least {limit:g} is asked for")
+def at_least(figure: float | Estimate, limit: float, what: str) -> None:
+    """Raise when `figure` is below `limit`, with all of its interval; warn when that covers the limit."""
+    low, high = (figure.low, figure.high) if isinstance(figure, Estimate) else (figure, figure)
+    _judge(high < limit, low < limit, f"{what}: {_shown(figure)}, at least {limit:g} is asked for")
 
 
 def _judge(beyond: bool, covered: bool, message: str) -> None:
@@ -34,5 +34,7 @@ def _judge(beyond: bool, covered: bool, message: str) -> None:
         warnings.warn(f"inconclusive: {message}", OpenLimitWarning, stacklevel=3)
 
 
-def _shown(found: float | Estimate) -> str:
-    return f"{found.value:.4g} [{found.low:.4g}, {found.high:.4g}]" if isinstance(found, Estimate) else f"{found:.4g}"
+def _shown(figure: float | Estimate) -> str:
+    if isinstance(figure, Estimate):
+        return f"{figure.value:.4g} [{figure.low:.4g}, {figure.high:.4g}]"
+    return f"{figure:.4g}"

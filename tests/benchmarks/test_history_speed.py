@@ -58,9 +58,9 @@ class Judged:
 
     def __str__(self) -> str:
         """How long it took by the clock, and on a machine where the limits hold."""
-        one, judged = self.fastest, self.seconds
+        fastest, judged = self.fastest, self.seconds
         where = f"where the limits hold {judged.value:.2f} s [{judged.low:.2f}, {judged.high:.2f}]"
-        return f"{one.whole_s:.2f} s; {where}"
+        return f"{fastest.whole_s:.2f} s; {where}"
 
 
 def timed(root: Path, *arguments: str, allowed: Sequence[int] = (0,)) -> Judged:

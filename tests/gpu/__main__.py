@@ -22,7 +22,7 @@ from pathlib import Path
 from pytest_quant.backends.runtime import installed_version
 from pytest_quant.environment.gpu import find_gpus
 from tests.gpu import device_checks, process, suites
-from tests.gpu.report import Found, Part, keep, kept, line, page, summary
+from tests.gpu.report import Found, Part, keep, line, page, parts_in, summary
 
 WHOLE_S = 2700.0
 """Time of a whole run; a part that finds none left fails."""
@@ -107,12 +107,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", metavar="PART", choices=[*PLANS[here]], help=", ".join(PLANS[here]))
     parser.add_argument("--out", type=Path, default=process.ROOT / "build" / "gpu", help="folder of results and report")
     parser.add_argument("--plan", choices=[*PLANS], default=here, help="order and times; default: by what is installed")
-    asked = parser.parse_args(arguments)
-    began_s, out, plan = time.monotonic(), asked.out.resolve(), PLANS[asked.plan]
+    options = parser.parse_args(arguments)
+    began_s, out, plan = time.monotonic(), options.out.resolve(), PLANS[options.plan]
     out.mkdir(parents=True, exist_ok=True)
     machine, parts = _examine(out)
     ran: list[Part] = []
-    for name in (name for name in plan if not asked.only or name in asked.only):
+    for name in (name for name in plan if not options.only or name in options.only):
         title, run = parts[name]
         started_s = time.monotonic()
         left_s = WHOLE_S - (started_s - began_s)
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
             result = _whatever_happens(run, min(plan[name], left_s), out / name)
         ran.append(Part(name, title, result, time.monotonic() - started_s))
         keep(ran[-1], out)
-        text = page(machine, f"{datetime.now(UTC):%Y-%m-%d}", kept(out, [*plan]))
+        text = page(machine, f"{datetime.now(UTC):%Y-%m-%d}", parts_in(out, [*plan]))
         (out / "REPORT.md").write_text(text, encoding="utf-8")
         _say(line(ran[-1]))
     _say(f"{summary(ran)}; written: {out / 'REPORT.md'}")
@@ -150,11 +150,11 @@ def _whatever_happens(run: Run, limit_s: float, home: Path) -> Found:
 
 def _end(ran: list[Part]) -> int:
     """Return the exit code, and say in one line what a machine without a GPU leaves open."""
-    if any(part.found.state == "FAILED" for part in ran):
+    if any(part.result.state == "FAILED" for part in ran):
         return 1
     if find_gpus():
         return 0
-    lacking = ", ".join(part.name for part in ran if part.found.state == "lacking")
+    lacking = ", ".join(part.name for part in ran if part.result.state == "lacking")
     _say(f"there is no GPU here, so these parts could not be tried: {lacking or 'none of those asked for'}")
     return NO_GPU
 

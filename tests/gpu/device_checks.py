@@ -44,7 +44,7 @@ def nvml() -> str:
     if not gpus:
         raise Lacking("there is no NVIDIA GPU here, or its driver does not answer")
     with clock_reader("cuda:0") as read_clocks, energy_counter("cuda:0") as read_mj:
-        told = {
+        figures = {
             "clocks": None if read_clocks is None else read_clocks(),
             "energy in mJ": None if read_mj is None else read_mj(),
             "memory of this process in MB": process_memory_mb("cuda:0"),
@@ -53,7 +53,8 @@ def nvml() -> str:
     assert find_gpus() == gpus, "the cards of the machine depend on what is visible to CUDA"
     assert cuda_gpu("cuda:0") is None, "a device is found where none is visible"
     named = "; ".join(f"{gpu.name} {gpu.sm} {gpu.memory_mb or 0:.0f} MB {gpu.uuid}" for gpu in gpus)
-    return f"{named}; " + "; ".join(f"{name}: {'not told' if value is None else value}" for name, value in told.items())
+    texts = (f"{name}: {'not told' if value is None else value}" for name, value in figures.items())
+    return f"{named}; " + "; ".join(texts)
 
 
 def memory() -> str:
@@ -97,8 +98,8 @@ def events() -> str:
         device.end_stream(stream)
     assert 0.9 < ours_ms / theirs_ms < 1.1, f"ours {ours_ms:.3f} ms, torch's {theirs_ms:.3f} ms"
     assert ours_ms <= host_ms * 1.01, f"the device's {ours_ms:.3f} ms are more than the host's {host_ms:.3f} ms"
-    told = f"{ours_ms:.3f} ms by our events, {theirs_ms:.3f} ms by torch's, {host_ms:.3f} ms by the host's clock"
-    return f"{_COPIES} products: {told}"
+    times = f"{ours_ms:.3f} ms by our events, {theirs_ms:.3f} ms by torch's, {host_ms:.3f} ms by the host's clock"
+    return f"{_COPIES} products: {times}"
 
 
 def neighbour() -> str:
@@ -206,8 +207,8 @@ def _there_and_back(device: DeviceMemory) -> str:
         device.free(address)
         device.end_stream(stream)
     assert np.array_equal(sent, came), "other bytes came back"
-    told = beside()
-    return f"{_COPY_MB} MB there in {in_ms:.2f} ms and back in {out_ms:.2f} ms by {device.name}, equal; {told}"
+    torch_figures = beside()
+    return f"{_COPY_MB} MB there in {in_ms:.2f} ms and back in {out_ms:.2f} ms by {device.name}, equal; {torch_figures}"
 
 
 def _beside_torch() -> Callable[[], str]:

@@ -48,7 +48,7 @@ def inspector(folder: Path) -> str:
     result = backend.availability()
     if not result.available:
         raise Lacking(result.reason)
-    trt, told = import_module("tensorrt"), []
+    trt, counts = import_module("tensorrt"), []
     for free in (False, True):
         example = conv()
         for precision, scheme in _KINDS:
@@ -58,29 +58,29 @@ def inspector(folder: Path) -> str:
                 built = build(backend, spec, example, Path(work))
                 for context, text in inspected(trt, built / PLAN_FILE, example.feeds(_BATCH, 1)).items():
                     (folder / f"inspector-{name}-{context}.json").write_text(text, encoding="utf-8")
-                    told.append(f"{name} {context} {text.count(HIDDEN)}")
-    return f"'{HIDDEN}' in TensorRT {result.version}: {', '.join(told)}"
+                    counts.append(f"{name} {context} {text.count(HIDDEN)}")
+    return f"'{HIDDEN}' in TensorRT {result.version}: {', '.join(counts)}"
 
 
 def inspected(trt: Any, plan_file: Path, feeds: dict[str, Any]) -> dict[str, str]:
     """Return the inspector's JSON of a plan, without and with an execution context that has all shapes."""
     with open_device().current():
         plan = Plan(trt, plan_file)
-        asked = plan.engine.create_engine_inspector()
-        texts = {"without-context": str(asked.get_engine_information(trt.LayerInformationFormat.JSON))}
+        engine_inspector = plan.engine.create_engine_inspector()
+        texts = {"without-context": str(engine_inspector.get_engine_information(trt.LayerInformationFormat.JSON))}
         context = plan.new_context()
         for name, array in feeds.items():
             assert context.set_input_shape(name, array.shape), name
-        asked.execution_context = context
-        texts["with-context"] = str(asked.get_engine_information(trt.LayerInformationFormat.JSON))
-        del asked, context
+        engine_inspector.execution_context = context
+        texts["with-context"] = str(engine_inspector.get_engine_information(trt.LayerInformationFormat.JSON))
+        del engine_inspector, context
         plan.close()
     return texts
 
 
 def logs(folder: Path) -> str:
     """The logs of builds, with their sizes."""
-    told = []
+    sizes = []
     for name in ("trt", "ort-trt", "trt-rtx"):
         backend = get_backend(name)
         options = (_TARGET,) if name == "trt-rtx" else ()
@@ -94,10 +94,10 @@ def logs(folder: Path) -> str:
         lines = (folder / f"{name}-{LOG_FILE}").read_text("utf-8", errors="replace").splitlines()
         size_mb = (folder / f"{name}-{LOG_FILE}").stat().st_size / 1e6
         verbose = sum("VERBOSE" in line for line in lines)
-        told.append(f"{name} {size_mb:.3f} MB, {len(lines)} lines, {verbose} of them verbose")
-    if not told:
+        sizes.append(f"{name} {size_mb:.3f} MB, {len(lines)} lines, {verbose} of them verbose")
+    if not sizes:
         raise Lacking("none of trt, ort-trt and trt-rtx can build here")
-    return "; ".join(told)
+    return "; ".join(sizes)
 
 
 def ticks(folder: Path) -> str:
@@ -118,16 +118,16 @@ def ticks(folder: Path) -> str:
     for _ in range(PAIRS):
         timed_ms(_CYCLES, queued=True)
     cycles_per_us = _CYCLES / (1e3 * statistics.median(timed_ms(_CYCLES, queued=True) for _ in range(PAIRS)))
-    told, kept = [], {}
+    medians, all_times_ms = [], {}
     for kernel_us in _KERNELS_US:
         for queued in (False, True):
             times_ms = [timed_ms(round(kernel_us * cycles_per_us), queued=queued) for _ in range(PAIRS)]
             name = f"{kernel_us} us {'behind another' if queued else 'in an idle stream'}"
-            kept[name] = times_ms
-            told.append(f"{name} {1e3 * statistics.median(times_ms):.2f}")
-    (folder / "ticks-ms.json").write_text(json.dumps(kept) + "\n", encoding="utf-8")
-    step_us = 1e3 * step_of([time for times in kept.values() for time in times])
-    return f"medians in us: {', '.join(told)}; the smallest step is {step_us:.3f} us"
+            all_times_ms[name] = times_ms
+            medians.append(f"{name} {1e3 * statistics.median(times_ms):.2f}")
+    (folder / "ticks-ms.json").write_text(json.dumps(all_times_ms) + "\n", encoding="utf-8")
+    step_us = 1e3 * step_of([time for times in all_times_ms.values() for time in times])
+    return f"medians in us: {', '.join(medians)}; the smallest step is {step_us:.3f} us"
 
 
 def step_of(times: Sequence[float]) -> float:
@@ -161,7 +161,7 @@ def nvml(folder: Path) -> str:
 
 def _getters(library: Any, prefix: str, arguments: tuple[object, ...]) -> dict[str, object]:
     """Call every function of that prefix that wants `arguments` and nothing else; an error is an answer too."""
-    told = {}
+    answers = {}
     for name in sorted(vars(library)):
         function = getattr(library, name)
         if not name.startswith(prefix) or not inspect.isfunction(function):
@@ -173,10 +173,10 @@ def _getters(library: Any, prefix: str, arguments: tuple[object, ...]) -> dict[s
         ]
         if len(wanted) == len(arguments) and set(wanted) <= {"handle", "device"}:
             try:
-                told[name] = function(*arguments)
+                answers[name] = function(*arguments)
             except (library.NVMLError, library.NVMLLibraryMismatchError, AttributeError, TypeError) as error:
-                told[name] = f"{type(error).__name__}: {error}"
-    return told
+                answers[name] = f"{type(error).__name__}: {error}"
+    return answers
 
 
 def _model(example: Example, folder: Path, *, free: bool) -> Model:

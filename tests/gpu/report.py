@@ -33,7 +33,7 @@ class Part:
 
     name: str
     title: str
-    found: Found
+    result: Found
     seconds: float
 
 
@@ -44,23 +44,23 @@ def keep(part: Part, folder: Path) -> None:
     written.replace(folder / f"{part.name}{RESULT}")
 
 
-def kept(folder: Path, order: Sequence[str]) -> list[Part]:
+def parts_in(folder: Path, order: Sequence[str]) -> list[Part]:
     """Return the parts whose results lie in `folder`, those of `order` only and in that order."""
     files = (folder / f"{name}{RESULT}" for name in order)
     result = (json.loads(file.read_text("utf-8")) for file in files if file.exists())
-    return [Part(**{**each, "found": Found(**each["found"])}) for each in result]
+    return [Part(**{**each, "result": Found(**each["result"])}) for each in result]
 
 
 def summary(parts: Sequence[Part]) -> str:
     """Return how many parts there are of each state, and the time of all."""
-    count = {state: sum(part.found.state == state for part in parts) for state in ("ok", "FAILED", "lacking")}
-    told = ", ".join(f"{number} {state}" for state, number in count.items() if number)
-    return f"{len(parts)} parts in {sum(part.seconds for part in parts):.0f} s: {told}"
+    count = {state: sum(part.result.state == state for part in parts) for state in ("ok", "FAILED", "lacking")}
+    states = ", ".join(f"{number} {state}" for state, number in count.items() if number)
+    return f"{len(parts)} parts in {sum(part.seconds for part in parts):.0f} s: {states}"
 
 
 def line(part: Part) -> str:
     """Return one part as the terminal shows it."""
-    return f"{part.found.state:7} {part.name}: {part.title} ({part.seconds:.0f} s)\n        {part.found.figure}"
+    return f"{part.result.state:7} {part.name}: {part.title} ({part.seconds:.0f} s)\n        {part.result.figure}"
 
 
 def page(machine: Mapping[str, str], date: str, parts: Sequence[Part]) -> str:
@@ -88,7 +88,7 @@ def _lines(machine: Mapping[str, str], date: str, parts: Sequence[Part]) -> Iter
     yield "| --- | --- | --- | --- |"
     for part in parts:
         what = f"{part.name}: {part.title}"
-        yield f"| {what} | {part.found.state} | {_cell(part.found.figure)} | {part.seconds:.0f} |"
+        yield f"| {what} | {part.result.state} | {_cell(part.result.figure)} | {part.seconds:.0f} |"
 
 
 def _cell(text: str) -> str:

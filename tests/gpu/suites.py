@@ -129,19 +129,21 @@ def raw(limit_s: float, home: Path) -> Found:
     return together(result)
 
 
-def together(found: Sequence[tuple[str, Found]]) -> Found:
+def together(findings: Sequence[tuple[str, Found]]) -> Found:
     """Return one finding out of several, each with its name: failed where one is, lacking where all are."""
-    states = [each.state for _, each in found]
+    states = [each.state for _, each in findings]
     state: State = "FAILED" if "FAILED" in states else "ok" if "ok" in states else "lacking"
-    return Found(state, "; ".join(f"{name}: {each.figure}" for name, each in found))
+    return Found(state, "; ".join(f"{name}: {each.figure}" for name, each in findings))
 
 
 def wheels(limit_s: float, home: Path) -> Found:
     """The doctor with the wheels that are here, and with both."""
     here, both = doctor(limit_s / 2), doctor(limit_s / 2, also=_other_wheel())
-    told = [problem["what"] for problem in both["problems"] if "overwrite" in problem["what"]]
+    clashes = [problem["what"] for problem in both["problems"] if "overwrite" in problem["what"]]
     states = ", ".join(f"{state['name']} {state['state']}" for state in here["backends"])
-    return Found("ok", f"{states}; with both wheels: {told[0]}") if told else Found("FAILED", "both wheels went unseen")
+    if not clashes:
+        return Found("FAILED", "both wheels went unseen")
+    return Found("ok", f"{states}; with both wheels: {clashes[0]}")
 
 
 def _other_wheel() -> str:
@@ -200,8 +202,8 @@ def example(limit_s: float, home: Path, backend: str) -> Found:
     """The digits of the example project on a backend that has INT8 kernels."""
     with tempfile.TemporaryDirectory(prefix="pytest-quant-gpu-") as folder:
         project = copy_example(Path(folder))
-        asked = ("test_digits.py", "-o", f"quant_backend={backend}", f"--quant-json={home}.quant.json")
-        return _read(_pytest(limit_s, project, *asked, home=home))
+        arguments = ("test_digits.py", "-o", f"quant_backend={backend}", f"--quant-json={home}.quant.json")
+        return _read(_pytest(limit_s, project, *arguments, home=home))
 
 
 def _project(folder: Path, backend: str, tests: int) -> Path:
@@ -239,13 +241,13 @@ def _read(ended: subprocess.CompletedProcess[str]) -> Found:
     counts = {name: int(number) for number, name in _COUNTS.findall((ended.stdout.strip().splitlines() or [""])[-1])}
     if not counts:
         counts = dict(Counter(name.lower() for name in _OUTCOME.findall(ended.stdout)))
-    told = ", ".join(f"{number} {name}" for name, number in counts.items())
+    outcomes = ", ".join(f"{number} {name}" for name, number in counts.items())
     if ended.returncode:
-        return Found("FAILED", f"{told}: {_last_lines(ended)}")
+        return Found("FAILED", f"{outcomes}: {_last_lines(ended)}")
     if counts.get("skipped") and not counts.get("passed"):
         reason = _REASON.search(ended.stdout)
-        return Found("lacking", reason[1] if reason else told)
-    return Found("ok", told)
+        return Found("lacking", reason[1] if reason else outcomes)
+    return Found("ok", outcomes)
 
 
 def _last_lines(ended: subprocess.CompletedProcess[str]) -> str:

@@ -130,9 +130,9 @@ def test_a_chosen_card_is_the_only_one_of_torch() -> None:
     if not gpus:
         pytest.skip(reason)
     for gpu in gpus:
-        told = subprocess.run(
+        words = subprocess.run(
             [sys.executable, "-c", PIN, gpu.uuid], capture_output=True, text=True, check=True
         ).stdout.split()
-        uuid, count, of_torch, before, after = told
+        uuid, count, of_torch, before, after = words
         assert (uuid, count, digits(of_torch)) == (gpu.uuid, "1", digits(gpu.uuid))
         assert (before, after) == ("False", "True")

@@ -39,9 +39,9 @@ def test_implicit_int8(trt: Backend, tmp_path: Path, method: str) -> None:
         pytest.skip("calibrators ended with TensorRT 10")
     example = conv()
     (spec,) = specs(trt, example.write(tmp_path))
-    asked = replace(spec, calibration=Calibration(method=method), options=(("quantization", "implicit"),))
+    implicit_spec = replace(spec, calibration=Calibration(method=method), options=(("quantization", "implicit"),))
     feeds = example.feeds(8, 1)
-    with opened(trt, asked, example) as engine:
+    with opened(trt, implicit_spec, example) as engine:
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 15
 
 

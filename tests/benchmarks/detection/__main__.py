@@ -42,12 +42,12 @@ class Family:
 
     Attributes
     ----------
-    told : what they are, for --help.
+    meaning : what they are, for --help.
     arms : makes the arms whose trials they need; models and engines go into the folder they are given.
     rows : makes them out of all trials.
     """
 
-    told: str
+    meaning: str
     arms: Callable[[Path], Sequence[Arm]]
     rows: Callable[[Ledger], Iterable[Row]]
 
@@ -74,7 +74,7 @@ def machine() -> str:
 
 def arguments(args: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    names = "\n".join(f"  {name:<12} {family.told}" for name, family in FAMILIES.items())
+    names = "\n".join(f"  {name:<12} {family.meaning}" for name, family in FAMILIES.items())
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks.detection",
         description=__doc__,
@@ -102,12 +102,12 @@ def main(args: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         arms = [arm for family in families.values() for arm in family.arms(Path(folder))]
         done = work(arms, ledger, chosen.seed, began + 60.0 * chosen.minutes, _say)
-    told = f"{datetime.now(UTC):%Y-%m-%d}, {machine()}: `python -m tests.benchmarks.detection --rows {{}}`"
+    origin = f"{datetime.now(UTC):%Y-%m-%d}, {machine()}: `python -m tests.benchmarks.detection --rows {{}}`"
     for name, family in families.items():
         rows = list(family.rows(ledger))
         _say(f"\n## {name}\n\n{markdown(rows)}")
         if chosen.write:
-            renew(README, name, told.format(name), rows)
+            renew(README, name, origin.format(name), rows)
     return 0 if done else 1
 
 

@@ -48,12 +48,12 @@ def look_once(commits: int, correlation: float, series: int, seed: int) -> Found
 def step(before: int, pct: float, series: int, seed: int) -> Found:
     """Make steps after `before` commits, and count those that are told with the fifth commit of the new level."""
     random = np.random.default_rng(seed)
-    told = 0
+    alarms = 0
     for _ in range(STEP_BATCH):
         speedups = autoregressive(before + 5, 0.0, random)
         slower = [speed / (1.0 + pct / 100.0) if number >= before else speed for number, speed in enumerate(speedups)]
-        told += alarm(slower, series)
-    return {"n": STEP_BATCH, "told": told}
+        alarms += alarm(slower, series)
+    return {"n": STEP_BATCH, "told": alarms}
 
 
 QUIET = {

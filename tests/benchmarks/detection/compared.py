@@ -113,8 +113,8 @@ def batch(kind: Kind, day_sd: float, seed: int) -> Found:
     """Make so many comparisons without a change, and as many with one."""
     random = np.random.default_rng(seed)
     false = sum(bool(changed(kind, day_sd, 0.0, random)) for _ in range(BATCH))
-    told = sum(_record(0).nodeid in changed(kind, day_sd, CHANGED_PCT, random) for _ in range(BATCH))
-    return {"n": BATCH, "changed": false, "told": told}
+    right = sum(_record(0).nodeid in changed(kind, day_sd, CHANGED_PCT, random) for _ in range(BATCH))
+    return {"n": BATCH, "changed": false, "told": right}
 
 
 def arms() -> list[Arm]:
@@ -129,9 +129,9 @@ def _key(kind: Kind, day_sd_pct: float) -> str:
 def rows(ledger: Ledger) -> Iterator[Row]:
     """One for each kind."""
     for kind in KINDS:
-        false, told = ([counted(ledger, _key(kind, sd), hits) for sd in DAY_SDS_PCT] for hits in ("changed", "told"))
+        false, right = ([counted(ledger, _key(kind, sd), hits) for sd in DAY_SDS_PCT] for hits in ("changed", "told"))
         sds = " / ".join(f"{sd:g}" for sd in DAY_SDS_PCT)
-        slower = f"; one series +{CHANGED_PCT:g} %: told in {' / '.join(f'{each.pct:.0f}' for each in told)} %"
+        slower = f"; one series +{CHANGED_PCT:g} %: told in {' / '.join(f'{each.pct:.0f}' for each in right)} %"
         yield Row(
             f"`compare`, {SERIES} series, {kind}, day sd {sds} %, no change: any change told",
             f"<= {FALSE_AT_MOST_PCT:g} %",

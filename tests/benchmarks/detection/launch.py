@@ -50,5 +50,5 @@ def launch(file: Path, min_speedup: float, seed: int, max_s: float) -> dict[str,
 
 
 if __name__ == "__main__":
-    found = launch(Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
-    sys.stdout.write(json.dumps(found) + "\n")
+    result = launch(Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    sys.stdout.write(json.dumps(result) + "\n")

@@ -78,12 +78,12 @@ def trial(folder: Path, name: str, load: str, more_pct: float, seed: int) -> Fou
 
 def arms(folder: Path) -> list[Arm]:
     """Of each model, load and size of a slow-down; those of other tools beside them."""
-    made = [
+    own_arms = [
         Arm(_key(name, load, pct), wanted, partial(trial, folder, name, load, pct))
         for (load, pct), wanted in LAUNCHES.items()
         for name in WRITERS
     ]
-    return [*made, *peers.arms(folder)]
+    return [*own_arms, *peers.arms(folder)]
 
 
 def _key(name: str, load: str, more_pct: float) -> str:
@@ -103,8 +103,8 @@ def _false_alarms(ledger: Ledger) -> Iterator[Row]:
     for load in LOADS:
         trials = _trials(ledger, load, 0.0)
         more = f"; PASS {having(trials, Status.PASS).pct:.0f} %"
-        told = peers.told(ledger, load, 0.0)
-        yield at_most(f"A/A, {load}: FAIL", having(trials, Status.FAIL), FALSE_AT_MOST_PCT, more, told)
+        rates = peers.worse_rates(ledger, load, 0.0)
+        yield at_most(f"A/A, {load}: FAIL", having(trials, Status.FAIL), FALSE_AT_MOST_PCT, more, rates)
 
 
 def _caught(ledger: Ledger) -> Iterator[Row]:
@@ -112,8 +112,8 @@ def _caught(ledger: Ledger) -> Iterator[Row]:
         trials = _trials(ledger, load, 5.0)
         figure = f"+5 % at a limit of {LIMIT_PCT:g} %, one launch, {load}: FAIL"
         more = f"; PASS {having(trials, Status.PASS).pct:.0f} %; true {_truths(ledger, load, 5.0)}"
-        told = peers.told(ledger, load, 5.0)
-        yield at_least(figure, having(trials, Status.FAIL), CAUGHT_AT_LEAST_PCT[load], more, told)
+        rates = peers.worse_rates(ledger, load, 5.0)
+        yield at_least(figure, having(trials, Status.FAIL), CAUGHT_AT_LEAST_PCT[load], more, rates)
 
 
 def _rounds(ledger: Ledger) -> Iterator[Row]:

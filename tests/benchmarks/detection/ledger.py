@@ -25,9 +25,9 @@ class Ledger:
         for line in _whole_lines(path):
             self._keep(str(line["arm"]), int(str(line["number"])), line)
 
-    def add(self, arm: str, number: int, found: Found) -> None:
+    def add(self, arm: str, number: int, trial: Found) -> None:
         """Keep what trial `number` of an arm found."""
-        line = {"arm": arm, "number": number} | dict(found)
+        line = {"arm": arm, "number": number} | dict(trial)
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line, allow_nan=False) + "\n")

@@ -32,7 +32,7 @@ class MoreWork(OrtBackend):
 
 
 def _larger(spec: EngineSpec) -> EngineSpec:
-    asked = spec.model.path
-    assert asked is not None
-    larger = asked.with_name(asked.name.replace("-0.onnx", f"-{MORE_PCT:g}.onnx"))
+    path = spec.model.path
+    assert path is not None
+    larger = path.with_name(path.name.replace("-0.onnx", f"-{MORE_PCT:g}.onnx"))
     return replace(spec, model=replace(Model.from_onnx(larger), name=spec.model.name))

@@ -112,11 +112,11 @@ def pair(folder: Path, load: str, more_pct: float, seed: int) -> Found:
             base, _ = _benchmarked(suite, folder, 0.0, "--benchmark-save=base")
             compare = ("--benchmark-compare-fail", "mean:5%", "median:5%", "--benchmark-compare=0001")
             head, output = _benchmarked(suite, folder, more_pct, *compare)
-    told = regressed(output)
+    regressions = regressed(output)
     return {
         name: {
-            "pytest-benchmark mean:5%": (name, "mean") in told,
-            "pytest-benchmark median:5%": (name, "median") in told,
+            "pytest-benchmark mean:5%": (name, "mean") in regressions,
+            "pytest-benchmark median:5%": (name, "median") in regressions,
             "asv -f 1.1": asv_worse(base[name], head[name], 1.1),
             "asv -f 1.05": asv_worse(base[name], head[name], 1.05),
             "benchstat": benchstat_worse(base[name], head[name]),
@@ -157,12 +157,12 @@ def _key(load: str, more_pct: float) -> str:
     return f"peers {load} +{more_pct:g}"
 
 
-def told(ledger: Ledger, load: str, more_pct: float) -> str:
+def worse_rates(ledger: Ledger, load: str, more_pct: float) -> str:
     """Return how often each rule said that something became worse."""
-    return "; ".join(_told(ledger, load, more_pct))
+    return "; ".join(_worse_rates(ledger, load, more_pct))
 
 
-def _told(ledger: Ledger, load: str, more_pct: float) -> Iterator[str]:
+def _worse_rates(ledger: Ledger, load: str, more_pct: float) -> Iterator[str]:
     answers = [trial[name] for trial in ledger.trials(_key(load, more_pct)) for name in WRITERS]
     for rule in RULES:
         result = rate(bool(answer[rule]) for answer in answers if isinstance(answer, dict))

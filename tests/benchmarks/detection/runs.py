@@ -97,11 +97,11 @@ def trial(folder: Path, kind: Kind, seed: int) -> Found:
 def _run(project: Path, packages: Path, folder: Path, kind: Kind) -> Found:
     written = project / "found.json"
     plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", f"--rootdir={project}")
-    kept = (f"--quant-history={project / 'history.db'}", f"--quant-cache={folder / 'pytest-cache'}")
+    places = (f"--quant-history={project / 'history.db'}", f"--quant-cache={folder / 'pytest-cache'}")
     options = ("--quant-diagnose-time=0", f"--quant-json={written}", *kind.options)
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugins, *kept, *options, str(project)],
+        [sys.executable, "-m", "pytest", "-q", *plugins, *places, *options, str(project)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(packages), str(_ROOT)])},
         cwd=project,
         capture_output=True,

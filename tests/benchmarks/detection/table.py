@@ -35,20 +35,18 @@ class Row:
         return (self.figure, self.must, self.got, {True: "yes", False: "NO", None: "-"}[self.reached], self.peers)
 
 
-def at_most(figure: str, found: Rate, limit_pct: float, more: str = "", peers: str = "") -> Row:
+def at_most(figure: str, rate: Rate, limit_pct: float, more: str = "", peers: str = "") -> Row:
     """Return the row of a rate that is to stay below a limit, with `more` words where there is a trial."""
-    return _limited(figure, found, f"<= {limit_pct:g} %", more, peers, reached=found.pct <= limit_pct)
+    return _limited(figure, rate, f"<= {limit_pct:g} %", more, peers, reached=rate.pct <= limit_pct)
 
 
-def at_least(figure: str, found: Rate, limit_pct: float, more: str = "", peers: str = "") -> Row:
+def at_least(figure: str, rate: Rate, limit_pct: float, more: str = "", peers: str = "") -> Row:
     """Return the row of a rate that is to reach a limit, with `more` words where there is a trial."""
-    return _limited(figure, found, f">= {limit_pct:g} %", more, peers, reached=found.pct >= limit_pct)
+    return _limited(figure, rate, f">= {limit_pct:g} %", more, peers, reached=rate.pct >= limit_pct)
 
 
-def _limited(figure: str, found: Rate, must: str, more: str, peers: str, *, reached: bool) -> Row:
-    return (
-        Row(figure, must, f"{found}{more}", reached, peers) if found.n else Row(figure, must, str(found), None, peers)
-    )
+def _limited(figure: str, rate: Rate, must: str, more: str, peers: str, *, reached: bool) -> Row:
+    return Row(figure, must, f"{rate}{more}", reached, peers) if rate.n else Row(figure, must, str(rate), None, peers)
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -57,19 +55,19 @@ def markdown(rows: Sequence[Row]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n" for cells in lines)
 
 
-def renew(readme: Path, family: str, told: str, rows: Sequence[Row]) -> None:
+def renew(readme: Path, family: str, origin: str, rows: Sequence[Row]) -> None:
     """Put the rows of a family into README.md in place of the old ones, at its end where it has none.
 
     Parameters
     ----------
     readme : of the benchmarks.
     family : whose rows they are.
-    told : machine, date and command, one line.
+    origin : machine, date and command, one line.
     rows : of that family.
     """
     begin, end = BEGIN.format(family=family), END.format(family=family)
     text = readme.read_text("utf-8")
-    section = f"{begin}{told}\n\n{markdown(rows)}{end}"
+    section = f"{begin}{origin}\n\n{markdown(rows)}{end}"
     if begin in text:
         before, _, rest = text.partition(begin)
         text = before + section + rest.partition(end)[2]
