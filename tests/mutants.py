@@ -133,7 +133,7 @@ def _mutant(path: Path, module: cst.Module, node: cst.CSTNode, chance: random.Ra
     except SyntaxError:
         return None
     before, after = module.code.splitlines(), code.splitlines()
-    line = next(n for n, (one, other) in enumerate(zip(before, after, strict=False), 1) if one != other)
+    line = next(n for n, (old, new) in enumerate(zip(before, after, strict=False), 1) if old != new)
     # The first two lines name the files.
     diff = [text for text in list(difflib.unified_diff(before, after, lineterm="", n=0))[2:] if text[:3] != "@@ "]
     return Mutant(path.relative_to(ROOT).as_posix(), line, code, "\n".join(diff))
@@ -249,8 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=25, help="mutants of each package (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="default: a new one")
     parser.add_argument("--least", type=float, default=90.0, help="percent that must die (default: %(default)s)")
-    asked = parser.parse_args(arguments)
-    drawn = {package: draw(package, asked.count, asked.seed) for package in asked.packages}
+    options = parser.parse_args(arguments)
+    drawn = {package: draw(package, options.count, options.seed) for package in options.packages}
     total, dead = sum(map(len, drawn.values())), 0
     for package, mutants in drawn.items():
         alive = 0
@@ -258,10 +258,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             alive += 1
             _tell(f"{mutant.module}:{mutant.line}\n{mutant.diff}\n")
         dead += len(mutants) - alive
-        _tell(f"{package}: {len(mutants) - alive} of {len(mutants)} mutants die (seed {asked.seed})\n")
+        _tell(f"{package}: {len(mutants) - alive} of {len(mutants)} mutants die (seed {options.seed})\n")
     share = 100.0 * dead / total
-    _tell(f"{share:.1f} % of {total} die; {asked.least:g} % must")
-    return int(share < asked.least)
+    _tell(f"{share:.1f} % of {total} die; {options.least:g} % must")
+    return int(share < options.least)
 
 
 def _tell(text: str) -> None:

@@ -82,8 +82,8 @@ def _record_ort(example: Example, model: Model, folder: Path) -> None:
 
 def _node(event: dict[str, Any]) -> dict[str, Any]:
     """Keep what does not change from run to run."""
-    kept = ("op_name", "provider", "input_type_shape", "output_type_shape")
-    return {"cat": "Node", "name": event["name"], "args": {key: event["args"][key] for key in kept}}
+    keys = ("op_name", "provider", "input_type_shape", "output_type_shape")
+    return {"cat": "Node", "name": event["name"], "args": {key: event["args"][key] for key in keys}}
 
 
 if __name__ == "__main__":

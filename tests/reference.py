@@ -164,9 +164,9 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             yield f"```text\n{paragraph.removeprefix(chr(8)).strip()}\n```"
         else:
             yield _sentence(paragraph)
-    asked = [param for param in command.params if isinstance(param, click.Option)]
-    if asked:
-        yield table(["option", "meaning"], (_option(each) for each in asked))
+    own_options = [param for param in command.params if isinstance(param, click.Option)]
+    if own_options:
+        yield table(["option", "meaning"], (_option(each) for each in own_options))
     if isinstance(command, click.Group):
         for below, inner in sorted(command.commands.items()):
             yield from _command(f"{name} {below}", inner)

@@ -175,10 +175,10 @@ def _pages() -> str:
     records = named(with_launches(a_record()), *(failed[name] for name in _OPENED), replace(a_pass(), verdicts=()))
     # The instruction set is that of the machine that builds the records.
     checks = tuple(StoredCheck(RUN, replace(record, isa="avx2")) for record in records)
-    known = sources()
-    some = [replace(check, record=replace(check.record, isa="avx2")) for check in known["checks"][:4]]
+    arguments = sources()
+    some = [replace(check, record=replace(check.record, isa="avx2")) for check in arguments["checks"][:4]]
     screens = {
-        "everything": page_html(**known | {"checks": some}),
+        "everything": page_html(**arguments | {"checks": some}),
         "checks of all kinds": page_html(checks),
         "nothing": page_html(
             [],

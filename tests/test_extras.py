@@ -73,20 +73,20 @@ def wrong_with(requirement: str) -> str:
     if requirement.startswith("["):
         requirement = PROJECT["name"] + requirement
     try:
-        asked = Requirement(requirement)
+        parsed = Requirement(requirement)
     except InvalidRequirement:
         return "this is no requirement; quotes or a comma tell where the command ends"
-    name = canonicalize_name(asked.name)
+    name = canonicalize_name(parsed.name)
     if name == PROJECT["name"]:
-        unknown = asked.extras - PROJECT["optional-dependencies"].keys()
+        unknown = parsed.extras - PROJECT["optional-dependencies"].keys()
         return f"there is no extra {', '.join(sorted(unknown))}" if unknown else ""
     if name in NOT_OURS:
         return ""
     ours = declared().get(name)
     if ours is None:
         return f"no extra asks for {name}"
-    if not any(asked.extras <= requirement.extras for requirement in ours):
-        return f"{name} is declared without [{','.join(sorted(asked.extras))}]"
+    if not any(parsed.extras <= requirement.extras for requirement in ours):
+        return f"{name} is declared without [{','.join(sorted(parsed.extras))}]"
     return ""
 
 

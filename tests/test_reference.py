@@ -29,12 +29,12 @@ def read_variables() -> set[str]:
     result = set()
     for file in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            asked = None
+            name_node = None
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
                 of_environment = ast.unparse(node.func.value).endswith("environ") and node.func.attr == "get"
-                asked = node.args[0] if of_environment or node.func.attr == "getenv" else None
+                name_node = node.args[0] if of_environment or node.func.attr == "getenv" else None
             elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
-                asked = node.slice
-            if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
-                result.add(asked.value)
+                name_node = node.slice
+            if isinstance(name_node, ast.Constant) and isinstance(name_node.value, str):
+                result.add(name_node.value)
     return result

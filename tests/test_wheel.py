@@ -22,8 +22,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
     built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
-    (made,) = folder.iterdir()
-    return made
+    (file,) = folder.iterdir()
+    return file
 
 
 def test_it_has_every_file_of_the_package(wheel: Path) -> None:

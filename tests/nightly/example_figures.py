@@ -63,13 +63,13 @@ def magika() -> Arrays:
     folder = Path(package.__file__).parent
     model = folder / "models" / "standard_v3_3"
     config = json.loads((model / "config.min.json").read_text("utf-8"))
-    known = json.loads((folder / "config" / "content_types_kb.min.json").read_text("utf-8"))
+    content_types = json.loads((folder / "config" / "content_types_kb.min.json").read_text("utf-8"))
     rows: list[list[int]] = []
     labels: list[int] = []
     for extension in EXTENSIONS:
         (name,) = [
             name
-            for name, kind in known.items()
+            for name, kind in content_types.items()
             if extension in kind["extensions"] and name in config["target_labels_space"]
         ]
         seen: dict[tuple[int, ...], None] = {}
@@ -122,9 +122,9 @@ def prepare(source: Path, target: Path) -> Path:
         if tensor.name in biases:
             tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).reshape(-1), tensor.name))
     stale = {tensor.name for tensor in model.graph.initializer}
-    kept = [value for value in model.graph.value_info if value.name not in stale]
+    value_infos = [value for value in model.graph.value_info if value.name not in stale]
     del model.graph.value_info[:]
-    model.graph.value_info.extend(kept)
+    model.graph.value_info.extend(value_infos)
     onnx.save(model, target)
     return target
 

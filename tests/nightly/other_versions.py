@@ -73,8 +73,8 @@ def pinned(requirement: Requirement) -> str:
     return f"{requirement.name}{extras}=={lowest[0]}"
 
 
-def run_tests(python: str, asked: Sequence[str], arguments: Sequence[str]) -> int:
-    """Install the project for `python` with what is `asked` for, test it there, and return pytest's exit status."""
+def run_tests(python: str, packages: Sequence[str], arguments: Sequence[str]) -> int:
+    """Install the project for `python` with these `packages`, test it there, and return pytest's exit status."""
     tests = [f"tests/unit/{name}" for name in TESTS] + ["tests/integration/test_history_limits.py"]
     if any(not argument.startswith("-") for argument in arguments):
         tests = []
@@ -83,9 +83,9 @@ def run_tests(python: str, asked: Sequence[str], arguments: Sequence[str]) -> in
         inside = str(Path(folder, "bin", "python"))
         pip = (inside, "-m", "pip", "install", "-q", "--disable-pip-version-check")
         # Wheels only: who installs an old version compiles nothing, and an old sdist does not build today.
-        subprocess.run([*pip, "--only-binary=:all:", *asked], check=True)
+        subprocess.run([*pip, "--only-binary=:all:", *packages], check=True)
         # After the requirements, and beside them: what is there already leaves pip little to choose from.
-        subprocess.run([*pip, "--only-binary=:all:", *asked, *TOOLS], check=True)
+        subprocess.run([*pip, "--only-binary=:all:", *packages, *TOOLS], check=True)
         subprocess.run([*pip, "--no-deps", "-e", str(ROOT)], check=True)
         command = [inside, "-m", "pytest", "-p", "no:cacheprovider", *tests, *arguments]
         return subprocess.run(command, cwd=ROOT, check=False).returncode
@@ -98,15 +98,15 @@ def main() -> int:
     parser.add_argument("arguments", nargs="*", help="for pytest, after --; paths take the place of the tests")
     chosen = parser.parse_args()
     needed = requirements([*PROJECT["dependencies"], f"{PROJECT['name']}[{','.join(EXTRAS)}]"])
-    asked = sorted({pinned(each) if chosen.lowest else str(each) for each in needed})
+    packages = sorted({pinned(each) if chosen.lowest else str(each) for each in needed})
     others = [version for version in offered() if not sys.version.startswith(f"{version}.")]
     ended: dict[str, str] = {}
     for version in offered()[:1] if chosen.lowest else others:
         python = python_of(version)
-        status = None if python is None else run_tests(python, asked, chosen.arguments)
+        status = None if python is None else run_tests(python, packages, chosen.arguments)
         ended[version] = "not installed" if status is None else "failed" if status else "passed"
     for version, outcome in ended.items():
-        print(f"Python {version} with {', '.join(asked)}: {outcome}", flush=True)  # noqa: T201 - what a command prints
+        print(f"Python {version} with {', '.join(packages)}: {outcome}", flush=True)  # noqa: T201 - what a command prints
     return int("failed" in ended.values())
 
 

@@ -12,19 +12,19 @@ from tests.support.history_repository import Repository, make_repository
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """The project of a user whose commits have known effects; one of them cannot be collected."""
-    made = make_repository(tmp_path_factory.mktemp("bisect") / "repository")
-    made.checkout("main", made.main[MISCALIBRATES - 2])
-    conftest = made.root / "conftest.py"
+    project = make_repository(tmp_path_factory.mktemp("bisect") / "repository")
+    project.checkout("main", project.main[MISCALIBRATES - 2])
+    conftest = project.root / "conftest.py"
     whole = conftest.read_text()
     conftest.write_text(f"import no_such_module\n{whole}")
-    made.git("commit", "-qam", "a broken commit")
+    project.git("commit", "-qam", "a broken commit")
     conftest.write_text(whole)
-    made.git("commit", "-qam", "mended")
+    project.git("commit", "-qam", "mended")
     identity = ("-c", "user.name=A User", "-c", "user.email=user@example.invalid")
-    for commit in made.main[MISCALIBRATES - 1 :]:
-        made.git(*identity, "cherry-pick", commit)
-    line = made.git("rev-list", "--reverse", "HEAD").split()
-    return Repository(made.root, tuple(line), made.feature)
+    for commit in project.main[MISCALIBRATES - 1 :]:
+        project.git(*identity, "cherry-pick", commit)
+    line = project.git("rev-list", "--reverse", "HEAD").split()
+    return Repository(project.root, tuple(line), project.feature)
 
 
 def test_worse_answers_are_traced_past_a_commit_that_cannot_be_run(

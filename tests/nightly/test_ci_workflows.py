@@ -37,7 +37,7 @@ class Story:
     served: Served
     forge: FakeForge
     pushed: list[Ran]
-    asked: list[Ran]
+    request_steps: list[Ran]
     shards: list[dict[str, Any]]
     report: Path
 
@@ -56,9 +56,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
     conftest = work.path / "tests" / "quant" / "conftest.py"
     text = conftest.read_text("utf-8")
     conftest.write_text(text[: text.index("    rng = ")] + LABELLED.lstrip("\n"), "utf-8")
-    made = Served(work, bare, place)
-    made.push("The model and its checks")
-    return made
+    repository = Served(work, bare, place)
+    repository.push("The model and its checks")
+    return repository
 
 
 def loaded(folder: Path) -> list[dict[str, Any]]:
@@ -91,9 +91,9 @@ def on_github(served: Served) -> Iterator[Story]:
         topic(served, "topic")
         merged = served.request("topic")
         ref = f"refs/pull/{workflows.REQUEST}/merge"
-        asked = list(runs("pull_request", merged, ref, ("cpu", "gpu", "verdict")))
+        request_steps = list(runs("pull_request", merged, ref, ("cpu", "gpu", "verdict")))
         shards = loaded(served.place / "github-pull_request")
-        yield Story(served, forge, pushed, asked, shards, served.place / "github-pull_request" / "quant-report")
+        yield Story(served, forge, pushed, request_steps, shards, served.place / "github-pull_request" / "quant-report")
 
 
 def _matrix(file: Path) -> dict[str, str]:
@@ -122,9 +122,9 @@ def on_gitlab(served: Served, on_github: Story) -> Iterator[Story]:
         pushed = list(runs("push", main, "refs/heads/main", 1, ("quant-cpu", "quant-gpu", "quant-history")))
         commit = topic(served, "other")
         jobs = ("quant-cpu", "quant-gpu", "quant-verdict")
-        asked = list(runs("merge_request_event", commit, "refs/heads/other", None, jobs))
+        request_steps = list(runs("merge_request_event", commit, "refs/heads/other", None, jobs))
         last = served.place / "gitlab-merge_request_event-quant-verdict" / "clone"
-        yield Story(served, forge, pushed, asked, loaded(last / "shards"), last / "report")
+        yield Story(served, forge, pushed, request_steps, loaded(last / "shards"), last / "report")
 
 
 def _redirection(served: Served) -> Path:
@@ -157,30 +157,30 @@ def test_every_command_of_the_push_is_green(story: Story) -> None:
 
 def test_every_command_of_the_request_is_green(story: Story) -> None:
     """With the history that the push has left."""
-    assert [each for each in story.asked if each.returncode] == []
-    assert len({each.job for each in story.asked}) == 3
+    assert [each for each in story.request_steps if each.returncode] == []
+    assert len({each.job for each in story.request_steps}) == 3
 
 
 def test_the_push_begins_the_history(story: Story) -> None:
     """On a branch of its own, which holds a run of each job."""
     listed = story.served.work.git("ls-remote", "--heads", "origin")
     assert f"refs/heads/{BRANCH}" in listed
-    told = "".join(each.output for each in story.asked)
-    assert set(re.findall(r"(\d+) runs added to .*already there", told)) == {"2"}
+    output = "".join(each.output for each in story.request_steps)
+    assert set(re.findall(r"(\d+) runs added to .*already there", output)) == {"2"}
 
 
 def test_the_request_is_compared_with_the_push(story: Story) -> None:
     """The base is the commit of ``main``, and nothing of it is missing."""
     main = story.served.work.git("rev-parse", "main")
-    told = "".join(each.output for each in story.asked)
-    assert f"base {main[:12]}: merge base with origin/main" in told
-    assert "no base" not in told
+    output = "".join(each.output for each in story.request_steps)
+    assert f"base {main[:12]}: merge base with origin/main" in output
+    assert "no base" not in output
 
 
 def test_the_gpu_job_times_both_commits(story: Story) -> None:
     """The base comes from the clone."""
-    (told,) = [each.output for each in story.asked if "gpu" in each.job and "quant against" in each.output]
-    assert "test_digits_int8_on_gpu" in told
+    (output,) = [each.output for each in story.request_steps if "gpu" in each.job and "quant against" in each.output]
+    assert "test_digits_int8_on_gpu" in output
 
 
 def test_one_comment_is_posted_and_then_updated(story: Story) -> None:
@@ -193,9 +193,9 @@ def test_one_comment_is_posted_and_then_updated(story: Story) -> None:
 
 def test_the_verdict_is_in_the_summary_too(on_github: Story) -> None:
     """A pull request from a fork gets no comment."""
-    (told,) = [each.summary for each in on_github.asked if each.job == "verdict" and each.summary]
+    (summary,) = [each.summary for each in on_github.request_steps if each.job == "verdict" and each.summary]
     (comment,) = on_github.forge.comments
-    assert told == comment["body"]
+    assert summary == comment["body"]
 
 
 def test_every_shard_is_merged(story: Story) -> None:
@@ -219,5 +219,5 @@ def test_labelled_samples_pass(story: Story) -> None:
 
 def test_no_secret_is_printed(story: Story) -> None:
     """The token is in no output of a command."""
-    told = "".join(each.output for each in (*story.pushed, *story.asked))
-    assert workflows.TOKEN not in told
+    output = "".join(each.output for each in (*story.pushed, *story.request_steps))
+    assert workflows.TOKEN not in output

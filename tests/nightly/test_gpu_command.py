@@ -21,8 +21,8 @@ def test_without_a_gpu_each_part_names_what_is_lacking(tmp_path: Path) -> None:
     """Nothing fails, every result is in the report, and the exit code is its own."""
     if find_gpus():
         pytest.skip("there is a GPU here")
-    asked = [sys.executable, "-m", "tests.gpu", "--out", str(tmp_path)]
-    ended = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
+    arguments = [sys.executable, "-m", "tests.gpu", "--out", str(tmp_path)]
+    ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
     assert ended.returncode == command.NO_GPU, ended.stdout + ended.stderr
     states = {name: state for state, name in re.findall(r"^(ok|FAILED|lacking) +(\S+):", ended.stdout, re.MULTILINE)}
     assert list(states) == list(command.PLANS["cuda"])
@@ -33,20 +33,20 @@ def test_without_a_gpu_each_part_names_what_is_lacking(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "outcome"),
+    ("availability", "outcome"),
     [
         (Availability(False, reason="not installed"), pytest.skip.Exception),
         (Availability(False, reason="does not load", broken=True), pytest.fail.Exception),
     ],
 )
 def test_what_is_broken_is_no_skip(
-    found: Availability, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+    availability: Availability, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A provider that is here and does not load would pass for one that the machine lacks."""
     backend = NumpyBackend()
-    monkeypatch.setattr(backend, "availability", lambda _: found)
+    monkeypatch.setattr(backend, "availability", lambda _: availability)
     monkeypatch.setattr(usable, "get_backend", lambda _: backend)
     # A skip that is not caught would skip this test.
-    with pytest.raises((pytest.skip.Exception, pytest.fail.Exception), match=found.reason) as raised:
+    with pytest.raises((pytest.skip.Exception, pytest.fail.Exception), match=availability.reason) as raised:
         usable.usable("numpy")
     assert raised.type is outcome

@@ -115,7 +115,7 @@ def test_the_options_of_a_provider_are_its_own(wheel: Path, name: str) -> None:
         "cuda": Provider(CUDA, CUDA_OPTIONS),
         "tensorrt": Provider(TENSORRT, {**provider_options(spec, Path()), **shapes, LISTS_LAYERS: "1"}),
     }[name]
-    (asked,) = on_stream(DeviceClock(HostMemory(), 123456, []), [given])
-    assert {"has_user_compute_stream", "user_compute_stream"} < asked.options.keys()
-    assert [option for option in asked.options if option.encode() not in names] == []
+    (provider,) = on_stream(DeviceClock(HostMemory(), 123456, []), [given])
+    assert {"has_user_compute_stream", "user_compute_stream"} < provider.options.keys()
+    assert [option for option in provider.options if option.encode() not in names] == []
     assert b"no_such_option" not in names

@@ -43,26 +43,26 @@ from pytest_quant.errors import BuildError
 
 
 class Asked:
-    def __init__(self, real, told):
-        self.__dict__.update(real=real, told=told)
+    def __init__(self, real, calls):
+        self.__dict__.update(real=real, calls=calls)
 
     def __setattr__(self, name, value):
         assert hasattr(self.real, name), f"{self.real.__name__} has no {name}"
-        self.told.append(f"{name} = {value}")
+        self.calls.append(f"{name} = {value}")
 
     def __getattr__(self, name):
         assert hasattr(self.real, name), f"{self.real.__name__} has no {name}"
-        return lambda *values: self.told.append(f"{name}{values}") or Asked(self.real, self.told)
+        return lambda *values: self.calls.append(f"{name}{values}") or Asked(self.real, self.calls)
 
 
-told = []
+calls = []
 request = pickle.loads(Path(sys.argv[1]).read_bytes())
 try:
     network_flags(trt, request)
-    configure(trt, Asked(trt.IBuilderConfig, told), request)
+    configure(trt, Asked(trt.IBuilderConfig, calls), request)
 except BuildError as error:
-    told = [f"refused: {error}"]
-print(json.dumps(told))
+    calls = [f"refused: {error}"]
+print(json.dumps(calls))
 """
 
 
@@ -73,7 +73,7 @@ def tensorrt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return request.param, tensorrt_bindings.install(folder, request.param)
 
 
-def asked(environment: dict[str, str], folder: Path, options: dict[str, object]) -> list[str]:
+def builder_calls(environment: dict[str, str], folder: Path, options: dict[str, object]) -> list[str]:
     """Return what the builder is told, in the words of the binding."""
     spec = EngineSpec("trt", "int8", "static", dense().write(folder), options=tuple(sorted(options.items())))
     request = request_for(spec, folder / "dense.onnx", module="tensorrt")
@@ -83,20 +83,20 @@ def asked(environment: dict[str, str], folder: Path, options: dict[str, object])
         env=environment, capture_output=True, text=True, check=False, timeout=120, cwd=folder,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    told: Any = json.loads(ended.stdout)
-    return list(told)
+    calls: Any = json.loads(ended.stdout)
+    return list(calls)
 
 
 def test_each_option_is_something_that_the_binding_has(tensorrt: tuple[int, Bindings], tmp_path: Path) -> None:
     """Flags, levels, pools and attributes are looked up in the binding itself, and each option changes something."""
     major, environment = tensorrt[0], tensorrt[1].environment()
-    before = asked(environment, tmp_path, {})
+    before = builder_calls(environment, tmp_path, {})
     assert any("TF32" in line and line.startswith("clear_flag") for line in before)
     for name, value in ASKED.items():
-        told = asked(environment, tmp_path, {name: value})
-        assert told != before, name
-        refused = [line for line in told if line.startswith("refused")]
-        assert bool(refused) == (name == "quantization" and major == 11), told
+        calls = builder_calls(environment, tmp_path, {name: value})
+        assert calls != before, name
+        refused = [line for line in calls if line.startswith("refused")]
+        assert bool(refused) == (name == "quantization" and major == 11), calls
 
 
 def test_every_option_is_asked_for_or_decides_something_else() -> None:

@@ -38,7 +38,9 @@ def visit(tmp_path_factory: pytest.TempPathFactory) -> Visit:
     return Visit(run, compare(MODELS, CHECKS, run))
 
 
-@pytest.mark.parametrize("check", [one for one in CHECKS if one.identity not in REFUSED], ids=lambda one: one.identity)
+@pytest.mark.parametrize(
+    "check", [each for each in CHECKS if each.identity not in REFUSED], ids=lambda each: each.identity
+)
 def test_every_figure_is_the_independent_one(visit: Visit, check: Combination) -> None:
     """Scores are equal exactly; SQNR, cosine and largest error of every output to one in a million."""
     assert visit.run.checks[check.identity]["status"] in ("PASS", "FAIL"), visit.run.output
@@ -50,6 +52,6 @@ def test_every_figure_is_the_independent_one(visit: Visit, check: Combination) -
 def test_what_cannot_be_is_refused_by_name(visit: Visit, identity: str) -> None:
     """An error in set-up that names the operator; no traceback."""
     assert visit.run.checks[identity]["status"] == "ERROR"
-    told = visit.run.output.partition(f"ERROR at setup of test_{identity} ")[2].partition("\n_____")[0]
-    assert REFUSED[identity] in told
-    assert "Traceback" not in told
+    section = visit.run.output.partition(f"ERROR at setup of test_{identity} ")[2].partition("\n_____")[0]
+    assert REFUSED[identity] in section
+    assert "Traceback" not in section

@@ -143,9 +143,9 @@ def _values(chosen: FieldDescriptor, model: onnx.ModelProto) -> st.SearchStrateg
         usual = [each for each in _USUAL if each >= least]
         return st.one_of(st.sampled_from([*usual, least, most]), st.integers(least, most))
     if chosen.type == FieldDescriptor.TYPE_STRING:
-        known = [odd_one for odd_one in odd.TEXTS if "\ud800" not in odd_one]
+        odd_texts = [odd_one for odd_one in odd.TEXTS if "\ud800" not in odd_one]
         return st.sampled_from(
-            [*_operators(), *_names(model)] if chosen.name == "op_type" else [*known, *_names(model)]
+            [*_operators(), *_names(model)] if chosen.name == "op_type" else [*odd_texts, *_names(model)]
         )
     if chosen.type == FieldDescriptor.TYPE_BYTES:
         return st.one_of(st.binary(max_size=40), st.sampled_from((b"", b"\x1b[31m", bytes(4096))))

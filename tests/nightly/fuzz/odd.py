@@ -102,11 +102,11 @@ def changed_json(draw: st.DrawFn, seeds: Sequence[Any]) -> Any:
     """Draw one of `seeds` with a few values replaced, taken out, renamed, or put where another stood."""
     document = copy.deepcopy(draw(st.sampled_from(seeds)))
     for _ in range(draw(st.integers(1, 3))):
-        known = list(places(document))
-        if not known:
+        paths = list(places(document))
+        if not paths:
             break
         # Half of the time near the top: of most documents nearly all values lie deep inside.
-        path = draw(st.one_of(st.sampled_from([one for one in known if len(one) <= 2]), st.sampled_from(known)))
+        path = draw(st.one_of(st.sampled_from([each for each in paths if len(each) <= 2]), st.sampled_from(paths)))
         holder = document
         for key in path[:-1]:
             holder = holder[key]
@@ -119,7 +119,7 @@ def changed_json(draw: st.DrawFn, seeds: Sequence[Any]) -> Any:
             holder[draw(texts)] = holder.pop(path[-1])
         else:
             other = document
-            for key in draw(st.sampled_from(known)):
+            for key in draw(st.sampled_from(paths)):
                 other = other[key]
             holder[path[-1]] = copy.deepcopy(other)
     return document

@@ -120,7 +120,7 @@ def build(plan: Plan) -> Drawn:
     if plan.extra == "middle":
         b.output(values[1])
     elif plan.extra == "classes":
-        chosen = b.one("ArgMax", [scores.name], scores.shape[:-1], axis=len(scores.shape) - 1, keepdims=0)
+        chosen = b.single_node("ArgMax", [scores.name], scores.shape[:-1], axis=len(scores.shape) - 1, keepdims=0)
         b.output(Value(chosen.name, chosen.shape, "int64"))
     elif plan.extra == "table":
         b.output(Value(b.weight(3, 2), (3, 2)), stem="anchors")
@@ -138,31 +138,31 @@ def _start(b: Builder, kind: str) -> Value:
         return b.input("x", (STEPS, SAMPLES, 8))
     if kind == "NHWC":
         image = b.input("image", (SAMPLES, SIDE, SIDE, 3))
-        return b.one("Transpose", [image.name], (SAMPLES, 3, SIDE, SIDE), perm=[0, 3, 1, 2])
+        return b.single_node("Transpose", [image.name], (SAMPLES, 3, SIDE, SIDE), perm=[0, 3, 1, 2])
     ids = b.input("ids", (SAMPLES, STEPS), "int64", TABLE)
-    return b.one("Gather", [b.weight(TABLE, 8), ids.name], (SAMPLES, STEPS, 8))
+    return b.single_node("Gather", [b.weight(TABLE, 8), ids.name], (SAMPLES, STEPS, 8))
 
 
 def _second_input(b: Builder, value: Value) -> Value:
     """Add another input of the same shape to `value`: bool where the value is a vector, else float."""
     if len(value.shape) == 2:
         mask = b.input("mask", value.shape, "bool")
-        other = b.one("Cast", [mask.name], value.shape, to=1)
+        other = b.single_node("Cast", [mask.name], value.shape, to=1)
     else:
         other = b.input("other", value.shape)
-    return b.one("Add", [value.name, other.name], value.shape)
+    return b.single_node("Add", [value.name, other.name], value.shape)
 
 
 def _head(b: Builder, value: Value) -> Value:
     """Bring anything down to (n, classes)."""
     if len(value.shape) == 4:
-        pooled = b.one("GlobalAveragePool", [value.name], (*value.shape[:2], 1, 1))
-        value = b.one("Flatten", [pooled.name], value.shape[:2])
+        pooled = b.single_node("GlobalAveragePool", [value.name], (*value.shape[:2], 1, 1))
+        value = b.single_node("Flatten", [pooled.name], value.shape[:2])
     elif len(value.shape) == 3:
         axis = 1 - int(value.axis or 0)
         value = b.axes("ReduceMean", value, [axis], (SAMPLES, value.shape[2]), since=18, keepdims=0)
     bias = b.constant(b.random.normal(size=CLASSES).astype(np.float32))
-    return b.one("Gemm", [value.name, b.weight(int(value.shape[1]), CLASSES), bias], (SAMPLES, CLASSES))
+    return b.single_node("Gemm", [value.name, b.weight(int(value.shape[1]), CLASSES), bias], (SAMPLES, CLASSES))
 
 
 def _drawn(plan: Plan, b: Builder) -> Drawn:
@@ -183,6 +183,6 @@ def _drawn(plan: Plan, b: Builder) -> Drawn:
     )
 
 
-def _again(one: Input, inputs: dict[str, NDArray[Any]], random: np.random.Generator) -> NDArray[Any]:
+def _again(source: Input, inputs: dict[str, NDArray[Any]], random: np.random.Generator) -> NDArray[Any]:
     """Calibration samples; what is one value for all samples is the same there."""
-    return inputs[one.value.name] if one.value.axis is None else one.drawn(random, N_CALIBRATION)
+    return inputs[source.value.name] if source.value.axis is None else source.drawn(random, N_CALIBRATION)

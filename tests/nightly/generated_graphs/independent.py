@@ -68,13 +68,13 @@ def figures(request: dict[str, Any]) -> dict[str, Any]:
     for size in request["sizes"]:
         sides = [outputs_of(request[side], samples, request, size) for side in ("reference", "candidate")]
         first = next(iter(request["outputs"]))
-        one: dict[str, Any] = {
+        of_size: dict[str, Any] = {
             "outputs": {name: compared(sides[0][name], sides[1][name]) for name in request["outputs"]},
             "top": [side[first].argmax(axis=1).tolist() for side in sides] if sides[0][first].ndim == 2 else None,
         }
         if labels is not None:
-            one["scores"] = [100 * float(np.mean(side[first].argmax(axis=1) == labels)) for side in sides]
-        result[str(size)] = one
+            of_size["scores"] = [100 * float(np.mean(side[first].argmax(axis=1) == labels)) for side in sides]
+        result[str(size)] = of_size
     return result
 
 

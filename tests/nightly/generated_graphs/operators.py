@@ -109,7 +109,7 @@ class Builder:
         self.nodes.append(helper.make_node(op, inputs, outputs, name=self.name(f"node_{op}"), **attributes))
         return [Value(name, shape) for name, shape in zip(outputs, shapes, strict=True)]
 
-    def one(self, op: str, inputs: list[str], shape: tuple[int | str, ...], **attributes: Any) -> Value:
+    def single_node(self, op: str, inputs: list[str], shape: tuple[int | str, ...], **attributes: Any) -> Value:
         """Add a node with one output."""
         return self.node(op, inputs, shape, **attributes)[0]
 
@@ -118,8 +118,8 @@ class Builder:
     ) -> Value:
         """Add a node whose axes became an input in the opset `since`."""
         if self.opset < since:
-            return self.one(op, [value.name], shape, axes=axes, **more)
-        return self.one(op, [value.name, self.integers(*axes)], shape, **more)
+            return self.single_node(op, [value.name], shape, axes=axes, **more)
+        return self.single_node(op, [value.name, self.integers(*axes)], shape, **more)
 
     def output(self, value: Value, *, stem: str = "out") -> None:
         """Make `value` an output of the model under a name of its own."""
@@ -132,7 +132,7 @@ class Builder:
         graph = helper.make_graph(
             self.nodes,
             "generated",
-            [self._info(one.value) for one in self.inputs],
+            [self._info(each.value) for each in self.inputs],
             [self._info(value) for value in self.outputs],
             self.weights,
         )
@@ -151,33 +151,33 @@ STEPS, SIDE = 7, 10
 
 
 def _same(op: str, **attributes: Any) -> Operator:
-    return lambda b, x: b.one(op, [x.name], x.shape, **attributes)
+    return lambda b, x: b.single_node(op, [x.name], x.shape, **attributes)
 
 
 def _clip(b: Builder, x: Value) -> Value:
     low, high = (b.constant(np.array(value, np.float32)) for value in (-0.5, 0.8))
-    return b.one("Clip", [x.name, low, high], x.shape)
+    return b.single_node("Clip", [x.name, low, high], x.shape)
 
 
 def _add_constant(b: Builder, x: Value) -> Value:
-    return b.one("Add", [x.name, b.constant(np.array([0.3], np.float32))], x.shape)
+    return b.single_node("Add", [x.name, b.constant(np.array([0.3], np.float32))], x.shape)
 
 
 def _conv(b: Builder, x: Value) -> Value:
     n, channels, height, width = x.shape
     inputs = [x.name, b.weight(4, int(channels), 3, 3), b.constant(b.random.normal(size=4).astype(np.float32))]
-    return b.one("Conv", inputs, (n, 4, height, width), pads=[1, 1, 1, 1])
+    return b.single_node("Conv", inputs, (n, 4, height, width), pads=[1, 1, 1, 1])
 
 
 def _conv_relu(b: Builder, x: Value) -> Value:
     result = _conv(b, x)
-    return b.one("Relu", [result.name], result.shape)
+    return b.single_node("Relu", [result.name], result.shape)
 
 
 def _batch_norm(b: Builder, x: Value) -> Value:
     channels = int(x.shape[1])
     ones = [b.constant(np.abs(b.random.normal(1, 0.1, channels)).astype(np.float32)) for _ in range(4)]
-    return b.one("BatchNormalization", [x.name, *ones], x.shape)
+    return b.single_node("BatchNormalization", [x.name, *ones], x.shape)
 
 
 def _split_concat(b: Builder, x: Value) -> Value:
@@ -190,25 +190,25 @@ def _split_concat(b: Builder, x: Value) -> Value:
         first, second = b.node("Split", [x.name], *shapes, axis=axis, split=parts)
     else:
         first, second = b.node("Split", [x.name, b.integers(*parts)], *shapes, axis=axis)
-    return b.one("Concat", [second.name, first.name], x.shape, axis=axis)
+    return b.single_node("Concat", [second.name, first.name], x.shape, axis=axis)
 
 
 def _matmul(b: Builder, x: Value) -> Value:
-    return b.one("MatMul", [x.name, b.weight(int(x.shape[-1]), 6)], (*x.shape[:-1], 6))
+    return b.single_node("MatMul", [x.name, b.weight(int(x.shape[-1]), 6)], (*x.shape[:-1], 6))
 
 
 def _gemm(b: Builder, x: Value) -> Value:
     inputs = [x.name, b.weight(int(x.shape[1]), 6), b.constant(b.random.normal(size=6).astype(np.float32))]
-    return b.one("Gemm", inputs, (x.shape[0], 6))
+    return b.single_node("Gemm", inputs, (x.shape[0], 6))
 
 
 def _branches(b: Builder, x: Value) -> Value:
     """Two branches that read a clamped product from outside by its name; a scalar input or a constant chooses."""
-    inner = b.one("Relu", [_matmul(b, x).name], (*x.shape[:-1], 6))
+    inner = b.single_node("Relu", [_matmul(b, x).name], (*x.shape[:-1], 6))
     weight = b.weight(6, 6)
     flag = b.input("flag", (), "bool").name if b.random.integers(2) else b.constant(np.array(True))
     then, other = _branch("MatMul", [inner.name, weight]), _branch("Neg", [inner.name])
-    return b.one("If", [flag], inner.shape, then_branch=then, else_branch=other)
+    return b.single_node("If", [flag], inner.shape, then_branch=then, else_branch=other)
 
 
 def _branch(op: str, inputs: list[str]) -> onnx.GraphProto:
@@ -241,12 +241,12 @@ def _loop(b: Builder, x: Value) -> Value:
         ],
     )
     times, go = b.constant(np.array(2, np.int64)), b.constant(np.array(True))
-    return b.one("Loop", [times, go, x.name], x.shape, body=body)
+    return b.single_node("Loop", [times, go, x.name], x.shape, body=body)
 
 
 def _rate(b: Builder, x: Value) -> Value:
     """A scalar input, such as a sampling rate, that no axis of counts samples."""
-    return b.one("Mul", [x.name, b.input("rate", ()).name], x.shape)
+    return b.single_node("Mul", [x.name, b.input("rate", ()).name], x.shape)
 
 
 def _recurrent(op: str, gates: int) -> Operator:
@@ -254,13 +254,13 @@ def _recurrent(op: str, gates: int) -> Operator:
         """All steps; the operator itself takes steps first."""
         hidden, first = 4, x
         if x.axis == 0:
-            first = b.one("Transpose", [x.name], (x.shape[1], x.shape[0], x.shape[2]), perm=[1, 0, 2])
+            first = b.single_node("Transpose", [x.name], (x.shape[1], x.shape[0], x.shape[2]), perm=[1, 0, 2])
         weights = [b.weight(1, gates * hidden, int(x.shape[2])), b.weight(1, gates * hidden, hidden)]
         steps = first.shape[0]
-        y = b.one(op, [first.name, *weights], (steps, 1, SAMPLES, hidden), hidden_size=hidden)
+        y = b.single_node(op, [first.name, *weights], (steps, 1, SAMPLES, hidden), hidden_size=hidden)
         result = b.axes("Squeeze", y, [1], (steps, SAMPLES, hidden))
         if x.axis == 0:
-            result = b.one("Transpose", [result.name], (SAMPLES, steps, hidden), perm=[1, 0, 2])
+            result = b.single_node("Transpose", [result.name], (SAMPLES, steps, hidden), perm=[1, 0, 2])
         return result
 
     return add
@@ -268,20 +268,20 @@ def _recurrent(op: str, gates: int) -> Operator:
 
 def _turn(b: Builder, x: Value) -> Value:
     """From (n, steps, features) to (steps, n, features) or back."""
-    return b.one("Transpose", [x.name], (x.shape[1], x.shape[0], x.shape[2]), perm=[1, 0, 2])
+    return b.single_node("Transpose", [x.name], (x.shape[1], x.shape[0], x.shape[2]), perm=[1, 0, 2])
 
 
 def _state(b: Builder, x: Value) -> Value:
     """An input with one step in place of all of them, so that samples lie where they do in `x`."""
     steps = 1 - int(x.axis or 0)
     shape = tuple(1 if axis == steps else size for axis, size in enumerate(x.shape))
-    return b.one("Add", [x.name, b.input("state", shape).name], x.shape)
+    return b.single_node("Add", [x.name, b.input("state", shape).name], x.shape)
 
 
 def _weights_as_input(b: Builder, x: Value) -> Value:
     """A matrix that is one for all samples."""
     matrix = b.input("matrix", (int(x.shape[-1]), 6))
-    return b.one("MatMul", [x.name, matrix.name], (*x.shape[:-1], 6))
+    return b.single_node("MatMul", [x.name, matrix.name], (*x.shape[:-1], 6))
 
 
 ANY: dict[str, Operator] = {

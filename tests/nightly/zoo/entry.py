@@ -105,8 +105,8 @@ Array: TypeAlias = NDArray[Any]
 def _text(output: Array, settings: Mapping[str, Any]) -> str:
     """Greedy reading of (steps, letters): equal neighbours are one, blanks separate."""
     best = output.argmax(axis=-1)
-    kept = [i for i, before in zip(best, [-1, *best[:-1]], strict=True) if i not in (before, settings["blank"])]
-    return "".join(settings["alphabet"][i] for i in kept)
+    letters = [i for i, before in zip(best, [-1, *best[:-1]], strict=True) if i not in (before, settings["blank"])]
+    return "".join(settings["alphabet"][i] for i in letters)
 
 
 def _reads(output: Array, label: Any, settings: Mapping[str, Any]) -> float:
@@ -137,10 +137,10 @@ def metric_of(kind: str, settings: Mapping[str, Any]) -> Metric | str:
     """Return what a mark takes as ``metric=``."""
     if kind == "top1":
         return kind
-    one, better, unit, scale = _KINDS[kind]
+    function, better, unit, scale = _KINDS[kind]
 
     def score(outputs: Array, labels: Any) -> Array:
-        return np.array([one(output, label, settings) for output, label in zip(outputs, labels, strict=True)])
+        return np.array([function(output, label, settings) for output, label in zip(outputs, labels, strict=True)])
 
     score.__name__ = kind
     return Metric(score, better=better, unit=unit, scale=scale)

@@ -44,8 +44,8 @@ def onnx_runtime(path: str, _: list[str], *, rounded: bool = False) -> tuple[Run
     return lambda feeds: dict(zip(names, session.run(names, feeds), strict=True)), shapes
 
 
-def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
-    """Open in OpenVINO, float32 where it is not quantized, one thread; of an output's names a `known` one counts."""
+def openvino(path: str, wanted: list[str]) -> tuple[Run, Shapes]:
+    """Open in OpenVINO, float32 where it is not quantized, one thread; of an output's names a `wanted` one counts."""
     import openvino as runtime
 
     settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
@@ -55,7 +55,7 @@ def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
         for each in model.inputs
         for name in each.get_names()
     }
-    names = [next((name for name in output.get_names() if name in known), output.any_name) for output in model.outputs]
+    names = [next((name for name in output.get_names() if name in wanted), output.any_name) for output in model.outputs]
 
     def run(feeds: Feeds) -> dict[str, Array]:
         result = model(feeds)
@@ -67,7 +67,7 @@ def openvino(path: str, known: list[str]) -> tuple[Run, Shapes]:
 RUNTIMES: dict[str, Callable[[str, list[str]], tuple[Run, Shapes]]] = {
     "ort": onnx_runtime,
     "openvino": openvino,
-    "rounded": lambda path, known: onnx_runtime(path, known, rounded=True),
+    "rounded": lambda path, wanted: onnx_runtime(path, wanted, rounded=True),
 }
 
 
@@ -155,8 +155,8 @@ def distance(references: list[Array], candidates: list[Array]) -> dict[str, floa
     pairs = [pair for pair in zip(references, candidates, strict=True) if pair[0].shape == pair[1].shape]
     if not pairs:
         return dict.fromkeys(("sqnr_db", "cosine", "max_abs_error", "largest_value"))
-    r = np.concatenate([one.astype(np.float64).ravel() for one, _ in pairs])
-    c = np.concatenate([other.astype(np.float64).ravel() for _, other in pairs])
+    r = np.concatenate([reference.astype(np.float64).ravel() for reference, _ in pairs])
+    c = np.concatenate([candidate.astype(np.float64).ravel() for _, candidate in pairs])
     noise, signal, other = np.square(r - c).sum(), np.square(r).sum(), np.square(c).sum()
     return {
         "sqnr_db": 10 * math.log10(signal / noise) if noise and signal else None,
