@@ -217,7 +217,8 @@ def file_digests(path: Path) -> dict[str, str]:
     ------
     ModelFileError : see `read_signature`.
     """
-    return {"": sha256_of(path)} | {location: sha256_of(file) for location, file in _outline(path)[1].items()}
+    files = _outline(path)[1]
+    return {"": sha256_of(path)} | {location: sha256_of(file) for location, file in files.items()}
 
 
 def model_ingredients(name: str, model: Model) -> dict[str, str]:
