@@ -92,8 +92,8 @@ const content = (async function () {
     for (const other of head.parentElement.cells) other.setAttribute("aria-sort", "none");
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
     const keys = new Map(bodies.map((body) => [body, keyOf(body, Number(button.dataset.column))]));
-    bodies.sort((one, other) => {
-      const [first, second] = [keys.get(one), keys.get(other)];
+    bodies.sort((left, right) => {
+      const [first, second] = [keys.get(left), keys.get(right)];
       if (first === "-" || second === "-") return (first === "-") - (second === "-");
       const order = typeof first === "number" && typeof second === "number" ? first - second : String(first).localeCompare(String(second));
       return up ? order : -order;
