@@ -106,5 +106,7 @@ def _shared(factory: pytest.TempPathFactory) -> tuple[Path, ExampleRun]:
     with FileLock(folder / "lock"):
         if not file.exists():
             shutil.rmtree(folder / "example", ignore_errors=True)
-            file.write_text(json.dumps(asdict(run_example(copy_example(folder)))), "utf-8")
+            # Without advice, which takes half a minute and is tested by itself.
+            run = run_example(copy_example(folder), "--quant-diagnose-time=0")
+            file.write_text(json.dumps(asdict(run)), "utf-8")
     return folder / "example", ExampleRun(**json.loads(file.read_text("utf-8")))
