@@ -35,24 +35,35 @@ def test_numbers_that_stand_in_for_samples_are_red_where_a_backend_is_required(
 
 
 def test_a_check_that_passed_in_a_test_that_failed_is_no_pass(pytester: pytest.Pytester) -> None:
-    """In the row and in the counts."""
-    result = run_fake(pytester, "@mark.quant()\ndef test_it(): raise RuntimeError('the body is wrong')\n")
+    """In the row, in the counts and on the page."""
+    source = "@mark.quant()\ndef test_it(): raise RuntimeError('the body is wrong')\n"
+    result = run_fake(pytester, source, "--quant-html=run.html")
     result.stdout.fnmatch_lines(["test_it * TEST FAILED", "1 check: 1 TEST FAILED"])
+    assert '<span class="status TEST FAILED">1 TEST FAILED</span>' in (pytester.path / "run.html").read_text()
+
+
+_WRITES_REPORTS = """
+def pytest_terminal_summary(terminalreporter):
+    (report,) = terminalreporter.getreports("failed")
+    with open("other.txt", "w") as file:
+        file.write(str(report.longrepr))
+"""
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_what_to_look_at_is_coloured_on_the_terminal_alone(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
-    """The label of the limit; the text of JUnit has none, even where colours are wanted of all."""
+    """The label of the limit; what other plugins write has none, even where colours are wanted of all."""
     source = "@mark.quant(output='FAIL')\ndef test_it(): pass\n"
     monkeypatch.setenv("PY_COLORS", "1")
-    result = run_fake_apart(pytester, source, "--junitxml=junit.xml", *workers)
+    result = run_fake_apart(pytester, source, "--junitxml=junit.xml", *workers, conftest=CONFTEST + _WRITES_REPORTS)
     (line,) = (line for line in result.outlines if "max_drop: observed 2" in line)
     assert re.match(r"(\x1b\[\d+m)+ {2}limit \x1b\[0m {4}max_drop", line)
-    text = (pytester.path / "junit.xml").read_text()
-    assert re.search(r"\n {2}limit {5}max_drop", text)
-    assert "x1B" not in text
+    for name in ("junit.xml", "other.txt"):
+        text = (pytester.path / name).read_text()
+        assert re.search(r"\n {2}limit {5}max_drop", text), name
+        assert not re.search("\x1b|x1B", text), name
 
 
 def test_a_required_backend_that_is_not_here_fails_its_tests(pytester: pytest.Pytester) -> None:
