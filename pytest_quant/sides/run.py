@@ -30,7 +30,7 @@ from pytest_quant.record import Record, Run, run_from_json
 _RECORDS = "records.json"
 _KEPT = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 _DROPPED = ("PYTEST_", "COV_CORE_")
-_PYTEST = "import ctypes, sys; ctypes.CDLL(None).prctl(1, 9); import pytest; sys.exit(pytest.console_main())"
+_PYTEST = "import ctypes, sys; ctypes.CDLL(None).prctl(1, 9); import pytest; sys.exit(pytest.main())"
 """``python -m pytest``, which the system ends (PR_SET_PDEATHSIG) with the run that started it, where that is killed."""
 
 _LAST_LINES = 6

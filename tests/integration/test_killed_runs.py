@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pytest_quant.history import open_store
+from pytest_quant.sides.run import _PYTEST
 from tests.integration.fake_session import PLUGIN, run_fake_apart, write_fake
 from tests.support.example import ROOT
 
@@ -35,6 +37,15 @@ def test_under_way():
     while not Path("go").exists():
         time.sleep(0.01)
 """
+WAITING = """
+import time
+from pathlib import Path
+
+def test_it():
+    Path("under_way").touch()
+    while True:
+        time.sleep(0.01)
+"""
 
 
 @contextmanager
@@ -52,15 +63,20 @@ def _under_way(pytester: pytest.Pytester, *args: str) -> Iterator[subprocess.Pop
         start_new_session=True,
     ) as process:
         try:
-            given_up = time.monotonic() + GIVE_UP_S
-            while not (pytester.path / "under_way").exists() or not _all_arrived(pytester.path):
-                assert process.poll() is None, process.communicate()[0]
-                assert time.monotonic() < given_up, "no finished check is on the disk"
-                time.sleep(0.01)
+            _wait(process, lambda: (pytester.path / "under_way").exists() and _all_arrived(pytester.path))
             yield process
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def _wait(process: subprocess.Popen[str], arrived: Callable[[], bool]) -> None:
+    """Wait until `process` has done what it runs for."""
+    given_up = time.monotonic() + GIVE_UP_S
+    while not arrived():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < given_up, "what is waited for is not on the disk"
+        time.sleep(0.01)
 
 
 def _all_arrived(folder: Path) -> bool:
@@ -96,3 +112,19 @@ def test_a_disk_that_takes_no_journal_is_told_and_loses_nothing(pytester: pytest
     assert result.ret == 0
     result.stdout.fnmatch_lines(["finished checks could not be kept on the disk while other tests ran: Bad file*"])
     assert _stored(pytester.path) == [["test_it.py::test_one"]]
+
+
+def test_the_pytest_of_a_base_ends_with_a_run_that_was_killed(tmp_path: Path) -> None:
+    """`--quant-against` starts it so, and nobody is left to end it."""
+    (tmp_path / "test_it.py").write_text(WAITING, encoding="utf-8")
+    start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_PYTEST!r}, 'test_it.py'])"
+    with subprocess.Popen([sys.executable, "-c", start], cwd=tmp_path, text=True) as run:
+        try:
+            _wait(run, (tmp_path / "under_way").exists)
+            (base,) = psutil.Process(run.pid).children()
+        finally:
+            run.kill()
+    _, alive = psutil.wait_procs([base], timeout=30)
+    for process in alive:
+        process.kill()
+    assert alive == []
