@@ -253,18 +253,19 @@ def _changed(first: NDArray[Any], second: NDArray[Any] | None) -> float | None:
 
 
 def _difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any] | None]) -> float:
-    """Return the largest ||one - other|| / ||one|| over the outputs; infinite where shapes or integers differ."""
+    """Return the largest ||one - other|| / ||one|| over the outputs; infinite where shapes, integers or NaN differ."""
     worst = 0.0
     for name, left in first.items():
         right = second.get(name)
         if right is None or left.shape != right.shape:
             return math.inf
-        if np.array_equal(left, right) or (left.dtype.kind == "f" and np.array_equal(left, right, equal_nan=True)):
-            continue
-        if left.dtype.kind != "f":
+        is_float = left.dtype.kind == "f"
+        alike = np.isfinite(left) == np.isfinite(right) if is_float else left == right
+        if not np.all(alike):
             return math.inf
-        finite = np.isfinite(left) & np.isfinite(right)
-        r, c = (np.where(finite, side, 0).astype(np.float64) for side in (left, right))
-        norm = float(np.sqrt(np.sum(r * r)))
-        worst = max(worst, float(np.sqrt(np.sum((r - c) ** 2))) / norm if norm else math.inf)
+        if is_float:
+            r, c = (np.where(np.isfinite(side), side, 0).astype(np.float64) for side in (left, right))
+            if distance := float(np.sqrt(np.sum((r - c) ** 2))):
+                norm = float(np.sqrt(np.sum(r * r)))
+                worst = max(worst, distance / norm if norm else math.inf)
     return worst

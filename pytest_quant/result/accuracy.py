@@ -188,7 +188,7 @@ class SelfDifference:
     ----------
     engine : its id, ``ort-fp32``.
     n : samples of the batch.
-    relative : largest ||one - other|| / ||one|| of an output; infinite where shapes or integers differ.
+    relative : largest ||one - other|| / ||one|| of an output; infinite where shapes, integers or NaN differ.
     top1_pct : samples whose largest score is that of another class, 0..100; ``None`` where no output is (n, classes).
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import os
 import signal
 import sys
@@ -28,6 +30,12 @@ def _write_noise() -> None:
     os.write(1, b"\x80\x00 more noise\n")
 
 
+def _end_slowly() -> None:
+    """As runtimes do that free what they hold: about a second of work, and then the end."""
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)
+    Path("ended").touch()
+
+
 def _refuse() -> None:
     raise BuildError(f"in {Path.cwd()} with {os.environ.get('PLAYED')}", fix="look there")
 
@@ -38,11 +46,13 @@ BEFORE_RUN: dict[str, Callable[[], object]] = {
     "dies in a run": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "raises in a run": lambda: 1 // 0,
     "hangs in a run": signal.pause,
+    "ends": lambda: None,
 }
 WHEN_OPENED: dict[str, Callable[[], object]] = {
     "noisy": _write_noise,
     "hangs": signal.pause,
     "refuses": _refuse,
+    "ends": lambda: atexit.register(_end_slowly),
 }
 
 

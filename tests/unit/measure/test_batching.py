@@ -243,6 +243,8 @@ def test_an_engine_that_differs_from_itself() -> None:
     [
         ([3.0, 4.0], [3.0, 4.5], 0.1),
         ([np.nan, 4.0], [np.nan, 4.0], 0.0),
+        ([np.nan, np.nan], [np.nan, np.nan], 0.0),
+        ([np.nan, 4.0], [3.0, 4.0], np.inf),
         ([np.inf, 4.0], [np.inf, 5.0], 0.25),
         ([0.0, 0.0], [0.0, 1.0], np.inf),
         ([3, 4], [3, 5], np.inf),
@@ -251,7 +253,7 @@ def test_an_engine_that_differs_from_itself() -> None:
     ],
 )
 def test_two_runs_differ_by_their_norm(first: list[float], second: list[float], expected: float) -> None:
-    """Of what is finite on both sides; whole numbers and shapes are equal or not at all."""
+    """Of what is finite; whole numbers, shapes and what is not finite are equal or not at all."""
     outputs = iter([[first]] + [[second]] * 8)
     _, batched = batching_of(lambda _feeds: {"y": np.array(next(outputs))}, batch_size=1)
     assert batched.itself.relative == pytest.approx(expected)

@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_quant.measure.interleave import Block
-from pytest_quant.measure.sessions import _ranges, collapse, gain_note
+from pytest_quant.measure.sessions import Sessions, _ranges, collapse, gain_note
+from pytest_quant.spec import LatencyPlan, Pages
+from tests.unit.measure.played_apart import played
 
 MB = 1 << 20
 HUGE = 2 * MB
@@ -46,6 +48,14 @@ def test_memory_that_is_used_is_moved_and_keeps_its_contents(small_pages: tuple[
     moved = collapse()
     assert held[:] == b"\x01" * (16 * MB)
     assert (huge_bytes(address) - before >= 10 * MB) is moved
+
+
+@pytest.mark.parametrize("pages", ["huge", "small"])
+def test_the_pages_under_sessions_are_those_that_were_asked_for(pages: Pages) -> None:
+    """And the figures say which, so that they are never compared with figures of the others."""
+    with Sessions(played("quiet"), played("quiet"), pages) as sessions:
+        latency = sessions.measure(LatencyPlan(max_s=0.2, max_warmup_s=0.01))
+    assert latency.small_pages is (pages == "small" or not collapse())
 
 
 MAPPED = SimpleNamespace(addr="00400000-00c00000", perms="rw-p", path="[anon]", rss=8 * MB)

@@ -49,6 +49,13 @@ def test_one_process_answers_all_that_is_asked(tmp_path: Path, candidate: str) -
     assert block.cold_ns > 0
 
 
+def test_a_process_that_answers_comes_to_its_own_end(tmp_path: Path) -> None:
+    """What runtimes do when they end is done; only one that does not end soon is ended by force."""
+    with TimingProcess(saved(tmp_path, "ends"), cwd=tmp_path) as launch:
+        launch.block(0, 1)
+    assert (tmp_path / "ended").exists()
+
+
 def test_the_description_comes_back_whole(tmp_path: Path) -> None:
     """With the very arrays; its first line can be read without the classes of any backend."""
     file = saved(tmp_path, "noisy")
