@@ -27,9 +27,9 @@ _MAX_VALUE = 24
 _MAX_DIFFERENCES = 8
 _PLURALS = {
     Outcome.ACCEPTED: ("accepted change", "accepted changes"),
-    Outcome.WORSE: ("worse, not a failure",) * 2,
+    Outcome.WORSE: ("worse (not a failure)",) * 2,
     Outcome.IMPROVEMENT: ("improvement", "improvements"),
-    Outcome.BETTER: ("better, not significant",) * 2,
+    Outcome.BETTER: ("better (not significant)",) * 2,
     Outcome.CHANGED: ("neutral change", "neutral changes"),
     Outcome.INCONCLUSIVE: ("inconclusive",) * 2,
     Outcome.NO_BASELINE: ("without a baseline",) * 2,

@@ -12,10 +12,11 @@ from pytest_quant.history.rows import StoredCheck, in_utc
 from pytest_quant.printable import clean
 from pytest_quant.report.page import page_html
 from pytest_quant.report.text import figure, points
-from pytest_quant.result import Status
+from pytest_quant.result import Interval, Status
 from tests.support.browser import DESK, PHONE, Seen, Theme, Window
 from tests.support.pages import HOSTILE, figures_of, history_of, rich_record, sources
 from tests.support.pages import points as points_of
+from tests.unit.history.compare.launched import timed
 from tests.unit.record.examples import RUN
 
 _FIGURES = """() => [...document.querySelectorAll("[data-value]")].map(
@@ -340,12 +341,19 @@ def test_a_dark_page_is_printed_on_white(file: Path, window: Window) -> None:
         seen.page.get_by_role("button", name="Theme").click()
 
 
-def test_no_table_of_a_check_is_cut(file: Path, window: Window) -> None:
-    """At a desk each stands in its column as a whole."""
-    seen = window.open(file, "#check-0")
+def test_no_table_of_checks_is_cut(tmp_path: Path, window: Window) -> None:
+    """At a desk the one of all checks is seen as a whole, with every column, and those of each in its own."""
+    page = sources()
+    record = timed(rich_record(), 25.389)
+    lost = replace(record.accuracy, drop=49.07, drop_ci=Interval(44.06, 54.1)) if record.accuracy else None
+    other = replace(record, accuracy=lost, model="magika", precision="fp32", scheme="dynamic", batch_size=32)
+    page["checks"] = [StoredCheck(page["checks"][0].run, each) for each in (record, other)]
+    place = tmp_path / "page.html"
+    place.write_bytes(page_html(**page))
+    seen = window.open(place, "#check-0")
     expect(seen.page.locator("#detail-0 .parts")).to_be_visible()
     cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)"
-    assert seen.page.locator("#detail-0 .wide").evaluate_all(cut) == []
+    assert seen.page.locator(".wide:visible").evaluate_all(cut) == []
 
 
 def test_figures_have_the_digits_of_the_terminal(file: Path, window: Window) -> None:
