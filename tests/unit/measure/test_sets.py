@@ -127,6 +127,20 @@ def test_sets_are_drawn_while_the_budget_lasts() -> None:
     assert result.spent_s <= 1.6
 
 
+def test_the_time_is_shared_by_the_sets_to_come() -> None:
+    """Rounds of 30 % could fill it all in the first set; engines of a second to open still get three."""
+    time = SimulatedTime(1, noise=0.3)
+
+    def calls() -> Calls:
+        time.now_ns += int(1e9)
+        first, null, ours = (time.engine(1.0) for _ in range(3))
+        return first, null, ours
+
+    result = time.measure(*calls(), replace(PLAN, max_s=4.0), reopening=Reopening(calls, 1.0, 25 * MB))
+    first, second, third = result.rounds_by_set
+    assert first == second == third
+
+
 def test_an_engine_that_opens_for_longer_than_the_budget_is_told_as_it_is() -> None:
     """One set, and an interval that allows for sessions that nobody drew."""
     time = SimulatedTime(1, noise=0.02)
