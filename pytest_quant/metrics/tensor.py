@@ -195,7 +195,7 @@ class ConstantOutput:
             return None
         value = _only_value(self._first[1])
         decisions = self._first[0].dtype.kind != "f" or self._whole
-        rounding = 0.0 if decisions else _STEPS * float(max(self._high.max(), -self._low.min()))
+        rounding = _STEPS * float(max(self._high.max(), -self._low.min()))
         if value is not None and (self._varies.any() or _only_value(self._first[0]) is None):
             differ = int(self._differ.sum())
             where = f"{differ} values of the reference are others"

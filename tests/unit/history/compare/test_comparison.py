@@ -20,7 +20,7 @@ from pytest_quant.record import Record
 from pytest_quant.report.comparison import comparison_json
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.pull_request import run_comment
-from pytest_quant.result import Resources, Status
+from pytest_quant.result import Interval, Resources, Status
 from tests.unit.history.compare.launched import answered, answers, changed, key, launch, launches, record_of, timed
 
 _A, _B = "tests/test_a.py::test_a", "tests/test_b.py::test_b"
@@ -151,7 +151,22 @@ def _compared(head: Record, entry: BaselineEntry | None) -> Comparison:
     return compare(launches([_record()] * 5), launches([head] * 5, commit="head"), accepted=accepted)
 
 
+def _unpaired(drop: float) -> Record:
+    """A record that keeps no answers, so that drops are compared."""
+    record = _record()
+    accuracy = record.accuracy and replace(
+        record.accuracy,
+        reference_correct=None,
+        candidate_correct=None,
+        candidate=record.accuracy.candidate and record.accuracy.candidate - drop,
+        drop=drop,
+        drop_ci=Interval(drop - 0.1, drop + 0.1),
+    )
+    return replace(record, accuracy=accuracy)
+
+
 _CHANGES = [
+    ("drop", _unpaired(20.0), _unpaired(25.0)),
     ("accuracy", _record(wrong=40), _record(wrong=60)),
     ("size", _record(mb=2.0), _record(mb=2.5)),
     ("coverage", _record(pct=80.0), _record(pct=70.0)),
