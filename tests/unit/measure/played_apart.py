@@ -31,8 +31,8 @@ def _write_noise() -> None:
 
 
 def _end_slowly() -> None:
-    """As runtimes do that free what they hold: about a second of work, and then the end."""
-    hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)
+    """As runtimes do that free what they hold: a third of a second of work, and then the end."""
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 1_000_000)
     Path("ended").touch()
 
 
