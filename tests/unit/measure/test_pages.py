@@ -40,7 +40,7 @@ def small_pages() -> tuple[int, mmap.mmap]:
 
 def _madvise(address: int, size: int, advice: int) -> bool:
     """Whether the kernel does what it is advised about a range."""
-    return ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), advice) == 0
+    return bool(ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), advice) == 0)
 
 
 def test_memory_that_is_used_is_moved_and_keeps_its_contents(small_pages: tuple[int, mmap.mmap]) -> None:
