@@ -15,7 +15,7 @@ from pytest_quant.diagnose.trials import Effect, EngineTrials, Judge, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
-from pytest_quant.result import Hint, LatencyResult, Measured, Status, Verdict
+from pytest_quant.result import Hint, LatencyResult, Status, Verdict
 from pytest_quant.spec import LatencyPlan, limits_on
 
 _PARTS = 4
@@ -269,17 +269,19 @@ def timing_hints(latency: LatencyResult | None, plan: LatencyPlan | None) -> tup
     )
 
 
-def next_steps(measured: Measured, verdicts: Sequence[Verdict]) -> Iterator[Hint]:
+def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterator[Hint]:
     """Yield where to look for what breaks a limit on speed or size, and why a latency cannot be trusted."""
     failed = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is Status.FAIL}
     not_met = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is not Status.PASS}
     if failed & {*limits_on("latency")}:
-        yield Hint(f"pytest-quant profile {shlex.quote(measured.check.nodeid)} shows which layers take the time")
+        yield Hint(f"pytest-quant profile {shlex.quote(measurement.check.nodeid)} shows which layers take the time")
     if "max_size_mb" in failed:
-        nodes = ", ".join(measured.coverage.float_nodes[:_ENOUGH]) or "nothing here, so only another model is smaller"
+        nodes = (
+            ", ".join(measurement.coverage.float_nodes[:_ENOUGH]) or "nothing here, so only another model is smaller"
+        )
         yield Hint(f"what runs in float keeps the size of FP32: {nodes}")
     if not_met & {*limits_on("latency")}:
-        yield from timing_hints(measured.latency, measured.check.latency)
+        yield from timing_hints(measurement.latency, measurement.check.latency)
 
 
 def find_hints(

@@ -13,9 +13,9 @@ from pytest_quant.backends.offer import Remedy, with_all_samples, without
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine
-from pytest_quant.measure.bench import Bench
+from pytest_quant.measure.bench import Bench, Measurement
 from pytest_quant.measure.build import Tools, build_apart
-from pytest_quant.result import Hint, Measured, Status, Verdict
+from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import LIMITS, EngineSpec, limits_on
 
 FIGURES: Mapping[str, tuple[str, str]] = {
@@ -199,7 +199,7 @@ _BYTES_PER_MB = 1e6
 
 Found = TypeVar("Found")
 
-Judge = Callable[[Measured], Sequence[Verdict]]
+Judge = Callable[[Measurement], Sequence[Verdict]]
 """Judges the limits of a check on the figures of an engine."""
 
 
@@ -221,7 +221,7 @@ class EngineTrials:
     before : the candidate's verdicts on these samples.
     """
 
-    def __init__(self, bench: Bench, measured: Measured, judge: Judge, tools: Tools, seconds: float) -> None:
+    def __init__(self, bench: Bench, measured: Measurement, judge: Judge, tools: Tools, seconds: float) -> None:
         whole = bench.data
         self.spec = bench.candidate.spec
         self._candidate = bench.candidate

@@ -22,6 +22,7 @@ from pytest_quant.spec import (
     Model,
 )
 
+_DEFAULT_PRECISION = "int8"
 _DEFAULT_SCHEME = "static"
 _MIN_COVERAGE_PCT = 50
 
@@ -140,7 +141,7 @@ def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
     return tuple(
         _check(keys, _candidate(keys, backend, precision, scheme), batch_size)
         for backend in keys.backend or (default_backend,)
-        for precision in keys.precision
+        for precision in keys.precision or (_DEFAULT_PRECISION,)
         for scheme in _schemes(keys, backend, precision)
         for batch_size in keys.batch_size
     )
@@ -161,7 +162,7 @@ def _check_quantized(keys: MarkKeys) -> None:
             value=f"scheme={', '.join(keys.scheme)}",
             fix="leave scheme out",
         )
-    if not set(keys.precision) & set(QUANTIZED_PRECISIONS):
+    if keys.precision and not set(keys.precision) & set(QUANTIZED_PRECISIONS):
         raise UsageError(
             "quantized= needs a quantized precision",
             value=", ".join(keys.precision),

@@ -217,7 +217,7 @@ class MarkKeys:
 
     backend: tuple[str, ...] = option((), each(BACKEND), "runtime, or a list of them (default: ort)")
     precision: tuple[str, ...] = option(
-        ("int8",), each(one_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)"
+        (), each(one_of(*PRECISIONS)), "fp32, fp16, bf16, int8, int4, fp8, or a list (default: int8)"
     )
     scheme: tuple[str, ...] = option(
         (),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ from pytest_quant.measure.reference import prove_float
 from pytest_quant.measure.resources import AddedMemory
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import with_groups
-from pytest_quant.result import AccuracyResult, Measured, SelfDifference
+from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, SelfDifference
 from pytest_quant.spec import Check
 
 EVAL_BATCH_SIZE = 32
@@ -142,11 +142,15 @@ class Measurement(Measured):
 
     Attributes
     ----------
+    coverage, resources, cache : as in `Measured`, never ``None`` here.
     engine, reference : candidate and reference; `run(feeds)` runs one batch. They are closed while others are timed,
         see `reopened`.
     bench : for trials of other engines when a limit is broken.
     """
 
+    coverage: Coverage
+    resources: Resources
+    cache: Mapping[str, str]
     engine: Engine
     reference: Engine
     bench: Bench | None = None

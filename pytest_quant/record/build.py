@@ -76,7 +76,7 @@ def series_key(check: Check, metric: str | None) -> str:
     the metric that was computed. A check that never came to be has the one that its mark names, if any.
     """
     spec = check.candidate
-    engine = (spec.model.name, spec.backend, spec.precision, spec.scheme)
+    engine = (spec.model.name, spec.backend, spec.precision or None, spec.scheme)
     return json.dumps((check.series_nodeid, *engine, check.batch_size, metric))
 
 
@@ -87,7 +87,7 @@ def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
         nodeid=check.nodeid,
         model=spec.model.name,
         backend=spec.backend,
-        precision=spec.precision,
+        precision=spec.precision or None,
         scheme=spec.scheme,
         batch_size=check.batch_size,
         status=status,

@@ -42,7 +42,7 @@ class Record:
     nodeid : the test, as pytest spells it.
     model : name of the model.
     backend : the runtime of the candidate, as the mark names it.
-    precision : of the candidate.
+    precision : of the candidate; ``None`` where nobody knows it.
     scheme : how the candidate is quantized; ``None`` for precisions that are not quantized.
     status : the worst of the verdicts.
     series : key of the records that this one may be compared with, a JSON list as text: node id, model, backend,
@@ -73,7 +73,7 @@ class Record:
     nodeid: str
     model: str
     backend: str
-    precision: Annotated[str, ("enum", PRECISIONS)]
+    precision: Annotated[str, ("enum", PRECISIONS)] | None
     scheme: Annotated[str, ("enum", SCHEMES)] | None
     batch_size: Positive
     status: Status

@@ -209,9 +209,10 @@ class Measured:
     Attributes
     ----------
     latency : ``None`` when it is off; `Check.latency_off` says why.
+    coverage, resources : ``None`` of scores, which say nothing of the engine that they are of.
     accuracy_again : a second evaluation, where an engine differs from itself by more than rounding; else ``None``.
     unsteady : those of reference and candidate that differ from themselves on the same batch.
-    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``.
+    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``; ``None`` without engines.
     digests : of the engines and the data, by name.
     calibration_samples : that the calibration saw, ``None`` when the scheme has none.
     threads : processor threads of the candidate, ``None`` when its backend does not say.
@@ -221,9 +222,9 @@ class Measured:
     check: Check
     accuracy: AccuracyResult
     latency: LatencyResult | None
-    coverage: Coverage
-    resources: Resources
-    cache: Mapping[str, str]
+    coverage: Coverage | None
+    resources: Resources | None
+    cache: Mapping[str, str] | None
     digests: Mapping[str, str]
     accuracy_again: AccuracyResult | None = field(default=None, repr=False)
     unsteady: tuple[SelfDifference, ...] = ()

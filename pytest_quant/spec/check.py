@@ -208,7 +208,7 @@ class EngineSpec:
     Attributes
     ----------
     backend : registered name.
-    precision : one of `PRECISIONS`.
+    precision : one of `PRECISIONS`; empty where nobody knows it.
     scheme : one of `SCHEMES` for a quantized precision, else ``None``.
     quantized : a model that is already quantized (scheme ``qat``), else ``None``.
     exclude : names of nodes to leave in float.

@@ -24,6 +24,7 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
     """Return one verdict for each limit that the check sets, in the order of the mark's table."""
     check, again = measured.check, measured.accuracy_again
     limits, latency = check.limits, measured.latency
+    coverage, resources = measured.coverage, measured.resources
 
     def on_accuracy(accuracy: AccuracyResult) -> tuple[Iterable[Verdict], Iterable[Verdict]]:
         own = accuracy_verdicts(limits, accuracy, check.confidence, check.output)
@@ -41,8 +42,8 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
     verdicts = (
         *doubt_worthless_reference(own, measured.accuracy, check.output),
         *latency_verdicts(limits, latency, check.latency_off),
-        *resource_verdicts(limits, measured.resources, check.latency_off),
-        *coverage_verdicts(limits, measured.coverage, check.candidate.scheme),
+        *(() if resources is None else resource_verdicts(limits, resources, check.latency_off)),
+        *(() if coverage is None else coverage_verdicts(limits, coverage, check.candidate.scheme)),
         *doubt_worthless_reference(against_earlier, measured.accuracy, check.output),
     )
     return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts

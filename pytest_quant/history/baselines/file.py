@@ -41,7 +41,7 @@ class Series(NamedTuple):
     test: str
     model: str
     backend: str
-    precision: str
+    precision: str | None
     scheme: str | None
     batch_size: int
     metric: str | None
@@ -105,7 +105,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     test: _Text
     model: _Text
     backend: _Text
-    precision: _Text
+    precision: _Text | None = None
     scheme: str | None = None
     batch_size: int
     metric: str | None = None

@@ -14,6 +14,7 @@ from pytest_quant.backends.offer import Remedy, with_option, without
 from pytest_quant.diagnose.advise import Advice, Budget, next_steps, rank_nodes, timing_hints
 from pytest_quant.diagnose.trials import EngineTrials, TrialResult
 from pytest_quant.errors import BuildError
+from pytest_quant.measure.bench import Measurement
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, LatencyPlan, Model
 from tests.unit.record.examples import LATENCY, a_measurement
@@ -222,7 +223,8 @@ def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
 )
 def test_a_broken_limit_on_speed_or_size_has_a_next_step(limit: str, status: Status, beginning: str) -> None:
     """No other engine is tried for it; what is only open needs another measurement, and no cure."""
-    texts = [hint.text for hint in next_steps(a_measurement(), [Verdict(limit, 1.0, 2.0, status, "")])]
+    measurement = cast("Measurement", a_measurement())
+    texts = [hint.text for hint in next_steps(measurement, [Verdict(limit, 1.0, 2.0, status, "")])]
     assert [text[: len(beginning)] for text in texts] == ([beginning] if beginning else [])
 
 
