@@ -11,6 +11,7 @@ from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, O
 from pytest_quant.history.rows import StoredCheck, commit_of, grouped, key_parts, version_of
 from pytest_quant.record import Record
 from pytest_quant.result import Better
+from pytest_quant.stats.holm import holm
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +25,6 @@ class Draft:
         """Return the draft with these values in both rows."""
         rejected = None if self.if_rejected is None else replace(self.if_rejected, **values)
         return Draft(replace(self.row, **values), rejected)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p values adjusted by Holm (1979), Scandinavian Journal of Statistics 6, 65-70, in the same order.
-
-    Rejecting those at most alpha keeps the probability of one or more false rejections below alpha, whatever the
-    dependence between the tests.
-    """
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    adjusted = [0.0] * len(p_values)
-    highest = 0.0
-    for rank, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = highest
-    return adjusted
 
 
 def judge(drafts: Sequence[Draft]) -> list[Row]:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from statsmodels.stats.multitest import multipletests
 
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Outcome, Row
-from pytest_quant.history.compare.pairing import Draft, holm, judge, pair
+from pytest_quant.history.compare.pairing import Draft, judge, pair
 from pytest_quant.result import Resources, Status
 from tests.unit.history.compare.launched import answered, answers, between, key, launch, launches, record_of, row, timed
 from tests.unit.record.examples import with_accuracy
@@ -128,25 +123,6 @@ def test_a_test_that_failed_as_expected_is_no_regression() -> None:
     worse = result.having(Outcome.WORSE)
     assert ([each.quantity for each in worse], result.exit_code) == (["size", "status"], 0)
     assert all("xfail" in each.notes[-1] for each in worse)
-
-
-_P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _little_to_collect() -> Iterator[None]:
-    """Statsmodels collects garbage at every call, and need not walk through all that the other tests have loaded."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@settings(max_examples=60)
-@given(_P_VALUES)
-def test_it_is_holms_adjustment(p_values: list[float]) -> None:
-    """Statsmodels gives the same, in the same order."""
-    expected = multipletests(p_values, alpha=0.01, method="holm")[1]
-    assert holm(p_values) == pytest.approx(list(expected), rel=1e-12, abs=1e-300)
 
 
 def _draft(p: float | None) -> Draft:
