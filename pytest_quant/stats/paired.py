@@ -39,7 +39,7 @@ def mcnemar_p(lost: int, won: int) -> float:
     return min(1.0, 2.0 * math.exp(log_largest) * tail)
 
 
-def tango_interval(lost: int, won: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
+def tango_interval(lost: float, won: float, n: float, *, confidence: float = 0.95) -> tuple[float, float]:
     """Score interval of the difference (lost - won) / n of two paired proportions, within -1..1.
 
     Inverts the score test of Tango (1998), Statistics in Medicine 17, 891-908. Unlike the Wald interval it keeps
@@ -47,7 +47,7 @@ def tango_interval(lost: int, won: int, n: int, *, confidence: float = 0.95) -> 
 
     Parameters
     ----------
-    lost : samples that only the reference gets right.
+    lost : samples that only the reference gets right; counts may be effective ones, which are not whole.
     won : samples that only the candidate gets right.
     n : all samples, at least 1.
     confidence : of the two-sided interval, 0..1.
@@ -65,7 +65,7 @@ def tango_interval(lost: int, won: int, n: int, *, confidence: float = 0.95) -> 
     return _crossing(estimate, -1.0, excess), _crossing(estimate, 1.0, excess)
 
 
-def _score(lost: int, won: int, n: int, delta: float) -> float:
+def _score(lost: float, won: float, n: float, delta: float) -> float:
     """Tango's statistic: the estimate's distance from `delta` in standard errors under `delta`."""
     variance = n * (2.0 * _most_likely_won(lost / n, won / n, delta) + delta * (1.0 - delta))
     distance = lost - won - n * delta

@@ -1,0 +1,125 @@
+"""Repeated runs of a model over the same samples: the noise between them, and intervals of a drop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.stats.paired import tango_interval
+from pytest_quant.stats.ratio import student_quantile
+
+Array = NDArray[Any]
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class RunNoise:
+    """What the runs of both sides say about further runs.
+
+    Attributes
+    ----------
+    variance : that runs add to the variance of the drop beyond what the samples tell, in the squared unit of a score;
+        0 where nothing is seen of it, and for single runs, which do not show it.
+    run_sd : standard deviation of the mean score of a run within its side, in the unit of a score; ``None`` for single
+        runs.
+    freedom : degrees of freedom of both, the sum of runs - 1 over the sides.
+    """
+
+    variance: float
+    run_sd: float | None
+    freedom: int
+
+
+def run_noise(reference: Array, candidate: Array) -> RunNoise:
+    """Tell the noise between runs from that of single answers.
+
+    All runs see the same samples, and a run belongs to one side: score = side + sample + run + rest, a two-way analysis
+    of variance in each side (Obuchowski and Rockette 1995, Communications in Statistics - Simulation and Computation
+    24, 285-308; Hillis 2014, Statistics in Medicine 33, 330-360). The rest, drawn anew for each sample and run, is in
+    the differences of the samples already; a shift that all samples of a run share cancels in them and is not. The
+    variance of run means is that of the shift and 1 / n of that of the rest, which gives the shift's by subtraction.
+
+    Both sides are taken to shift alike, because what shifts a run, such as a seed, a server or a judge, is of the way
+    of running and not of the model. So their variances are pooled, and that of a side of one run is known
+    from the other one.
+
+    Parameters
+    ----------
+    reference, candidate : scores (runs, n) of the same n samples in the same order; runs may differ between the sides.
+    """
+    sides = [np.asarray(side, dtype=np.float64) for side in (reference, candidate)]
+    freedom = sum(len(side) - 1 for side in sides)
+    if freedom == 0:
+        return RunNoise(variance=0.0, run_sd=None, freedom=0)
+    n = sides[0].shape[1]
+    runs = rest = 0.0
+    for side in sides:
+        means = side.mean(axis=1, keepdims=True) - side.mean()
+        runs += float(np.sum(means**2))
+        rest += float(np.sum((side - side.mean(axis=0) - means) ** 2))
+    # The rest has (runs - 1) (n - 1) degrees of freedom in each side; of a single sample it is not known.
+    of_means = runs / freedom
+    shift = max(0.0, of_means - rest / (freedom * max(1, n - 1)) / n)
+    return RunNoise(shift * sum(1.0 / len(side) for side in sides), math.sqrt(of_means), freedom)
+
+
+def tango_of_runs(reference: Array, candidate: Array, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Score interval of the drop of right answers over the samples, which those of further runs need not lie in.
+
+    A sample's difference d of its shares of right answers is lost where it is positive and won where it is negative.
+    Shares of several runs vary less than single answers, whose variance is E|d| - (E d)^2, so that the counts are those
+    of as many samples as give the variance of d (Rao and Scott 1992, Biometrics 48, 577-585) in Tango's interval. With
+    one run a side it is that interval, and where no sample differs it takes the samples as they are.
+    Rare events that no sample shows are allowed for by as much as a typical difference, which is less than
+    `paired_bootstrap` allows.
+
+    Parameters
+    ----------
+    reference, candidate : right answers (runs, n), 0 or 1, to the same n samples in the same order.
+    confidence : of the two-sided interval, 0..1.
+
+    Returns
+    -------
+    Lower and upper end, within -1..1.
+    """
+    differences = reference.mean(axis=0) - candidate.mean(axis=0)
+    lost, won = (float(np.mean(np.maximum(sign * differences, 0.0))) for sign in (1.0, -1.0))
+    variance = float(np.var(differences))
+    of_answers = lost + won - (lost - won) ** 2
+    n = len(differences) * (of_answers / variance if variance > _ROUNDING else 1.0)
+    return tango_interval(lost * n, won * n, n, confidence=confidence)
+
+
+def with_run_noise(
+    drop: float, ends: tuple[float, float], noise: RunNoise, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Widen the interval that the samples give, so that it holds for further runs too.
+
+    Each end's distance from the drop and that of the runs, Student's t times the square root of their variance, are
+    added in squares, as those of independent estimates (Zou and Donner 2008, Statistics in Medicine 27, 1693-1702).
+    The interval of the samples keeps its method and shape, and noise that is just seen widens it a little only: one
+    t quantile for the whole variance would jump to that of a few runs at once, which hides real drops.
+
+    Simulated with normal noise, an interval of 95 % holds in 95 to 97 % where there is no shift or a large one, and in
+    fewest where the shift's variance is 2 to 5 times that of the rest: 93.5 % with ten runs on a side, 92.5 % with
+    three on both, 91 % with two on both, 86 % with two and one.
+
+    Parameters
+    ----------
+    drop : reference - candidate, the mean over samples and runs, in the unit of the scores.
+    ends : of the interval that the samples give, which enclose `drop`; both have `confidence`.
+    confidence : of the two-sided interval, 0..1.
+
+    Returns
+    -------
+    Lower and upper end, which may lie beyond the range of the scores.
+    """
+    if noise.variance == 0.0:
+        return ends
+    reach = student_quantile(confidence, noise.freedom) * math.sqrt(noise.variance)
+    low, high = ends
+    return drop - math.hypot(drop - low, reach), drop + math.hypot(high - drop, reach)
