@@ -27,6 +27,7 @@ from tests.benchmarks.detection import (
     launches,
     memory,
     runs,
+    scores,
     simulated,
 )
 from tests.benchmarks.detection.arms import Arm, work
@@ -61,6 +62,7 @@ FAMILIES: Mapping[str, Family] = {
     "baseline": Family("max_slowdown at its limit, simulated", lambda _: baseline.arms(), baseline.rows),
     "compare": Family("compare over 20 series without a change, simulated", lambda _: compared.arms(), compared.rows),
     "accuracy": Family("coverage of intervals of f1 and mae, simulated", lambda _: accuracy.arms(), accuracy.rows),
+    "scores": Family("scores of language models in several runs, simulated", lambda _: scores.arms(), scores.rows),
     "changes": Family("change points of histories, simulated", lambda _: changes.arms(), changes.rows),
 }
 

@@ -29,7 +29,7 @@ def test_other_tools_say_something_of_each_model(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("family", ["worlds", "baseline", "compare", "accuracy", "changes"])
+@pytest.mark.parametrize("family", ["worlds", "baseline", "compare", "accuracy", "scores", "changes"])
 def test_what_a_simulated_trial_finds_is_read_by_its_rows(family: str, tmp_path: Path) -> None:
     """Of the first arm, in the family's table."""
     arm = FAMILIES[family].arms(tmp_path)[0]
