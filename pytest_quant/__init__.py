@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_quant.spec import Calibration as Calibration
     from pytest_quant.spec import Dataset as Dataset
     from pytest_quant.spec import Model as Model
+    from pytest_quant.spec import Scores as Scores
 
 _HOME = {
     "Calibration": "pytest_quant.spec",
@@ -28,6 +29,7 @@ _HOME = {
     "Model": "pytest_quant.spec",
     "QuantError": "pytest_quant.errors",
     "Record": "pytest_quant.record",
+    "Scores": "pytest_quant.spec",
     "UsageError": "pytest_quant.errors",
 }
 

@@ -17,8 +17,8 @@ from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Encoded, build_record, failed_record
-from pytest_quant.result import Baseline, Hint, LatencyResult, Status
-from pytest_quant.spec import Check, Dataset, EngineSpec
+from pytest_quant.result import Baseline, Hint, LatencyResult, Measured, Status
+from pytest_quant.spec import Check, Dataset, EngineSpec, Scores
 from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, worst
 
 DIAGNOSE_S = 30.0
@@ -59,7 +59,7 @@ class Session:
         self,
         cache: Cache,
         *,
-        baseline: Callable[[Measurement], Baseline | str | None],
+        baseline: Callable[[Measured], Baseline | str | None],
         steps: Steps,
         times: bool = True,
         diagnose_s: float = DIAGNOSE_S,
@@ -71,6 +71,13 @@ class Session:
         self._times = times
         self._diagnose_s = diagnose_s
         self._launches = launches
+
+    def compare_scores(self, check: Check, scores: Scores) -> Measured:
+        """Compare scores that were given. Raises `QuantError` when they cannot be read or paired."""
+        # Here, because most checks have engines.
+        from pytest_quant.measure.scored import measure_scores
+
+        return measure_scores(check, scores, self._baseline, self._tools)
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
@@ -100,13 +107,13 @@ class Session:
         )
         return replace(measurement, latency=latency)
 
-    def judge(self, measurement: Measurement) -> Encoded:
+    def judge(self, measurement: Measured) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""
         baseline = self._baseline(measurement)
         verdicts = judge(measurement, baseline)
         status = worst(verdicts)
         hints: tuple[Hint, ...] = ()
-        if status is not Status.PASS:
+        if status is not Status.PASS and isinstance(measurement, Measurement):
             # Here, because a check that passes needs no advice.
             from pytest_quant.diagnose.advise import find_hints
 

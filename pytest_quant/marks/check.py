@@ -10,7 +10,7 @@ import pytest
 from pytest_quant.backends import TF32, get_backend, with_tf32
 from pytest_quant.errors import UsageError
 from pytest_quant.marks import NAME
-from pytest_quant.marks.keys import LISTABLE, MarkKeys, ModelSource, check_names, check_scores, read
+from pytest_quant.marks.keys import LISTABLE, MarkKeys, ModelSource, check_alone, check_names, check_scores, read
 from pytest_quant.spec import (
     QUANTIZED_PRECISIONS,
     REFERENCE_PRECISIONS,
@@ -20,7 +20,11 @@ from pytest_quant.spec import (
     LatencyPlan,
     Limits,
     Model,
+    Scores,
 )
+
+SCORES_BACKEND = "scores"
+"""What stands for the backend of engines that nobody here ran."""
 
 _DEFAULT_PRECISION = "int8"
 _DEFAULT_SCHEME = "static"
@@ -50,6 +54,7 @@ def combine(marks: Sequence[pytest.Mark], parameter_marks: Sequence[pytest.Mark]
     for mark in parameter_marks:
         _check_parameter(mark.kwargs, lists)
     values = _merge((*parameter_marks, *marks))
+    check_alone(values)
     keys = read(values, lists)
     check_scores(values, keys.metric)
     return keys
@@ -137,6 +142,8 @@ def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
     ------
     UsageError : keys contradict each other, or latency is to be compared with what the backend does not offer.
     """
+    if keys.scores is not None:
+        return (_of_scores(keys),)
     _check_quantized(keys)
     return tuple(
         _check(keys, _candidate(keys, backend, precision, scheme), batch_size)
@@ -145,6 +152,14 @@ def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
         for scheme in _schemes(keys, backend, precision)
         for batch_size in keys.batch_size
     )
+
+
+def _of_scores(keys: MarkKeys) -> Check:
+    """Return a check that has neither engines nor data; the scores themselves come with the fixture."""
+    spec = EngineSpec(SCORES_BACKEND, "", None, Model(keys.scores if isinstance(keys.scores, str) else SCORES_BACKEND))
+    dataset = Dataset("arrays", None)
+    placeholder = Scores("arrays", (), (None,))
+    return Check("", "", spec, spec, dataset, limits=keys.limits, latency=None, scores=placeholder)
 
 
 def check_id(check: Check, keys: MarkKeys) -> str:
@@ -278,6 +293,8 @@ def check_backends(check: Check) -> None:
     """
     for spec in check.engines:
         get_backend(spec.backend).check(spec)
-    refusal = get_backend(check.candidate.backend).refuses_speed(check.candidate) if check.limits.on_latency else None
+    if not check.engines or not check.limits.on_latency:
+        return
+    refusal = get_backend(check.candidate.backend).refuses_speed(check.candidate)
     if refusal is not None:
         raise refusal

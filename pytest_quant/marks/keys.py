@@ -34,6 +34,8 @@ from pytest_quant.spec import (
     Dataset,
     Limits,
     Model,
+    Scores,
+    limits_on,
 )
 
 ModelSource = str | Path | Model
@@ -67,6 +69,19 @@ DATA = accepting(
     _data,
     "'my_data' for a fixture that returns pytest_quant.Dataset.from_arrays(inputs, labels)",
 )
+
+
+def _scores(value: object) -> str | Scores | None:
+    return value if isinstance(value, Scores) or (isinstance(value, str) and value.isidentifier()) else None
+
+
+SCORES = accepting(
+    "the name of a fixture or Scores",
+    _scores,
+    "'gsm8k' for a fixture that returns pytest_quant.Scores.from_lm_eval('runs/fp16', 'runs/int4')",
+)
+
+SCORE_LIMITS = limits_on("score", "reference")
 
 
 def _nodes(value: object) -> tuple[str, ...] | None:
@@ -173,6 +188,25 @@ _OF_METRIC = ("max_drop", "min_accuracy", "max_drop_increase")
 """Limits in the metric's unit, which only some metrics have in percent."""
 
 
+def check_alone(values: Mapping[str, object]) -> None:
+    """Refuse what says something about engines beside `scores`, which are all that is known of theirs.
+
+    Raises
+    ------
+    UsageError : it names the key.
+    """
+    if values.get("scores") is None:
+        return
+    for name in values:
+        if name != "scores" and name not in SCORE_LIMITS and values[name] is not None:
+            raise UsageError(
+                f"scores were given in place of engines, of which '{name}' says something",
+                value=f"{name}={values[name]!r}",
+                allowed=", ".join(SCORE_LIMITS),
+                fix=f"leave {name} out, or write a second test for it with a model and a backend",
+            )
+
+
 def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> None:
     """Refuse percentages for a metric that is in none, and a `min_accuracy` written as a share of one that is.
 
@@ -231,6 +265,12 @@ class MarkKeys:
         None, MODEL, "the model already quantized, as for model; the scheme is then qat"
     )
     data: str | Dataset | None = option(None, DATA, "name of a fixture that gives a Dataset (default: quant_data)")
+    scores: str | Scores | None = option(
+        None,
+        SCORES,
+        "name of a fixture that gives Scores of samples that ran elsewhere, in place of engines and data; with it only "
+        f"{', '.join(SCORE_LIMITS)}",
+    )
     reference: str | None = option(None, BACKEND, "backend of the reference (default: the candidate's)")
     reference_precision: str = option(
         "fp32",

@@ -16,7 +16,7 @@ from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.metrics import ResolvedMetric, resolve_metric
 from pytest_quant.metrics.channels import split
 from pytest_quant.metrics.classes import ClassError
-from pytest_quant.metrics.scores import Scores
+from pytest_quant.metrics.drop import PairedStatistics
 from pytest_quant.metrics.tensor import (
     ConstantOutput,
     TensorError,
@@ -91,7 +91,7 @@ class _Comparison:
         self.faults: dict[tuple[str, str], OutputFault] = {}
         self.compared: dict[str, _Compared] = {}
         self.classes: ClassError | None = None
-        self.scores = None if metric is None else Scores(metric)
+        self.scores = None if metric is None else PairedStatistics(metric)
         # Of another metric the share of right first guesses is no part of the score.
         self.reads_classes = metric is not None and metric.reads_classes
         self.guesses = metric.answers if metric is not None and metric.reads_classes else None

@@ -19,14 +19,23 @@ from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
-from pytest_quant.plugin.collect import STATE, ItemState, backends_of, find_data, find_models, prepare, simulate_check
+from pytest_quant.plugin.collect import (
+    STATE,
+    ItemState,
+    backends_of,
+    find_data,
+    find_models,
+    find_scores,
+    prepare,
+    simulate_check,
+)
 from pytest_quant.plugin.console import open_steps, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, encoded, series_key
 from pytest_quant.record.figures import junit_properties
-from pytest_quant.result import Baseline, Status
+from pytest_quant.result import Baseline, Measured, Status
 from pytest_quant.session import Session
 from pytest_quant.spec import UNMEASURED, Check, Spread
 
@@ -54,10 +63,10 @@ def session_of(config: pytest.Config) -> Session:
     return config.stash[SESSION]
 
 
-def _baseline(config: pytest.Config, measurement: Measurement) -> Baseline | str | None:
+def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | None:
     """Return the baseline of a measurement, or why there is none; ``None`` where no limit needs it."""
     check = measurement.check
-    if not check.limits.on_history:
+    if not check.limits.on_history and check.scores is None:
         return None
     # Here, because other checks need no baselines.
     from pytest_quant.history.baselines.choose import Baselines
@@ -72,10 +81,11 @@ def _baseline(config: pytest.Config, measurement: Measurement) -> Baseline | str
         way=way_of_timing(measurement.latency),
         started_at=datetime.now(UTC).isoformat(),
         on_latency=check.limits.on_earlier_latency,
+        answers=check.scores is not None,
     )
 
 
-def check_test(request: pytest.FixtureRequest) -> Measurement | None:
+def check_test(request: pytest.FixtureRequest) -> Measured | None:
     """Measure and judge the check of the requesting test, and keep its record.
 
     Returns
@@ -98,7 +108,8 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     check = state.check = _with_inputs(request, state)
     session = session_of(item.config)
     try:
-        measurement = session.measure(check)
+        scores = check.scores
+        measurement = session.measure(check) if scores is None else session.compare_scores(check, scores)
     except BackendUnavailable as error:
         _set_record(item, state, session.failed(check, error))
         if not {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
@@ -108,7 +119,7 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
     try:
         _set_record(item, state, _with_changes(item.config, session.judge(measurement)))
     except BaseException:
-        measurement.close()
+        close(item, measurement)
         raise
     if measurement.latency is not None and keeps_benchmarks(item.config):
         # Here, because few runs keep benchmarks.
@@ -116,6 +127,12 @@ def check_test(request: pytest.FixtureRequest) -> Measurement | None:
 
         state.samples_ns = samples_of(measurement.latency)
     return measurement
+
+
+def close(item: pytest.Item, measurement: Measured) -> None:
+    """Release the engines of a measurement, unless it is of scores and has none."""
+    if item.stash[STATE].check.scores is None:
+        cast("Measurement", measurement).close()
 
 
 def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
@@ -142,11 +159,13 @@ def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
     return judged
 
 
-def measurement_or_error(item: pytest.Item, measurement: Measurement | None) -> Measurement:
-    """Return the measurement; raise the error of a required backend that cannot run here."""
+def measurement_or_error(item: pytest.Item, measurement: Measured | None) -> Measurement:
+    """Return the measurement; raise the error of a required backend that cannot run here, or of scores."""
     if measurement is None:
         raise cast("BackendUnavailable", item.stash[STATE].absent)
-    return measurement
+    if item.stash[STATE].check.scores is not None:
+        raise UsageError("a check of scores has no engines", fix="ask for the fixture quant: quant.accuracy has scores")
+    return cast("Measurement", measurement)
 
 
 def before_body(item: pytest.Item) -> None:
@@ -195,7 +214,9 @@ def set_up(item: pytest.Item) -> None:
 
 
 def _with_inputs(request: pytest.FixtureRequest, state: ItemState) -> Check:
-    """Return the check with its model, its data and, where it is timed, the noise of its runner."""
+    """Return the check with its scores, or with its model, its data and, where timed, the noise of its runner."""
+    if state.keys.scores is not None:
+        return replace(state.check, scores=find_scores(request, state.keys.scores))
     model, quantized = find_models(request, state.keys)
     dataset = find_data(request, state.keys.data or "quant_data")
     check = fill_in(state.check, model, quantized, dataset)

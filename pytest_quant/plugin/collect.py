@@ -29,10 +29,10 @@ from pytest_quant.plugin.settings import Settings, settings_of
 from pytest_quant.printable import clean, clean_lines
 from pytest_quant.record import Encoded
 from pytest_quant.report.columns import pick_columns
-from pytest_quant.spec import Check, Dataset, EngineSpec, Model
+from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Scores
 
 VARIANT_FIXTURE = "_quant_variant"
-_DEFAULT_FIXTURES = {"model": "quant_model", "data": "quant_data", "quantized": None}
+_DEFAULT_FIXTURES = {"model": "quant_model", "data": "quant_data", "quantized": None, "scores": None}
 _MARKS = pytest.StashKey[dict[tuple[object, ...], tuple[MarkKeys, tuple[Check, ...], object]]]()
 
 
@@ -103,6 +103,8 @@ def _fixtures_named(collector: pytest.Collector, function: object, *, is_all_mar
         for key, default in _DEFAULT_FIXTURES.items():
             written = [mark.kwargs[key] for mark in marks if mark.kwargs.get(key) is not None]
             name = written[0] if written else default
+            if default and any(mark.kwargs.get("scores") is not None for mark in marks):
+                continue
             if isinstance(name, str) and fixture_exists(collector, name):
                 yield name
 
@@ -165,7 +167,7 @@ def backends_of(items: Iterable[pytest.Item]) -> Iterator[str]:
 def before_loading(items: Iterable[pytest.Item]) -> None:
     """Let the backends of the items that will run set what their runtimes read of the process, before any is loaded."""
     for check in _planned(items):
-        for spec in (check.reference, check.candidate):
+        for spec in check.engines:
             get_backend(spec.backend).before_loading(spec)
 
 
@@ -297,6 +299,37 @@ def find_data(request: pytest.FixtureRequest, source: str | Dataset) -> Dataset:
     return Dataset.of(request.getfixturevalue(source), source)
 
 
+def find_scores(request: pytest.FixtureRequest, source: str | Scores) -> Scores:
+    """Return scores, or the value of the fixture called `source`, with their files as they are found.
+
+    Raises
+    ------
+    UsageError : `source` is no fixture, its value is no `Scores`, or a file or folder is not there.
+    """
+    fix = f"write a fixture '{source}' that returns pytest_quant.Scores.from_lm_eval('runs/fp16', 'runs/int4')"
+    if not isinstance(source, Scores):
+        if not fixture_exists(request.node, source):
+            raise UsageError(f"scores='{source}' is no fixture", fix=fix)
+        value = request.getfixturevalue(source)
+        if not isinstance(value, Scores):
+            raise UsageError(f"'{source}' must give Scores", value=type(value).__name__, fix=fix)
+        source = value
+    sides = ([_there(request, run) for run in side] for side in (source.reference, source.candidate))
+    reference, candidate = map(tuple, sides)
+    return replace(source, reference=reference, candidate=candidate)
+
+
+def _there(request: pytest.FixtureRequest, run: object) -> object:
+    """Return a run whose path is absolute; arrays stay as they are."""
+    if not isinstance(run, Path):
+        return run
+    for folder in _folders(request):
+        if (folder / run).exists():
+            return folder / run
+    where = ", ".join(str(folder) for folder in _folders(request))
+    raise UsageError("there is no such file or folder of scores", value=f"{run}, looked for in {where}")
+
+
 def _existing(request: pytest.FixtureRequest, path: Path) -> Path | None:
     candidates = (folder / path for folder in _folders(request))
     return next((file for file in candidates if file.is_file()), None)
@@ -308,7 +341,7 @@ def _folders(request: pytest.FixtureRequest) -> list[Path]:
 
 def simulate_check(check: Check, target: str | None) -> Check:
     """Return a check whose engines are built for `target`, ``SM89`` say, where they take one and cannot run here."""
-    if target is None:
+    if target is None or check.scores is not None:
         return check
     return check.map_engines(lambda spec: _targeted(spec, target))
 

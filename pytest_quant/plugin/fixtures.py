@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_quant.backends import Engine
     from pytest_quant.marks.keys import ModelSource
-    from pytest_quant.measure.bench import Measurement
+    from pytest_quant.result import Measured
     from pytest_quant.spec import Calibration, Dataset
 
 
@@ -53,21 +53,21 @@ def _quant_variant(request: pytest.FixtureRequest) -> object | None:
 
 
 @pytest.fixture
-def quant(request: pytest.FixtureRequest, _quant_variant: object | None) -> Iterator[Measurement | None]:
+def quant(request: pytest.FixtureRequest, _quant_variant: object | None) -> Iterator[Measured | None]:
     """Build, measure and judge the check of this test; what was found, with both engines open.
 
     ``None`` only when a required backend is not here: the test then fails before its body.
     """
-    from pytest_quant.plugin.check import check_test
+    from pytest_quant.plugin.check import check_test, close
 
     measurement = check_test(request)
     yield measurement
     if measurement is not None:
-        measurement.close()
+        close(request.node, measurement)
 
 
 @pytest.fixture
-def quant_engine(request: pytest.FixtureRequest, quant: Measurement | None) -> Engine:
+def quant_engine(request: pytest.FixtureRequest, quant: Measured | None) -> Engine:
     """Give the open candidate."""
     from pytest_quant.plugin.check import measurement_or_error
 
@@ -75,7 +75,7 @@ def quant_engine(request: pytest.FixtureRequest, quant: Measurement | None) -> E
 
 
 @pytest.fixture
-def quant_reference(request: pytest.FixtureRequest, quant: Measurement | None) -> Engine:
+def quant_reference(request: pytest.FixtureRequest, quant: Measured | None) -> Engine:
     """Give the open reference."""
     from pytest_quant.plugin.check import measurement_or_error
 

@@ -5,6 +5,7 @@ from pytest_quant.result.accuracy import ClassScore as ClassScore
 from pytest_quant.result.accuracy import OutputError as OutputError
 from pytest_quant.result.accuracy import OutputFault as OutputFault
 from pytest_quant.result.accuracy import SelfDifference as SelfDifference
+from pytest_quant.result.accuracy import TaskScore as TaskScore
 from pytest_quant.result.accuracy import WorstClass as WorstClass
 from pytest_quant.result.kinds import Better as Better
 from pytest_quant.result.kinds import Count as Count

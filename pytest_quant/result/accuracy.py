@@ -95,6 +95,29 @@ class ClassScore(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskScore:
+    """One of several tasks whose scores are judged together.
+
+    Attributes
+    ----------
+    name : of the task.
+    n : samples compared.
+    reference, candidate : scores, in the unit of all tasks.
+    drop : how much worse the candidate is.
+    drop_ci : its interval; ``None`` where there is none.
+    p : one-sided, that a drop which `max_drop` allows gives such scores; ``None`` without that limit or an interval.
+    """
+
+    name: str
+    n: Count
+    reference: float
+    candidate: float
+    drop: float
+    drop_ci: Interval | None = None
+    p: Probability | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AccuracyResult:
     """Reference and candidate over one evaluation set.
 
@@ -142,6 +165,10 @@ class AccuracyResult:
         included, 0..100; ``None`` when no output is (n, classes).
     commonest_pct : share of samples with the reference's commonest answer, 0..100, which one answer to everything
         agrees with; ``None`` when no output is (n, classes).
+    varies : another run may give other scores, so that limits on them are judged on the interval.
+    reference_runs, candidate_runs : of scores that were given, runs of each side; ``None`` for engines.
+    run_sd : standard deviation of the score of a run within its side, in `unit`; ``None`` for single runs.
+    by_task : each task of several; empty for one.
     note : why the metric gave no score, or why the interval of the drop is missing or of fewer resamples than usual.
     """
 
@@ -177,6 +204,11 @@ class AccuracyResult:
     by_class: tuple[ClassScore, ...] = field(default=(), repr=False)
     agreement_chance: Percent | None = None
     commonest_pct: Percent | None = None
+    varies: bool = False
+    reference_runs: Count | None = None
+    candidate_runs: Count | None = None
+    run_sd: float | None = None
+    by_task: tuple[TaskScore, ...] = field(default=(), repr=False)
     note: str = ""
 
 

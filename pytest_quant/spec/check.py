@@ -10,6 +10,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.readers import NUMBER, Reader, count, one_of, option
 from pytest_quant.spec.limits import Limits
 from pytest_quant.spec.model import BatchAxes, ChannelGroup, InputShapes, Model, read_batch_axes
+from pytest_quant.spec.scores import Scores
 
 DatasetKind = Literal["arrays", "iterable", "loader"]
 
@@ -313,6 +314,7 @@ class Check:
     latency : ``None`` when latency is not to be measured.
     latency_off : reason why latency is not measured; empty when it is.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the point estimate.
+    scores : of single samples that were given in place of engines and data; ``None`` where there are engines.
     """
 
     nodeid: str
@@ -331,10 +333,16 @@ class Check:
     batch_size: int = 1
     reference_precision: str = "fp32"
     timed_reference: EngineSpec | None = None
+    scores: Scores | None = None
 
     @property
     def engines(self) -> tuple[EngineSpec, ...]:
-        """The reference, the candidate and, if it is another one, the engine that latency is compared with."""
+        """The reference, the candidate and, if it is another one, the engine that latency is compared with.
+
+        None of them where scores are given in their place.
+        """
+        if self.scores is not None:
+            return ()
         return (self.reference, self.candidate, *([] if self.timed_reference is None else [self.timed_reference]))
 
     def map_engines(self, change: Callable[[EngineSpec], EngineSpec]) -> Check:

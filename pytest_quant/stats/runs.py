@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,10 @@ class RunNoise:
     freedom: int
 
 
-def run_noise(reference: Array, candidate: Array) -> RunNoise:
+NO_NOISE_KNOWN = RunNoise(0.0, None, 0)
+
+
+def run_noise(reference: Array, candidate: Array, earlier_sd: float = 0.0, earlier_freedom: int = 0) -> RunNoise:
     """Tell the noise between runs from that of single answers.
 
     All runs see the same samples, and a run belongs to one side: score = side + sample + run + rest, a two-way analysis
@@ -50,11 +54,14 @@ def run_noise(reference: Array, candidate: Array) -> RunNoise:
     Parameters
     ----------
     reference, candidate : scores (runs, n) of the same n samples in the same order; runs may differ between the sides.
+    earlier_sd, earlier_freedom : of the mean score of a run over these samples, as earlier runs show it; without own
+        runs to tell the noise of single answers by, all of it is taken for shifts.
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (reference, candidate)]
-    freedom = sum(len(side) - 1 for side in sides)
+    own = sum(len(side) - 1 for side in sides)
+    freedom = own + earlier_freedom
     if freedom == 0:
-        return RunNoise(variance=0.0, run_sd=None, freedom=0)
+        return NO_NOISE_KNOWN
     n = sides[0].shape[1]
     runs = rest = 0.0
     for side in sides:
@@ -62,9 +69,10 @@ def run_noise(reference: Array, candidate: Array) -> RunNoise:
         runs += float(np.sum(means**2))
         rest += float(np.sum((side - side.mean(axis=0) - means) ** 2))
     # The rest has (runs - 1) (n - 1) degrees of freedom in each side; of a single sample it is not known.
-    of_means = runs / freedom
-    shift = max(0.0, of_means - rest / (freedom * max(1, n - 1)) / n)
-    return RunNoise(shift * sum(1.0 / len(side) for side in sides), math.sqrt(of_means), freedom)
+    of_means = (runs + earlier_freedom * earlier_sd**2) / freedom
+    shift = max(0.0, of_means - rest / (max(1, own) * max(1, n - 1)) / n)
+    run_sd = math.sqrt(runs / own) if own else None
+    return RunNoise(shift * sum(1.0 / len(side) for side in sides), run_sd, freedom)
 
 
 def tango_of_runs(reference: Array, candidate: Array, *, confidence: float = 0.95) -> tuple[float, float]:
@@ -123,3 +131,32 @@ def with_run_noise(
     reach = student_quantile(confidence, noise.freedom) * math.sqrt(noise.variance)
     low, high = ends
     return drop - math.hypot(drop - low, reach), drop + math.hypot(high - drop, reach)
+
+
+_BISECTIONS = 50
+
+
+def tail_beyond(limit: float, drop: float, low: float, noise: RunNoise, confidence: float = 0.95) -> float:
+    """Return the one-sided p that the drop is at most `limit`: the level at which the interval's lower end reaches it.
+
+    Parameters
+    ----------
+    limit, drop : the largest drop that is allowed, and that of the scores.
+    low : lower end of the interval that the samples give, which has `confidence`; its distance is taken to grow with
+        the normal quantile.
+    noise : between runs, see `with_run_noise`.
+
+    Returns
+    -------
+    0.5 for a drop of at most `limit`.
+    """
+    error = (drop - low) / NormalDist().inv_cdf(0.5 + confidence / 2.0)
+    least, most = 0.0, 0.5
+    for _ in range(_BISECTIONS):
+        p = (least + most) / 2.0
+        ends = drop - NormalDist().inv_cdf(1.0 - p) * error, drop
+        if with_run_noise(drop, ends, noise, 1.0 - 2.0 * p)[0] > limit:
+            most = p
+        else:
+            least = p
+    return most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import Check
@@ -15,7 +16,7 @@ from pytest_quant.verdict.accuracy import (
     require_agreement,
 )
 from pytest_quant.verdict.latency import latency_verdicts
-from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts
+from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts, without_baseline
 
 __all__ = ["breaks_latency", "in_doubt", "judge", "reference_doubts", "worst"]
 
@@ -23,6 +24,10 @@ __all__ = ["breaks_latency", "in_doubt", "judge", "reference_doubts", "worst"]
 def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[Verdict, ...]:
     """Return one verdict for each limit that the check sets, in the order of the mark's table."""
     check, again = measured.check, measured.accuracy_again
+    is_alone = check.scores is not None and not check.scores.reference
+    if is_alone and isinstance(baseline, Baseline):
+        # It is the reference itself, which lost nothing.
+        baseline = replace(baseline, drop=0.0, accuracy=None)
     limits, latency = check.limits, measured.latency
     coverage, resources = measured.coverage, measured.resources
 
@@ -46,6 +51,8 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
         *(() if coverage is None else coverage_verdicts(limits, coverage, check.candidate.scheme)),
         *doubt_worthless_reference(against_earlier, measured.accuracy, check.output),
     )
+    if is_alone and measured.accuracy.drop is None:
+        return tuple(without_baseline(verdict, measured.accuracy.note) for verdict in verdicts)
     return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, OutputError, SelfDifference, Status, Verdict
 from pytest_quant.spec import LIMITS, Dataset, Limit, Limits, OutputLimit, limits_on
+from pytest_quant.stats.holm import holm
 from pytest_quant.stats.paired import wilson_interval
 from pytest_quant.verdict.rules import by_interval, by_value, not_measured, written
 
@@ -107,12 +108,48 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     if accuracy.drop is None:
         return not_measured("max_drop", allowed, accuracy.note or "no metric could be computed")
     unit = _unit(accuracy)
+    if accuracy.by_task:
+        return _drop_of_tasks(allowed, accuracy, unit)
     few = _too_few(accuracy, allowed, unit)
     verdict = by_value("max_drop", allowed, accuracy.drop, unit)
-    if confidence is None and not _needs_interval(verdict, few, allowed):
+    if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
         return verdict
     need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
     return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{written(allowed)}{unit}", need)
+
+
+def _drop_of_tasks(allowed: float, accuracy: AccuracyResult, unit: str) -> Verdict:
+    """Judge the drop of each of several tasks, and of all samples together.
+
+    Each has a one-sided test that its drop is within the limit, and Holm's adjustment keeps any false FAIL among all of
+    them at half of 1 - confidence. They PASS together where the interval of each lies within the limit; scores that a
+    repeated run would give again are facts, as those of engines are.
+    """
+    rows = accuracy.by_task
+    level = (1.0 - accuracy.confidence) / 2.0
+    p_values = holm([1.0 if row.p is None else row.p for row in rows])
+    highest = [row.drop if row.drop_ci is None or not accuracy.varies else row.drop_ci.high for row in rows]
+    broken = [
+        (row, f"p {p:.2g} after Holm over {len(rows)}" if accuracy.varies else "")
+        for row, p in zip(rows, p_values, strict=True)
+        if (p <= level if accuracy.varies else row.drop > allowed)
+    ]
+    open_ = [row for row, high in zip(rows, highest, strict=True) if high > allowed or row.drop_ci is None]
+    bound = f"{written(allowed)}{unit}"
+    if broken:
+        worst, p = max(broken, key=lambda pair: pair[0].drop)
+        more = f", the worst of {len(broken)}" if len(broken) > 1 else ""
+        reason = f"{worst.name} {worst.drop:.4g}{unit} is above {bound}{more}{f' ({p})' if p else ''}"
+        return Verdict("max_drop", allowed, worst.drop, Status.FAIL, reason)
+    worst = max(open_ or rows, key=lambda row: row.drop)
+    ends = "" if worst.drop_ci is None else f" [{worst.drop_ci.low:.4g}, {worst.drop_ci.high:.4g}]"
+    figure = f"{worst.name} {worst.drop:.4g}{ends}{unit}"
+    if open_ and accuracy.varies:
+        reason = (
+            f"{len(open_)} of {len(rows)} intervals are not within {bound}, as of {figure}; more samples would tell"
+        )
+        return Verdict("max_drop", allowed, worst.drop, Status.INCONCLUSIVE, reason)
+    return Verdict("max_drop", allowed, worst.drop, Status.PASS, f"{figure} is within {bound}")
 
 
 def _unit(accuracy: AccuracyResult) -> str:
@@ -182,7 +219,7 @@ def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
     # The drop that the ratio allows beside this reference.
     room = accuracy.reference * (1.0 / allowed - 1.0 if accuracy.better == "lower" else 1.0 - allowed)
     few = _too_few(accuracy, room, _unit(accuracy))
-    if not _needs_interval(verdict, few, room):
+    if not accuracy.varies and not _needs_interval(verdict, few, room):
         return verdict
     bound = f"the {room:.4g}{_unit(accuracy)} that it allows"
     drop = _drop_interval(accuracy, accuracy.confidence, room, bound, few)
@@ -219,13 +256,15 @@ def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observ
     """Judge a share of all samples, in percent, on its interval where one sample weighs more than the limit leaves."""
     room = _WHOLE_PCT - allowed
     few = _steps(accuracy.n, _WHOLE_PCT / accuracy.n if accuracy.n else None, room, " pp")
-    if not _needs_interval(verdict, few, room):
+    if not accuracy.varies and not _needs_interval(verdict, few, room):
         return verdict
     low, high = wilson_interval(round(observed / _WHOLE_PCT * accuracy.n), accuracy.n, confidence=accuracy.confidence)
     low, high = _WHOLE_PCT * low, _WHOLE_PCT * high
     figure = f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}] %"
     bound = f"{written(allowed)} %"
-    return by_interval(verdict.limit, allowed, observed, (low, high), figure=figure, bound=bound, if_open=f"; {few}")
+    return by_interval(
+        verdict.limit, allowed, observed, (low, high), figure=figure, bound=bound, if_open=f"; {few}" if few else ""
+    )
 
 
 def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pytest_quant.result import (
     AccuracyResult,
     Baseline,
+    Interval,
     LatencyResult,
     LaunchNoise,
     Status,
@@ -29,7 +30,7 @@ from pytest_quant.stats.launch_difference import (
 )
 from pytest_quant.stats.launches import Launch, days_of, launch_of, with_launches
 from pytest_quant.verdict.latency import beside_null, with_null
-from pytest_quant.verdict.rules import by_interval, by_value, not_measured, written
+from pytest_quant.verdict.rules import by_interval, by_value, not_measured, without_baseline, written
 
 
 def baseline_verdicts(
@@ -79,8 +80,7 @@ def launches_tell(limit: str, latency: LatencyResult, baseline: Baseline, more: 
 
 def _no_baseline(limit: str, allowed: float, baseline: str | None) -> Verdict:
     why = "no record of this series was accepted" if baseline is None else baseline
-    how = "accept a record: pytest-quant accept"
-    return Verdict(limit, allowed, None, Status.NO_BASELINE, f"{why}; {how}")
+    return without_baseline(not_measured(limit, allowed, why), why)
 
 
 def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline: Baseline | str | None) -> Verdict:
@@ -207,4 +207,15 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
     if baseline.drop is None:
         why = f"the baseline of {baseline.commit[:12]} has no drop"
         return _no_baseline("max_drop_increase", allowed, why)
-    return by_value("max_drop_increase", allowed, accuracy.drop - baseline.drop, " pp")
+    increase = accuracy.drop - baseline.drop
+    if not accuracy.varies:
+        return by_value("max_drop_increase", allowed, increase, " pp")
+    if accuracy.drop_ci is None:
+        return not_measured("max_drop_increase", allowed, f"the drop has no interval with {accuracy.n} samples")
+    before = baseline.accuracy.drop_ci if baseline.accuracy and baseline.accuracy.drop_ci else None
+    old = Interval(baseline.drop, baseline.drop) if before is None else before
+    # Ends of a difference of two independent estimates (Zou and Donner 2008, Statistics in Medicine 27, 1693-1702).
+    low = increase - math.hypot(accuracy.drop - accuracy.drop_ci.low, old.high - baseline.drop)
+    high = increase + math.hypot(accuracy.drop_ci.high - accuracy.drop, baseline.drop - old.low)
+    figure = f"the {accuracy.confidence:.0%} interval of the increase [{low:.4g}, {high:.4g}]"
+    return by_interval("max_drop_increase", allowed, increase, (low, high), figure=figure, bound=written(allowed))

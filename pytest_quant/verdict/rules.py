@@ -55,6 +55,12 @@ def not_measured(limit: str, allowed: float, why: str) -> Verdict:
     return Verdict(limit, allowed, None, Status.INCONCLUSIVE, f"not measured: {why}")
 
 
+def without_baseline(verdict: Verdict, why: str) -> Verdict:
+    """Return a verdict as NO_BASELINE: there is nothing to compare with, for the reason `why`."""
+    how = "accept a record: pytest-quant accept"
+    return replace(verdict, observed=None, status=Status.NO_BASELINE, reason=f"{why}; {how}")
+
+
 def by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least: bool | None = None) -> Verdict:
     """Return PASS when a figure that is a fact is within its limit, up to rounding, else FAIL.
 

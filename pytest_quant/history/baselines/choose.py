@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from pytest_quant.environment.revision import Committed, Repository, git_state
@@ -55,6 +57,7 @@ class Baselines:
         way: tuple[str, ...] = (),
         started_at: str = "",
         on_latency: bool = True,
+        answers: bool = False,
     ) -> Baseline | str:
         """Return the baseline of a check, or the reason why there is none.
 
@@ -65,6 +68,7 @@ class Baselines:
         way : how its latency was measured, see `pytest_quant.history.rows.way_of_timing`.
         started_at : time of that, ISO 8601 in UTC.
         on_latency : a limit needs the launches of the baseline, which take longer to read than one drop.
+        answers : the scores of single samples are needed, and the noise between runs of them.
 
         Raises
         ------
@@ -77,6 +81,8 @@ class Baselines:
         else:
             baseline, launches = self._accepted(entry, data, way)
             on_latency = on_latency and bool(launches)
+        if isinstance(baseline, Baseline) and answers:
+            baseline = self._with_answers(baseline, series, data)
         if isinstance(baseline, str) or not on_latency:
             return baseline
         timed = self._timed_before(series, way)
@@ -125,6 +131,24 @@ class Baselines:
                 why = f"the test is {statuses} at {base.name}" if statuses else f"{base.name} has no record of the test"
                 return replace(baseline, note=f"{why}, so that {commit.id[:12]} below it is the base")
         return first
+
+    def _with_answers(self, baseline: Baseline, series: str, data: str | None) -> Baseline:
+        """Return a baseline with what the history has of its scores; one that cannot be read has nothing."""
+        recorded = self._merge_base.recorded
+        if recorded is None:
+            return baseline
+        try:
+            checks = recorded.launches(*self._merge_base.commits, baseline.commit, series=series)
+        except HistoryError:
+            return baseline
+        alike = [
+            check
+            for check in checks
+            if check.record.status not in _NEVER_A_BASE and check.record.digests.get("data") == data
+        ]
+        own = [check.record.accuracy for check in alike if baseline.commit in (check.run.commit, check.run.tree)]
+        run_sd, freedom = _run_noise(alike)
+        return replace(baseline, accuracy=own[-1] if own else None, run_sd=run_sd, run_freedom=freedom)
 
     def _timed_before(self, series: str, way: tuple[str, ...]) -> list[StoredCheck]:
         """Return the sound records of a series of the last commits on this machine, timed in this way, oldest first."""
@@ -199,6 +223,29 @@ class _MergeBase:
     def commits(self) -> tuple[str, ...]:
         """The ids of the last commits with records, and of their trees."""
         return tuple(run_id for each in self.reach for run_id in each.ids)
+
+
+def _run_noise(checks: Sequence[StoredCheck]) -> tuple[float, int]:
+    """Return the standard deviation of the candidate's score over runs, and its degrees of freedom; 0, 0 for none.
+
+    Runs of one record differ by noise, and so do single runs of one commit, each with scores of its own.
+    """
+    squares, freedom = 0.0, 0
+    of_commits: dict[str | None, dict[str | None, float]] = {}
+    for check in checks:
+        accuracy = check.record.accuracy
+        if accuracy is None or accuracy.candidate is None:
+            continue
+        if accuracy.run_sd is not None:
+            more = sum((runs or 1) - 1 for runs in (accuracy.reference_runs, accuracy.candidate_runs))
+            squares, freedom = squares + more * accuracy.run_sd**2, freedom + more
+        else:
+            runs = of_commits.setdefault(check.run.commit, {})
+            runs[check.record.digests.get("candidate scores")] = accuracy.candidate
+    for runs in of_commits.values():
+        squares += sum((score - mean(runs.values())) ** 2 for score in runs.values())
+        freedom += len(runs) - 1
+    return (math.sqrt(squares / freedom), freedom) if freedom else (0.0, 0)
 
 
 def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> Baseline | str:

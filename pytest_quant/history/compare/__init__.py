@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_quant.history.answers import answers_of
 from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
@@ -16,6 +15,7 @@ from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.history.summaries import CheckSummary
+from pytest_quant.metrics.answers import answers_of
 
 
 def compare(

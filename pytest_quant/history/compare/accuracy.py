@@ -9,12 +9,12 @@ from itertools import product
 
 import numpy as np
 
-from pytest_quant.history.answers import Array, answers_of
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
 from pytest_quant.history.compare.scores import draft_of, paired_scores, score_row, unpaired
 from pytest_quant.history.rows import StoredCheck
+from pytest_quant.metrics.answers import Array, answers_of
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.history.answers import answers_of
 from pytest_quant.history.rows import StoredCheck
+from pytest_quant.metrics.answers import answers_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
 from pytest_quant.report.columns import EXPECTED, TEST_FAILED, CheckRow, default_columns, pick_columns, rows_of

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.metrics import resolve_metric
-from pytest_quant.metrics.scores import Scores
+from pytest_quant.metrics.drop import PairedStatistics
 from pytest_quant.result import AccuracyResult
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
@@ -70,7 +70,7 @@ def drop_of(drawn: Drawn) -> AccuracyResult:
     kind = "int" if labels.dtype.kind == "i" else "float"
     metric = resolve_metric(name, kind, reference.shape)
     assert metric is not None
-    scores = Scores(metric)
+    scores = PairedStatistics(metric)
     scores.add(reference, candidate, labels, np.ones(len(labels), dtype=bool), 0)
     return scores.added_to(AccuracyResult(n=len(labels)), None, CONFIDENCE)
 

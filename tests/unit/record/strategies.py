@@ -17,6 +17,7 @@ from pytest_quant.result import (
     OpCoverage,
     OutputError,
     PercentileBound,
+    TaskScore,
     WorstClass,
 )
 
@@ -43,12 +44,17 @@ _OUTPUTS = st.lists(whole(OutputError), max_size=3, unique_by=lambda output: out
 _CLASS = st.builds(ClassScore, st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**63 - 1), _FINITE, _FINITE)
 _CLASSES = st.lists(_CLASS, max_size=3).map(tuple)
 
+_TASKS = st.lists(
+    whole(TaskScore, reference=_FINITE, candidate=_FINITE, drop=_FINITE, p=st.none() | st.floats(0, 1)), max_size=3
+).map(tuple)
+
 accuracies = whole(
     AccuracyResult,
     confidence=st.floats(0.01, 0.99),
     worst_class=st.none() | _WORST,
     by_output=_OUTPUTS,
     by_class=_CLASSES,
+    by_task=_TASKS,
 )
 
 _BOUNDS = st.lists(whole(PercentileBound, percentile=st.floats(0, 100)), max_size=3).map(tuple)

@@ -17,7 +17,7 @@ from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.weightstats import DescrStatsW
 
 from pytest_quant.stats.paired import tango_interval
-from pytest_quant.stats.runs import RunNoise, run_noise, tango_of_runs, with_run_noise
+from pytest_quant.stats.runs import NO_NOISE_KNOWN, RunNoise, run_noise, tail_beyond, tango_of_runs, with_run_noise
 
 _SCORES = st.integers(-8, 8).map(lambda score: score / 8.0)
 
@@ -49,7 +49,7 @@ def test_the_shift_is_that_of_the_analysis_of_variance(runs: tuple[int, int]) ->
     freedom = sum(weight for weight, _, _ in squares)
     shift = sum(weight * (between - rest) for weight, between, rest in squares) / freedom / n
     of_means = sum(weight * between for weight, between, _ in squares) / freedom / n
-    noise = run_noise(*sides)
+    noise = run_noise(sides[0], sides[1])
     assert shift > 0.0
     assert noise.variance == pytest.approx(shift * (1 / runs[0] + 1 / runs[1]))
     assert noise.run_sd == pytest.approx(math.sqrt(of_means))
@@ -78,7 +78,7 @@ def test_neither_hard_samples_nor_the_unit_are_noise_of_runs(
 ) -> None:
     """A level of each sample changes nothing, and a factor comes out squared."""
     level = data.draw(arrays(np.float64, sides[0].shape[1], elements=_SCORES))
-    before, after = run_noise(*sides), run_noise(*(unit * side + level for side in sides))
+    before, after = run_noise(sides[0], sides[1]), run_noise(*(unit * side + level for side in sides))
     assert before.run_sd is not None
     assert after.variance == pytest.approx(unit**2 * before.variance, abs=1e-12)
     assert after.run_sd == pytest.approx(abs(unit) * before.run_sd, abs=1e-6)
@@ -92,7 +92,7 @@ def test_the_order_of_runs_samples_and_sides_does_not_matter(
     n = sides[0].shape[1]
     samples = data.draw(st.permutations(range(n)))
     first, second = (side[data.draw(st.permutations(range(len(side))))][:, samples] for side in sides)
-    before, after = run_noise(*sides), run_noise(second, first)
+    before, after = run_noise(sides[0], sides[1]), run_noise(second, first)
     assert after.variance == pytest.approx(before.variance, abs=1e-12)
     assert after.freedom == before.freedom
 
@@ -126,7 +126,7 @@ def test_both_doubts_are_added_in_squares(confidence: float) -> None:
 def test_noise_of_runs_never_narrows(sides: tuple[NDArray[Any], NDArray[Any]], below: float, above: float) -> None:
     """Each end moves away from the drop or stays."""
     drop = float(sides[0].mean() - sides[1].mean())
-    low, high = with_run_noise(drop, (drop - below, drop + above), run_noise(*sides))
+    low, high = with_run_noise(drop, (drop - below, drop + above), run_noise(sides[0], sides[1]))
     assert low <= drop - below + 1e-12
     assert high >= drop + above - 1e-12
 
@@ -141,7 +141,7 @@ def test_the_interval_holds_for_new_runs_and_new_samples(runs: tuple[int, int], 
         sides = [random.normal(0.0, shift, (k, 1)) + random.normal(0.0, 0.5, (k, n)) for k in runs]
         differences = sides[0].mean(axis=0) - sides[1].mean(axis=0)
         drop, reach = float(differences.mean()), z * float(differences.std(ddof=1)) / math.sqrt(n)
-        low, high = with_run_noise(drop, (drop - reach, drop + reach), run_noise(*sides))
+        low, high = with_run_noise(drop, (drop - reach, drop + reach), run_noise(sides[0], sides[1]))
         held += low <= 0.0 <= high
     assert held / trials >= 0.95 - 3.0 * math.sqrt(0.95 * 0.05 / trials)
 
@@ -179,3 +179,40 @@ def test_the_interval_of_few_uncertain_answers_holds(runs: tuple[int, int]) -> N
         low, high = tango_of_runs(*(random.random((k, 100)) < chances for k in runs))
         held += low <= 0.0 <= high
     assert held / trials >= 0.95 - 3.0 * math.sqrt(0.95 * 0.05 / trials)
+
+
+@given(
+    earlier_sd=st.floats(0.0, 5.0), earlier_freedom=st.integers(1, 40), own_sd=st.floats(0.1, 5.0), k=st.integers(2, 6)
+)
+def test_earlier_runs_are_pooled_with_own_ones(earlier_sd: float, earlier_freedom: int, own_sd: float, k: int) -> None:
+    """The mean square of run means is that of all runs, each with its degrees of freedom; the own sd stays the own."""
+    random = np.random.default_rng(k)
+    sides = [np.repeat(random.normal(0.0, own_sd, (k, 1)), 4, axis=1) for _ in range(2)]
+    own = [float(np.var(side[:, 0], ddof=1)) for side in sides]
+    noise = run_noise(sides[0], sides[1], earlier_sd, earlier_freedom)
+    freedom = 2 * (k - 1) + earlier_freedom
+    pooled = ((k - 1) * sum(own) + earlier_freedom * earlier_sd**2) / freedom
+    assert noise.freedom == freedom
+    assert noise.variance == pytest.approx(pooled * 2 / k)
+    assert noise.run_sd == pytest.approx(math.sqrt(sum(own) / 2))
+    single = run_noise(sides[0][:1], sides[1][:1], earlier_sd, earlier_freedom)
+    assert single.variance == pytest.approx(2 * earlier_sd**2)
+    assert single.freedom == earlier_freedom
+    assert single.run_sd is None
+
+
+@given(drop=st.floats(0.5, 10.0), limit=st.floats(0.0, 9.0), error=st.floats(0.1, 3.0), freedom=st.integers(1, 60))
+def test_the_tail_beyond_a_limit_is_that_of_the_interval(drop: float, limit: float, error: float, freedom: int) -> None:
+    """An interval of the confidence 1 - 2 p ends at the limit; without run noise p is the normal one."""
+    z = NormalDist().inv_cdf(0.975)
+    plain = tail_beyond(limit, drop, drop - z * error, NO_NOISE_KNOWN)
+    if drop <= limit:
+        assert plain == pytest.approx(0.5)
+        return
+    assert plain == pytest.approx(NormalDist().cdf((limit - drop) / error), rel=1e-6, abs=1e-9)
+    noise = RunNoise(error**2, None, freedom)
+    p = tail_beyond(limit, drop, drop - z * error, noise)
+    assert p >= plain
+    if 1e-6 < p < 0.4:
+        reach = NormalDist().inv_cdf(1.0 - p) * error
+        assert with_run_noise(drop, (drop - reach, drop), noise, 1.0 - 2.0 * p)[0] == pytest.approx(limit, abs=1e-4)

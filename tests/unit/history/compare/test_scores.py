@@ -16,8 +16,8 @@ from scipy import stats as scipy_stats
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Outcome
 from pytest_quant.history.compare.scores import paired_p
+from pytest_quant.metrics.drop import MOST_SCORES, PairedStatistics
 from pytest_quant.metrics.metric import Metric, resolve_wrapped
-from pytest_quant.metrics.scores import MOST_SCORES, Scores
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Better, Interval
 from tests.unit.history.compare.launched import N, between, launch, record_of, row
@@ -29,7 +29,7 @@ MAE = resolve_wrapped(Metric(lambda outputs, _: outputs[:, 0], better="lower", u
 
 def measured(errors: np.ndarray, reference: float = 1.0, better: Better = "lower") -> Record:
     """A record of these errors, as a check keeps it; the reference's are all `reference`."""
-    scores = Scores(replace(MAE, better=better))
+    scores = PairedStatistics(replace(MAE, better=better))
     scores.add(
         np.full((len(errors), 1), reference), errors[:, None], np.zeros(len(errors)), np.ones(len(errors), bool), 0
     )

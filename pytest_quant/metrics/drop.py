@@ -38,7 +38,7 @@ FEWEST_UNBOUNDED = 10
 """Samples from which a score without a largest value has an interval: what fewer show says little about the next."""
 
 
-class Scores:
+class PairedStatistics:
     """Accumulates a metric's statistics: a few numbers per sample, or whole samples for a third party's metric."""
 
     def __init__(self, metric: ResolvedMetric) -> None:
@@ -107,32 +107,48 @@ class Scores:
             result = replace(result, chance=_in_other_orders(metric, np.concatenate(self._reference)))
         if not self._reference:
             return result
-        reference, candidate = np.concatenate(self._reference), np.concatenate(self._candidate)
-        try:
-            scores = float(metric.aggregate(reference)), float(metric.aggregate(candidate))
-        except (ValueError, TypeError, RuntimeError) as error:
-            if not metric.costly:
-                raise
-            raise UsageError(
-                f"metric '{metric.name}' gives no score for {len(reference)} samples",
-                value=f"{type(error).__name__}: {error}",
-                allowed="one number for labels and outputs of all samples",
-                fix="set its options with functools.partial, or wrap a callable (outputs, labels) -> one score per "
-                "sample",
-            ) from error
-        if not all(math.isfinite(score) for score in scores):
-            gave = f"{scores[0]} for the reference and {scores[1]} for the candidate"
-            return replace(result, note=f"metric '{metric.name}' gave {gave}; next: evaluate samples of every class")
-        drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
-        result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
-        if metric.unit == "%":
-            result = replace(result, sample_weight=_WHOLE_PCT / len(reference))
-        if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
-            result = replace(result, sample_weight=metric.rate / len(reference))
-            return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
-        if metric.rate is not None and len(candidate) == result.n:
-            result = replace(result, candidate_scores=_packed_scores(metric.rate * candidate))
-        return _resampled(result, reference, candidate, metric, margin)
+        return with_drop(result, np.concatenate(self._reference), np.concatenate(self._candidate), metric, margin)
+
+
+def with_drop(
+    result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
+) -> AccuracyResult:
+    """Return `result` with the scores of both sides, their drop, its interval, and the samples that resolve `margin`.
+
+    Parameters
+    ----------
+    result : with the metric's name, unit and direction, and the confidence of the interval.
+    reference, candidate : statistics of the metric for the same samples, n rows.
+    margin : limit on the drop in the metric's unit; ``None`` for no limit.
+
+    Raises
+    ------
+    UsageError : a third party's metric gives no number for these samples.
+    """
+    try:
+        scores = float(metric.aggregate(reference)), float(metric.aggregate(candidate))
+    except (ValueError, TypeError, RuntimeError) as error:
+        if not metric.costly:
+            raise
+        raise UsageError(
+            f"metric '{metric.name}' gives no score for {len(reference)} samples",
+            value=f"{type(error).__name__}: {error}",
+            allowed="one number for labels and outputs of all samples",
+            fix="set its options with functools.partial, or wrap a callable (outputs, labels) -> one score per sample",
+        ) from error
+    if not all(math.isfinite(score) for score in scores):
+        gave = f"{scores[0]} for the reference and {scores[1]} for the candidate"
+        return replace(result, note=f"metric '{metric.name}' gave {gave}; next: evaluate samples of every class")
+    drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
+    result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
+    if metric.unit == "%":
+        result = replace(result, sample_weight=_WHOLE_PCT / len(reference))
+    if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
+        result = replace(result, sample_weight=metric.rate / len(reference))
+        return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
+    if metric.rate is not None and len(candidate) == result.n:
+        result = replace(result, candidate_scores=_packed_scores(metric.rate * candidate))
+    return _resampled(result, reference, candidate, metric, margin)
 
 
 _ORDERS = 100

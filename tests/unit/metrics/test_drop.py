@@ -12,8 +12,8 @@ import sklearn.metrics
 from scipy.stats import binomtest
 
 from pytest_quant.metrics import Metric
+from pytest_quant.metrics.drop import FEWEST_UNBOUNDED, PairedStatistics
 from pytest_quant.metrics.metric import resolve_wrapped
-from pytest_quant.metrics.scores import FEWEST_UNBOUNDED, Scores
 from pytest_quant.result import AccuracyResult
 from tests.unit.metrics.scoring import said, scores
 
@@ -23,7 +23,7 @@ def test_a_drop_is_how_much_worse_the_candidate_is(better: Literal["higher", "lo
     """Means of 3 and 5.5: an error that rose by 2.5, or a score that did, in the metric's own unit."""
     metric = resolve_wrapped(Metric(lambda outputs, _: outputs[:, 0], better=better, unit="m", scale=1, name="own"))
     reference, candidate = np.array([[2.0], [4.0]] * 5), np.array([[5.0], [6.0]] * 5)
-    scores = Scores(metric)
+    scores = PairedStatistics(metric)
     scores.add(reference, candidate, np.zeros(10), np.ones(10, dtype=bool), 0)
     result = scores.added_to(AccuracyResult(n=10), None, 0.9)
     assert (result.metric, result.unit, result.better, result.confidence) == ("own", "m", better, 0.9)
@@ -36,7 +36,7 @@ def test_a_drop_is_how_much_worse_the_candidate_is(better: Literal["higher", "lo
 def of(metric: object, reference: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> AccuracyResult:
     """Score all samples of both engines at once."""
     assert isinstance(metric, Metric)
-    scores = Scores(resolve_wrapped(metric))
+    scores = PairedStatistics(resolve_wrapped(metric))
     scores.add(reference, candidate, labels, np.ones(len(labels), dtype=bool), 0)
     return scores.added_to(AccuracyResult(n=len(labels)), None, 0.95)
 
@@ -94,7 +94,7 @@ def test_errors_that_are_all_zero_have_no_interval() -> None:
 
 def test_a_score_that_is_not_finite() -> None:
     """The sample is named by its index in the set."""
-    scores = Scores(resolve_wrapped(Metric(lambda outputs, _labels: outputs[:, 0], name="own")))
+    scores = PairedStatistics(resolve_wrapped(Metric(lambda outputs, _labels: outputs[:, 0], name="own")))
     outputs = np.array([[1.0], [2.0], [np.inf]])
     sound = np.array([True, False, True])
     message = said(lambda: scores.add(outputs, outputs, np.zeros(3), sound, 40))
@@ -120,7 +120,7 @@ def test_a_slow_metric_has_fewer_resamples(monkeypatch: pytest.MonkeyPatch, scor
     shown: list[str] = []
     metric = replace(resolve_wrapped(Metric(sklearn.metrics.accuracy_score, name="acc")), progress=shown.append)
     outputs, candidate = scores(0)
-    scored = Scores(metric)
+    scored = PairedStatistics(metric)
     scored.add(outputs, candidate, np.arange(40) % 6, np.ones(40, dtype=bool), 0)
     result = scored.added_to(AccuracyResult(n=40), None, 0.95)
     assert shown == [f"bootstrap of acc, {done} of {resamples} resamples" for done in range(resamples)]
@@ -136,7 +136,7 @@ def test_a_third_party_that_gives_no_score() -> None:
         raise ValueError("only one class")
 
     refuses.__module__ = "sklearn.metrics._ranking"
-    scores = Scores(resolve_wrapped(Metric(refuses, name="auc")))
+    scores = PairedStatistics(resolve_wrapped(Metric(refuses, name="auc")))
     outputs = np.zeros((5, 2))
     scores.add(outputs, outputs, np.zeros(5), np.ones(5, dtype=bool), 0)
     message = said(lambda: scores.added_to(AccuracyResult(n=5), None, 0.95))

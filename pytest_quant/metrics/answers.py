@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.files import inflate
-from pytest_quant.history.rows import MOST_RECORD_BYTES
 from pytest_quant.result import AccuracyResult
 
 Array = NDArray[Any]
+
+_MOST_BYTES = 64_000_000
+"""As many as a whole record may have."""
 
 
 class Answers(NamedTuple):
@@ -47,7 +49,7 @@ def _unpacked(text: str | None, kind: str, count: int) -> Array | None:
     """Return `count` finite values of a kind of numpy."""
     if text is None:
         return None
-    most_bytes = min(max(count, 0) * np.dtype(kind).itemsize, MOST_RECORD_BYTES)
+    most_bytes = min(max(count, 0) * np.dtype(kind).itemsize, _MOST_BYTES)
     values = np.frombuffer(inflate(base64.b64decode(text, validate=True), most_bytes), kind)
     if len(values) != count or not np.isfinite(values).all():
         raise ValueError(f"{len(values)} values, where there must be {count} finite ones")

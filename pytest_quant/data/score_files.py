@@ -1,0 +1,208 @@
+"""Files with one row for each sample: JSON lines, CSV and Parquet, read one row at a time and checked."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.errors import DataError, UsageError, nearest
+from pytest_quant.files import file_errors, open_file
+
+MOST_LINE_BYTES = 64_000_000
+"""Of one row: a prompt of a million tokens is a tenth of it."""
+
+_CELL = 10_000_000
+_BYTE_ORDER_MARK = "\ufeff"
+_SHOWN = 80
+
+Row: TypeAlias = Mapping[str, Any]
+Rows: TypeAlias = Iterator[tuple[str, Row]]
+"""Where a row stands, for messages, and the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRun:
+    """The scores of one run of one side.
+
+    Attributes
+    ----------
+    where : its file, for messages.
+    ids : of the samples, in the order of the file.
+    scores : float64 (n,), finite.
+    prompts : what identifies the prompt of each sample; empty texts where the file does not tell.
+    """
+
+    where: str
+    ids: tuple[str, ...]
+    scores: NDArray[np.float64]
+    prompts: tuple[str, ...]
+
+
+def read_run(path: Path, id_key: str, score_key: str) -> ScoreRun:
+    """Return the scores of one file. Raises `DataError` with the file, the line and the next step."""
+    return run_of(path.name, rows_of(path), id_key, score_key, lambda _: "")
+
+
+def run_of(
+    where: str, rows: Rows, id_key: str, score_key: str, prompt_of: Callable[[Row], str], *, task: str = ""
+) -> ScoreRun:
+    """Return the scores of `rows`.
+
+    Parameters
+    ----------
+    where : the file, for messages.
+    id_key, score_key : names of values in a row, see `value_of`.
+    prompt_of : what identifies the prompt of a row.
+    task : of lm-eval, for messages.
+
+    Raises
+    ------
+    DataError : a row has no such value, one of another type, or the id of another row; or there is no row.
+    """
+    scores: dict[str, float] = {}
+    prompts: list[str] = []
+    for place, row in rows:
+        sample = _id(place, value_of(place, row, id_key), id_key)
+        if sample in scores:
+            raise DataError(
+                f"{place}: another row has the id {sample!r}, and scores are paired by id",
+                allowed=f"one row for each {id_key}",
+                fix=f"give one file for each run of a task{f', here {task}' if task else ''}, or a key that differs: "
+                "id='...'",
+            )
+        scores[sample] = _number(place, value_of(place, row, score_key), score_key)
+        prompts.append(prompt_of(row))
+    if not scores:
+        raise DataError(f"{where} has no row", fix="run the harness again, and look at what it printed")
+    return ScoreRun(where, tuple(scores), np.array(list(scores.values()), np.float64), tuple(prompts))
+
+
+def value_of(place: str, row: Row, key: str) -> Any:
+    """Return the value called `key`, in which dots lead into objects. Raises `DataError` where there is none."""
+    if key in row:
+        return row[key]
+    try:
+        return reduce(lambda part, name: part[name], key.split("."), row)
+    except (KeyError, TypeError, IndexError):
+        numbers = [name for name, value in row.items() if _is_number(value)]
+        names = nearest(key, numbers or row)
+        raise DataError(f"{place}: there is no '{key}'", allowed=names, fix="name the key of a number in it") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+def _id(place: str, value: object, key: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        fix = f"name the key that tells samples apart, in place of '{key}': id='...'"
+        raise DataError(f"{place}: an id is a text or a whole number", value=_shown(value), fix=fix)
+    return str(value)
+
+
+def _number(place: str, value: object, key: str) -> float:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = float(value)
+    if not _is_number(value):
+        raise DataError(
+            f"{place}: '{key}' is not a number",
+            value=_shown(value),
+            allowed="a number for each sample, true or false",
+            fix="name a metric that is the mean of one number for each sample; a list is a part of one that is not",
+        )
+    number = float(value)  # type: ignore[arg-type]
+    if not math.isfinite(number):
+        fix = "give such a sample the worst score, on both sides, or leave it out of both"
+        raise DataError(f"{place}: '{key}' is {number}", allowed="a finite number", fix=fix)
+    return number
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def rows_of(path: Path) -> Rows:
+    """Yield the rows of a file. Raises `DataError` or `UsageError`."""
+    readers = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json_lines, ".csv": _csv, ".parquet": _parquet}
+    if path.suffix.lower() not in readers:
+        allowed = ", ".join(readers)
+        raise UsageError("Scores: the ending tells how a file is read", value=path.name, allowed=allowed)
+    with file_errors(DataError, f"{path} cannot be read", "look whether the run that writes it has ended"):
+        yield from readers[path.suffix.lower()](path)
+
+
+def _json_lines(path: Path) -> Rows:
+    with open_file(path) as stream:
+        for place, line in _lines(stream, path.name):
+            if line.strip():
+                yield place, _object(place, line)
+
+
+def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
+    for number in itertools.count(1):
+        line = stream.readline(MOST_LINE_BYTES + 1)
+        if len(line) > MOST_LINE_BYTES:
+            what = f"{name}, line {number}: it has more than {MOST_LINE_BYTES} bytes"
+            raise DataError(what, fix="write one sample in a line")
+        if not line:
+            return
+        yield f"{name}, line {number}", line
+
+
+def _object(place: str, line: bytes) -> Row:
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        # Python's own writer puts NaN into what is no JSON then; other values of such a row may be needed.
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            shown = _shown(line[:_SHOWN].decode("utf-8", "replace"))
+            what = f"{place}: it is no JSON, {error}"
+            raise DataError(what, value=shown, fix="look whether the run that writes it has ended") from error
+    if not isinstance(row, dict):
+        raise DataError(f"{place}: it is no object", value=_shown(row), allowed='{"id": ..., "score": ...}')
+    return row
+
+
+def _csv(path: Path) -> Rows:
+    csv.field_size_limit(_CELL)
+    with open_file(path) as stream:
+        lines = (line.decode().removeprefix(_BYTE_ORDER_MARK) for _, line in _lines(stream, path.name))
+        reader = csv.DictReader(lines, strict=True)
+        try:
+            for row in reader:
+                yield f"{path.name}, line {reader.line_num}", row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"{path.name}, line {reader.line_num + 1}: it is no CSV in UTF-8, {error}") from error
+
+
+def _parquet(path: Path) -> Rows:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise UsageError(f"Scores: {path.name} needs pyarrow", fix="pip install pyarrow") from None
+    try:
+        with open_file(path) as stream:
+            rows = parquet.ParquetFile(stream)
+            number = 0
+            for batch in rows.iter_batches():
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path.name}, row {number}", row
+    except ArrowException as error:
+        raise DataError(f"{path.name} is no Parquet file", value=str(error)) from error

@@ -1,0 +1,201 @@
+"""Scores of both sides of a check, read and paired by the ids of their samples."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.data.lm_eval import TaskResults, read_task_run, results_of, runs_by_task
+from pytest_quant.data.score_files import ScoreRun, read_run
+from pytest_quant.errors import DataError
+from pytest_quant.result import Better
+from pytest_quant.spec import Scores
+
+LEAST_COMMON = 0.99
+"""Share of the samples that all runs must have: what few lack can be left out, more is another set."""
+
+_WHOLE_PCT = 100.0
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PairedScores:
+    """Scores of the same n samples, in the order of their ids.
+
+    Attributes
+    ----------
+    task : of lm-eval; empty without one.
+    metric : name of the score.
+    unit, scale : a score times `scale` is in `unit`.
+    reference, candidate : float64 (runs, n), a higher score is better or worse as `better` says; the reference has no
+        runs where the candidate is given alone.
+    digest : of the ids and the prompts of the samples.
+    notes : which samples were left out, and why.
+    """
+
+    task: str
+    metric: str
+    better: Better
+    unit: str
+    scale: float
+    reference: NDArray[np.float64]
+    candidate: NDArray[np.float64]
+    digest: str
+    notes: tuple[str, ...] = ()
+
+
+def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
+    """Return the scores of each task, or of the only set.
+
+    Raises
+    ------
+    DataError : a file or a value is not what it must be, or the sides have other samples; it names them.
+    UsageError : a file is of a kind that is not read here.
+    """
+    if scores.kind == "arrays":
+        sides = [_of_arrays(side, scores.ids) for side in (scores.reference, scores.candidate)]
+        return (_paired(scores, "", scores.metric, sides, scores.better or "higher"),)
+    if scores.kind == "files":
+        sides = [
+            [read_run(file, scores.id, scores.score) for file in side] for side in (scores.reference, scores.candidate)
+        ]
+        return (_paired(scores, "", scores.metric, sides, scores.better or "higher"),)
+    return tuple(_tasks(scores))
+
+
+def _tasks(scores: Scores) -> list[PairedScores]:
+    candidate = runs_by_task(scores.candidate, scores.tasks)
+    reference = runs_by_task(scores.reference, scores.tasks or tuple(candidate)) if scores.reference else {}
+    tasks = []
+    for task, files in candidate.items():
+        sides = (reference.get(task, []), files)
+        if both := sorted({str(file) for file in sides[0]}.intersection(map(str, files))):
+            raise DataError(
+                "reference and candidate are the same file", value=both[0], fix="name two folders of lm_eval"
+            )
+        runs = [[_task_run(file, scores.metric, task) for file in side] for side in sides]
+        metrics = {metric: results.better for side in runs for _, metric, results in side}
+        if len(metrics) > 1:
+            raise DataError(f"the runs of task '{task}' have other metrics", value=", ".join(metrics))
+        ((metric, better),) = metrics.items()
+        tasks.append(_paired(scores, task, metric, [[run for run, *_ in side] for side in runs], better))
+    return tasks
+
+
+def _task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str, TaskResults]:
+    run, metric = read_task_run(file, metric, task)
+    results = results_of(file, task, metric)
+    if results.n not in (None, len(run.ids)):
+        raise DataError(
+            f"{file} is not whole",
+            value=f"{len(run.ids)} samples, where the results beside it are of {results.n}",
+            fix="run lm_eval again; look in its log for 'Could not save sample results'",
+        )
+    return run, metric, results
+
+
+def _of_arrays(side: Sequence[Any], ids: object) -> list[ScoreRun]:
+    runs = []
+    for array in side:
+        rows = np.atleast_2d(np.asarray(array))
+        names = (
+            [str(place) for place in range(rows.shape[1])]
+            if ids is None
+            else [str(name) for name in np.asarray(ids).ravel()]
+        )
+        if rows.ndim != 2 or rows.dtype.kind not in "biuf" or len(names) != rows.shape[1] or not rows.size:
+            raise DataError(
+                "Scores: an array must have one number for each sample",
+                value=f"shape {np.shape(array)} and dtype {rows.dtype} for {len(names)} ids",
+                allowed="(n,), or (runs, n) for several runs",
+            )
+        if not np.isfinite(rows).all():
+            where = np.argwhere(~np.isfinite(rows))[0]
+            raise DataError(
+                f"the score of sample '{names[where[1]]}' is {rows[tuple(where)]}", allowed="finite numbers"
+            )
+        if len(set(names)) != len(names):
+            raise DataError(
+                "Scores: two samples have the same id",
+                value=_first(sorted({name for name in names if names.count(name) > 1})),
+            )
+        runs += [
+            ScoreRun(f"run {number}", tuple(names), row.astype(np.float64), ("",) * len(names))
+            for number, row in enumerate(rows, 1)
+        ]
+    return runs
+
+
+def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better) -> PairedScores:
+    runs = [run for side in sides for run in side]
+    ids, notes = _common(runs, task)
+    arrays = []
+    for side in sides:
+        # Two runs that start from one seed are one run, and would look like runs without noise.
+        rows = np.array([_in_order(run, ids) for run in side]).reshape(len(side), len(ids))
+        arrays.append(np.unique(rows, axis=0))
+        if len(arrays[-1]) < len(rows):
+            copies = (
+                f"{len(rows) - len(arrays[-1])} of {len(rows)} runs, {side[0].where} and others, have the scores of"
+            )
+            notes = (*notes, f"{copies} another: runs of one seed, or without sampling, count once")
+    lowest, highest = (
+        float(function([function(array) for array in arrays if array.size])) for function in (np.min, np.max)
+    )
+    unit, scale = scores.unit, scores.scale
+    if unit is None or scale is None:
+        unit, scale = ("%", _WHOLE_PCT) if lowest >= 0.0 and highest <= 1.0 else ("", 1.0)
+    if unit == "%" and not (lowest >= 0.0 and scale * highest <= _WHOLE_PCT):
+        raise DataError(
+            f"scores in percent lie between 0 and {_WHOLE_PCT / scale:g}, times {scale:g}",
+            value=f"{lowest:g} to {highest:g}",
+            fix="write unit='', scale=1 for a number in its own unit, or scale=1 for scores from 0 to 100",
+        )
+    prompts = dict(zip(runs[0].ids, runs[0].prompts, strict=True))
+    digest = hashlib.sha256("\n".join(f"{name}\t{prompts[name]}" for name in ids).encode()).hexdigest()
+    return PairedScores(task, metric, better, unit, scale, arrays[0], arrays[1], digest, notes)
+
+
+def _in_order(run: ScoreRun, ids: Sequence[str]) -> NDArray[np.float64]:
+    places = {name: place for place, name in enumerate(run.ids)}
+    return run.scores[[places[name] for name in ids]]
+
+
+def _common(runs: Sequence[ScoreRun], task: str) -> tuple[list[str], tuple[str, ...]]:
+    """Return the ids that all runs have with the same prompt, and notes on the others."""
+    every = {name for run in runs for name in run.ids}
+    shared = every.intersection(*(run.ids for run in runs))
+    first = dict(zip(runs[0].ids, runs[0].prompts, strict=True))
+    others = {
+        name
+        for run in runs[1:]
+        for name, prompt in zip(run.ids, run.prompts, strict=True)
+        if name in shared and prompt != first[name]
+    }
+    notes = [
+        f"{run.where} lacks {len(lacking)} of {len(every)} samples: {_first(lacking)}"
+        for run in runs
+        if (lacking := sorted(every.difference(run.ids)))
+    ]
+    if others:
+        notes.append(f"{len(others)} of {len(every)} samples have other prompts under one id: {_first(sorted(others))}")
+    common = sorted(shared - others)
+    if len(common) < LEAST_COMMON * len(every):
+        raise DataError(
+            f"the runs{f' of {task}' if task else ''} have other samples, and scores are paired by id",
+            value="; ".join(notes),
+            allowed=f"at least {LEAST_COMMON:.0%} of the ids in all runs, with the same prompts",
+            fix="run both on the same samples, with the same --limit, chat template and few-shot examples; lm_eval "
+            "draws these anew with --seed N, and not with --seed 0,1234,N,1234",
+        )
+    return common, tuple(notes)
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")

@@ -1,0 +1,210 @@
+"""The measurement of a check whose scores were given: paired, with the noise between runs, task by task."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.data.score_pairs import PairedScores, read_scores
+from pytest_quant.errors import DataError
+from pytest_quant.measure.build import Tools
+from pytest_quant.metrics import ResolvedMetric
+from pytest_quant.metrics.answers import answers_of
+from pytest_quant.metrics.drop import with_drop
+from pytest_quant.result import AccuracyResult, Baseline, Interval, Measured, TaskScore
+from pytest_quant.spec import Check, Scores
+from pytest_quant.stats.runs import NO_NOISE_KNOWN, RunNoise, run_noise, tail_beyond, tango_of_runs, with_run_noise
+
+Array = NDArray[Any]
+
+FindBaseline = Callable[[Measured], Baseline | str | None]
+
+_ALL_MOVE = 6
+"""Tasks that all move in one direction by luck once in 32 times."""
+
+
+def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, tools: Tools) -> Measured:
+    """Read scores, pair them by id, and compare both sides; a candidate alone is compared with its baseline's scores.
+
+    Parameters
+    ----------
+    check : its limits.
+    scores : those of the check.
+    find_baseline : returns the baseline of a measurement, or why there is none.
+
+    Raises
+    ------
+    QuantError : a file or a value is not what it must be, or the sides have other samples.
+    """
+    with tools.steps.show(f"reading scores of {check.candidate.model.name}"):
+        tasks = read_scores(scores)
+    whole = _joined(tasks)
+    metric = _metric(whole)
+    confidence = check.confidence or 0.95
+    accuracy = AccuracyResult(
+        n=whole.candidate.shape[1],
+        metric=metric.name,
+        unit=metric.unit,
+        better=metric.better,
+        confidence=confidence,
+        varies=not scores.deterministic,
+        candidate_runs=len(whole.candidate),
+    )
+    measured = Measured(
+        check=check,
+        accuracy=accuracy,
+        latency=None,
+        coverage=None,
+        resources=None,
+        cache=None,
+        digests={"data": whole.digest, "candidate scores": _digest(whole.candidate)},
+        notes=whole.notes,
+    )
+    baseline = find_baseline(measured)
+    before = baseline if isinstance(baseline, Baseline) else None
+    if not scores.reference:
+        known = None if before is None else _kept_scores(before, accuracy, metric)
+        if known is None:
+            why = baseline if isinstance(baseline, str) else _NOT_KEPT
+            return replace(measured, accuracy=_alone(accuracy, whole.candidate.mean(axis=0), metric, why))
+        sizes = np.cumsum([task.candidate.shape[1] for task in tasks])[:-1]
+        parts = np.split(known, sizes)
+        tasks = tuple(replace(task, reference=part[None]) for task, part in zip(tasks, parts, strict=True))
+        whole = replace(whole, reference=known[None])
+    earlier = (0.0, 0) if before is None else (before.run_sd, before.run_freedom)
+    noise = run_noise(whole.scale * whole.reference, whole.scale * whole.candidate, *earlier)
+    accuracy = replace(accuracy, reference_runs=len(whole.reference), run_sd=noise.run_sd)
+    accuracy = _compared(accuracy, whole, metric, check.limits.max_drop, noise)
+    if len(tasks) > 1:
+        by_task = (_task(accuracy, task, metric, check.limits.max_drop) for task in (*tasks, replace(whole, task=ALL)))
+        accuracy = replace(accuracy, by_task=tuple(by_task))
+    return replace(measured, accuracy=accuracy, notes=(*whole.notes, *_notes(accuracy, scores, noise)))
+
+
+ALL = "all"
+"""Name of the samples of all tasks together, beside the tasks."""
+
+_NOT_KEPT = "the baseline's record has no scores of single samples"
+
+
+def _joined(tasks: Sequence[PairedScores]) -> PairedScores:
+    """Return the samples of all tasks as one set, each sample with the same weight.
+
+    Raises
+    ------
+    DataError : the tasks have other units or directions, or other numbers of runs.
+    """
+    if len(tasks) == 1:
+        return tasks[0]
+    first = tasks[0]
+    for task in tasks:
+        kind, usual = ((each.unit, each.better, len(each.reference), len(each.candidate)) for each in (task, first))
+        if kind != usual:
+            raise DataError(
+                f"tasks '{first.task}' and '{task.task}' cannot be judged together",
+                value=f"unit, direction and runs of each side: {usual} and {kind}",
+                fix="write one test for each: task='...'",
+            )
+    names = {task.metric for task in tasks}
+    return replace(
+        first,
+        task="",
+        metric=names.pop() if len(names) == 1 else "score",
+        reference=np.concatenate([task.reference for task in tasks], axis=1),
+        candidate=np.concatenate([task.candidate for task in tasks], axis=1),
+        digest=hashlib.sha256("".join(f"{task.task} {task.digest}\n" for task in tasks).encode()).hexdigest(),
+        notes=tuple(note for task in tasks for note in task.notes),
+    )
+
+
+def _metric(scores: PairedScores) -> ResolvedMetric:
+    """Return the mean of the scores of single samples as a metric."""
+    scale = scores.scale
+    return ResolvedMetric(
+        scores.metric.removesuffix(",none"),
+        scores.better,
+        scores.unit,
+        statistics=lambda outputs, _: outputs,
+        aggregate=lambda rows: scale * float(np.mean(rows)),
+        rate=scale,
+    )
+
+
+def _digest(scores: Array) -> str:
+    return hashlib.sha256(np.ascontiguousarray(scores).tobytes()).hexdigest()
+
+
+def _alone(accuracy: AccuracyResult, scores: Array, metric: ResolvedMetric, why: str) -> AccuracyResult:
+    """Return the candidate's own figures, which later runs are compared with, and why this one is with nothing."""
+    own = with_drop(accuracy, scores, scores, metric, None)
+    return replace(
+        accuracy,
+        candidate=own.candidate,
+        candidate_correct=own.candidate_correct,
+        candidate_scores=own.candidate_scores,
+        note=why,
+    )
+
+
+def _kept_scores(before: Baseline, accuracy: AccuracyResult, metric: ResolvedMetric) -> Array | None:
+    """Return the scores (n,) of the baseline's candidate, before scaling; ``None`` where its record has none."""
+    if before.accuracy is None or before.accuracy.n != accuracy.n:
+        return None
+    kept = answers_of(before.accuracy)
+    if kept.scores is not None and metric.rate:
+        return np.asarray(kept.scores / metric.rate)
+    return None if kept.candidate is None else kept.candidate.astype(np.float64)
+
+
+def _compared(
+    accuracy: AccuracyResult, scores: PairedScores, metric: ResolvedMetric, margin: float | None, noise: RunNoise
+) -> AccuracyResult:
+    """Return the scores of both sides and their drop, whose interval holds for further runs and samples."""
+    sides = scores.reference, scores.candidate
+    result = with_drop(accuracy, sides[0].mean(axis=0), sides[1].mean(axis=0), metric, margin)
+    if result.drop is None or result.drop_ci is None:
+        return result
+    ends: tuple[float, float] = result.drop_ci.low, result.drop_ci.high
+    if max(map(len, sides)) > 1 and all(bool(np.isin(side, (0.0, 1.0)).all()) for side in sides):
+        better, worse = sides if metric.better == "higher" else sides[::-1]
+        low, high = tango_of_runs(better, worse, confidence=accuracy.confidence)
+        ends = scores.scale * low, scores.scale * high
+    ends = with_run_noise(result.drop, ends, noise, accuracy.confidence)
+    # More samples of the same runs would not tell.
+    return replace(result, drop_ci=Interval(*ends), n_to_resolve=None if noise.variance else result.n_to_resolve)
+
+
+def _task(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMetric, margin: float | None) -> TaskScore:
+    noise = run_noise(task.scale * task.reference, task.scale * task.candidate)
+    own = replace(accuracy, n=task.candidate.shape[1])
+    plain = _compared(own, task, metric, margin, NO_NOISE_KNOWN)
+    result = _compared(own, task, metric, margin, noise)
+    p = None
+    if margin is not None and plain.drop is not None and plain.drop_ci is not None:
+        p = tail_beyond(margin, plain.drop, plain.drop_ci.low, noise, accuracy.confidence)
+    score = result.reference or 0.0, result.candidate or 0.0, result.drop or 0.0
+    return TaskScore(task.task, own.n, *score, result.drop_ci, p)
+
+
+def _notes(accuracy: AccuracyResult, scores: Scores, noise: RunNoise) -> list[str]:
+    notes = []
+    single = [
+        name
+        for name, runs in (("reference", accuracy.reference_runs), ("candidate", accuracy.candidate_runs))
+        if runs == 1
+    ]
+    if single and not scores.deterministic and accuracy.run_sd is None:
+        known = "how runs differ is not known; give several, or say deterministic=True"
+        if noise.freedom:
+            known = f"how runs differ is taken from {noise.freedom + 1} earlier ones"
+        notes.append(f"one run of the {' and of the '.join(single)}: {known}")
+    tasks = [task for task in accuracy.by_task if task.name != ALL]
+    for word, sign in (("worse", 1.0), ("better", -1.0)):
+        if len(tasks) >= _ALL_MOVE and all(sign * task.drop > 0.0 for task in tasks):
+            notes.append(f"all {len(tasks)} tasks are {word}: look for a cause that they share, as a chat template")
+    return notes

@@ -1,0 +1,214 @@
+"""Scores that were given are judged as those of engines are, with the noise between runs and all tasks together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pytest_quant.cache import Cache
+from pytest_quant.errors import DataError
+from pytest_quant.measure.build import Tools
+from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.scored import ALL, measure_scores
+from pytest_quant.metrics.answers import answers_of
+from pytest_quant.result import Baseline, Measured, Status
+from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model, Scores
+from pytest_quant.stats.paired import mcnemar_p, tango_interval
+from pytest_quant.stats.runs import run_noise, tango_of_runs, with_run_noise
+from pytest_quant.verdict import judge
+from tests.support.measuring import QuietSteps
+from tests.unit.data.test_score_pairs import sample, samples
+
+Answers = NDArray[np.float64]
+
+
+def answers(runs: int, n: int, share: float, seed: int, flips: float = 0.02) -> Answers:
+    """Right and wrong answers (runs, n) to questions of which `share` are easy; each run answers some the other way."""
+    easy = np.random.default_rng(1).random(n) < share
+    flipped = np.random.default_rng(seed).random((runs, n)) < flips
+    return (easy ^ flipped).astype(np.float64)
+
+
+def measured(
+    scores: Scores, baseline: Baseline | str | None = None, confidence: float | None = None, **limits: Any
+) -> Measured:
+    """Measure scores in a folder of their own that nothing is kept in."""
+    spec = EngineSpec("scores", "", None, Model("gsm8k"))
+    check = Check(
+        "test.py::test", "test.py::test", spec, spec, Dataset("arrays", None), Limits(**limits), latency=None,
+        scores=scores, confidence=confidence,
+    )  # fmt: skip
+    steps = QuietSteps()
+    tools = Tools(Cache(Path("unused")), steps, DeviceLocks(steps.notify, 1.0))
+    return measure_scores(check, scores, lambda _: baseline, tools)
+
+
+def statuses(result: Measured, baseline: Baseline | str | None = None) -> list[Status]:
+    """The status of each limit."""
+    return [verdict.status for verdict in judge(result, baseline)]
+
+
+def base(accuracy: Any, drop: float | None = None, **more: Any) -> Baseline:
+    """A baseline of a commit with the scores of a record."""
+    return Baseline("abc", drop, None, None, same_identity=False, accuracy=accuracy, **more)
+
+
+def test_a_single_pair_has_mcnemars_test_and_tangos_interval() -> None:
+    """One run a side of right and wrong answers: the same figures as the counts give."""
+    reference, candidate = answers(1, 400, 0.8, 2)[0], answers(1, 400, 0.8, 3)[0]
+    accuracy = measured(Scores.from_arrays(reference, candidate), max_drop=1.0).accuracy
+    lost = int(np.sum((reference == 1) & (candidate == 0)))
+    won = int(np.sum((reference == 0) & (candidate == 1)))
+    low, high = tango_interval(lost, won, 400)
+    assert accuracy.drop_ci is not None
+    assert list(accuracy.drop_ci) == pytest.approx([100 * low, 100 * high])
+    assert accuracy.p_value == pytest.approx(mcnemar_p(lost, won))
+    assert accuracy.drop == pytest.approx(100 * (reference.mean() - candidate.mean()))
+
+
+def test_several_runs_widen_the_interval_by_their_noise() -> None:
+    """The interval is Tango's of the shares, and what runs of the sides shift apart is added in squares."""
+    reference, candidate = answers(3, 300, 0.8, 2), answers(4, 300, 0.8, 3)
+    candidate[0, :30] = 0.0
+    accuracy = measured(Scores.from_arrays(reference, candidate), max_drop=1.0).accuracy
+    noise = run_noise(100 * reference, 100 * candidate)
+    ends = tuple(100 * end for end in tango_of_runs(reference, candidate))
+    low, high = with_run_noise(accuracy.drop or 0.0, (ends[0], ends[1]), noise)
+    assert noise.variance > 0.0
+    assert accuracy.drop_ci is not None
+    assert list(accuracy.drop_ci) == pytest.approx([low, high])
+    assert (accuracy.reference_runs, accuracy.candidate_runs) == (3, 4)
+    assert accuracy.run_sd == pytest.approx(noise.run_sd)
+
+
+def test_lower_is_better_turns_the_sides_and_nothing_else() -> None:
+    """The wrong answers as an error rate: drop and interval are those of the right answers."""
+    reference, candidate = answers(3, 300, 0.8, 2), answers(3, 300, 0.7, 3)
+    right = measured(Scores.from_arrays(reference, candidate)).accuracy
+    wrong = measured(Scores.from_arrays(1 - reference, 1 - candidate, better="lower")).accuracy
+    assert wrong.drop == pytest.approx(right.drop)
+    assert right.drop_ci is not None
+    assert wrong.drop_ci is not None
+    assert list(wrong.drop_ci) == pytest.approx(list(right.drop_ci))
+
+
+def test_scores_that_vary_are_judged_on_the_interval_and_others_are_facts() -> None:
+    """A drop right below the limit passes only where a run would give the same scores again."""
+    reference = np.ones(200)
+    candidate = np.concatenate([np.zeros(2), np.ones(198)])
+    varies = measured(Scores.from_arrays(reference, candidate), max_drop=1.5)
+    fixed = measured(Scores.from_arrays(reference, candidate, deterministic=True), max_drop=1.5)
+    assert (statuses(varies), statuses(fixed)) == ([Status.INCONCLUSIVE], [Status.PASS])
+    assert any("one run of the reference and of the candidate" in note for note in varies.notes)
+    assert not any("one run" in note for note in fixed.notes)
+
+
+def test_noise_of_earlier_runs_opens_a_limit_that_single_runs_would_decide() -> None:
+    """A drop of 8 pp is above 5 pp by itself, and not beside runs that differ by 3 pp."""
+    reference = np.ones(1000)
+    candidate = np.concatenate([np.zeros(80), np.ones(920)])
+    scores = Scores.from_arrays(reference, candidate)
+    assert statuses(measured(scores, max_drop=5.0)) == [Status.FAIL]
+    noisy = measured(scores, base(None, 0.0, run_sd=3.0, run_freedom=6), max_drop=5.0)
+    assert statuses(noisy) == [Status.INCONCLUSIVE]
+    assert any("is taken from 7 earlier ones" in note for note in noisy.notes)
+
+
+def test_a_candidate_alone_is_compared_with_the_scores_of_its_baseline() -> None:
+    """Without one both limits have NO_BASELINE; the figures of its record then are the reference of the next."""
+    first = answers(1, 1000, 0.9, 2, flips=0.0)
+    alone = measured(Scores.from_arrays(None, first), "there is none", max_drop=2.0, max_drop_increase=2.0)
+    assert statuses(alone, "there is none") == [Status.NO_BASELINE] * 2
+    assert (alone.accuracy.drop, alone.accuracy.reference) == (None, None)
+    kept = answers_of(alone.accuracy).candidate
+    assert kept is not None
+    in_order_of_ids = first[0][sorted(range(1000), key=str)]
+    assert kept.tolist() == in_order_of_ids.astype(bool).tolist()
+    before = base(alone.accuracy)
+    worse = first.copy()
+    worse[0, np.flatnonzero(first[0])[:80]] = 0.0
+    for scores, status in ((first, Status.PASS), (worse, Status.FAIL)):
+        later = measured(Scores.from_arrays(None, scores), before, max_drop=2.0, max_drop_increase=2.0)
+        assert statuses(later, before) == [status] * 2
+        assert later.accuracy.reference == pytest.approx(100 * first.mean())
+
+
+@pytest.mark.parametrize("change", [{"n": 999}, {"candidate_correct": None}])
+def test_a_baseline_without_scores_of_these_samples_is_none(change: dict[str, Any]) -> None:
+    """Another number of samples, and a record without scores of single samples."""
+    first = answers(1, 1000, 0.9, 2)
+    alone = measured(Scores.from_arrays(None, first), "there is none", max_drop=2.0)
+    before = base(replace(alone.accuracy, **change))
+    assert statuses(measured(Scores.from_arrays(None, first), before, max_drop=2.0), before) == [Status.NO_BASELINE]
+
+
+def test_an_increase_of_the_drop_has_the_noise_of_both_drops() -> None:
+    """A drop of 3 pp after one of 0: beyond 1 pp where both intervals are narrow, and open where one is wide."""
+    reference = np.ones(4000)
+    candidate = np.concatenate([np.zeros(120), np.ones(3880)])
+    before = measured(Scores.from_arrays(reference, reference)).accuracy
+    result = measured(Scores.from_arrays(reference, candidate), max_drop_increase=1.0)
+    assert statuses(result, base(before, 0.0)) == [Status.FAIL]
+    few = measured(Scores.from_arrays(np.ones(40), np.ones(40))).accuracy
+    assert statuses(result, base(few, 0.0)) == [Status.INCONCLUSIVE]
+
+
+def family(folder: Path, drops: Sequence[float], n: int = 400) -> Scores:
+    """Tasks whose candidate gets that share less right; the reference gets all of them."""
+    for task, drop in enumerate(drops):
+        wrong = round(drop * n)
+        for side, scores in (("r", [1] * n), ("c", [0] * wrong + [1] * (n - wrong))):
+            samples(folder / side, [sample(place, score) for place, score in enumerate(scores)], task=f"t{task}")
+    return Scores.from_lm_eval(folder / "r", folder / "c")
+
+
+def test_tasks_are_judged_together_and_the_worst_is_named(tmp_path: Path) -> None:
+    """One of eight that lost 10 pp fails; the record has each task and all samples of all."""
+    result = measured(family(tmp_path, [0.0] * 7 + [0.1]), max_drop=1.0)
+    (verdict,) = judge(result)
+    assert verdict.status is Status.FAIL
+    assert verdict.reason.startswith("t7 10 pp is above 1.0 pp (p ")
+    assert "after Holm over 9" in verdict.reason
+    assert [task.name for task in result.accuracy.by_task] == [*(f"t{place}" for place in range(8)), ALL]
+    assert result.accuracy.drop == pytest.approx(10.0 / 8)
+
+
+def test_a_task_that_fails_alone_may_be_luck_among_many(tmp_path: Path) -> None:
+    """3 pp of 400 samples break a limit of 1 pp alone, and are open among 33 tasks: one in 40 does so by chance."""
+    alone = measured(family(tmp_path / "one", [0.03]), max_drop=1.0)
+    many = measured(family(tmp_path / "many", [0.03] + [0.0] * 32), max_drop=1.0)
+    assert statuses(alone) == [Status.FAIL]
+    assert statuses(many) == [Status.INCONCLUSIVE]
+
+
+def test_tasks_that_all_move_at_once_have_a_note(tmp_path: Path) -> None:
+    """Six of six in one direction: a cause that they share; five say nothing."""
+    for count, noted in ((6, True), (5, False)):
+        notes = measured(family(tmp_path / str(count), [0.01] * count), max_drop=5.0).notes
+        assert any(f"all {count} tasks are worse" in note for note in notes) == noted
+
+
+def test_tasks_with_other_units_are_not_judged_together(tmp_path: Path) -> None:
+    """A task in percent and one in a number of its own: the message says to write two tests."""
+    for side in ("r", "c"):
+        samples(tmp_path / side, [sample(0, 1), sample(1, 0)], task="a")
+        samples(tmp_path / side, [sample(0, 7), sample(1, 9)], task="b")
+    with pytest.raises(DataError, match=r"tasks 'a' and 'b' cannot be judged together"):
+        measured(Scores.from_lm_eval(tmp_path / "r", tmp_path / "c"))
+
+
+def test_proof_is_asked_for_with_the_confidence_of_the_run() -> None:
+    """The interval has the level that --quant-confidence names."""
+    reference, candidate = answers(1, 400, 0.8, 2), answers(1, 400, 0.8, 3)
+    narrow, wide = (
+        measured(Scores.from_arrays(reference, candidate), confidence=level).accuracy for level in (0.8, 0.99)
+    )
+    assert narrow.drop_ci is not None
+    assert wide.drop_ci is not None
+    assert wide.drop_ci.low < narrow.drop_ci.low < narrow.drop_ci.high < wide.drop_ci.high
