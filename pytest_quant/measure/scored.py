@@ -15,9 +15,10 @@ from pytest_quant.errors import DataError
 from pytest_quant.measure.build import Tools
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.answers import answers_of
-from pytest_quant.metrics.drop import with_drop
+from pytest_quant.metrics.drop import with_drop, with_scores
 from pytest_quant.result import AccuracyResult, Baseline, Interval, Measured, TaskScore
 from pytest_quant.spec import Check, Scores
+from pytest_quant.stats.paired import samples_to_resolve
 from pytest_quant.stats.runs import NO_NOISE_KNOWN, RunNoise, run_noise, tail_beyond, tango_of_runs, with_run_noise
 
 Array = NDArray[Any]
@@ -43,8 +44,8 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     """
     with tools.steps.show(f"reading scores of {check.candidate.model.name}"):
         tasks = read_scores(scores)
-    whole = _joined(tasks)
-    metric = _metric(whole)
+    whole = joined(tasks)
+    metric = metric_of(whole)
     confidence = check.confidence or 0.95
     accuracy = AccuracyResult(
         n=whole.candidate.shape[1],
@@ -78,10 +79,16 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         whole = replace(whole, reference=known[None])
     earlier = (0.0, 0) if before is None else (before.run_sd, before.run_freedom)
     noise = run_noise(whole.scale * whole.reference, whole.scale * whole.candidate, *earlier)
+    if not scores.reference and before is not None and before.accuracy is not None:
+        # What the record has are means of its runs, which differ by less than single ones.
+        ours, theirs = len(whole.candidate), before.accuracy.candidate_runs or 1
+        noise = replace(noise, variance=noise.variance * (1 / theirs + 1 / ours) / (1 + 1 / ours))
     accuracy = replace(accuracy, reference_runs=len(whole.reference), run_sd=noise.run_sd)
-    accuracy = _compared(accuracy, whole, metric, check.limits.max_drop, noise)
+    accuracy = compared(accuracy, whole, metric, check.limits.max_drop, noise)
     if len(tasks) > 1:
-        by_task = (_task(accuracy, task, metric, check.limits.max_drop) for task in (*tasks, replace(whole, task=ALL)))
+        by_task = (
+            task_score(accuracy, task, metric, check.limits.max_drop) for task in (*tasks, replace(whole, task=ALL))
+        )
         accuracy = replace(accuracy, by_task=tuple(by_task))
     return replace(measured, accuracy=accuracy, notes=(*whole.notes, *_notes(accuracy, scores, noise)))
 
@@ -92,7 +99,7 @@ ALL = "all"
 _NOT_KEPT = "the baseline's record has no scores of single samples"
 
 
-def _joined(tasks: Sequence[PairedScores]) -> PairedScores:
+def joined(tasks: Sequence[PairedScores]) -> PairedScores:
     """Return the samples of all tasks as one set, each sample with the same weight.
 
     Raises
@@ -122,7 +129,7 @@ def _joined(tasks: Sequence[PairedScores]) -> PairedScores:
     )
 
 
-def _metric(scores: PairedScores) -> ResolvedMetric:
+def metric_of(scores: PairedScores) -> ResolvedMetric:
     """Return the mean of the scores of single samples as a metric."""
     scale = scores.scale
     return ResolvedMetric(
@@ -161,29 +168,38 @@ def _kept_scores(before: Baseline, accuracy: AccuracyResult, metric: ResolvedMet
     return None if kept.candidate is None else kept.candidate.astype(np.float64)
 
 
-def _compared(
+def compared(
     accuracy: AccuracyResult, scores: PairedScores, metric: ResolvedMetric, margin: float | None, noise: RunNoise
 ) -> AccuracyResult:
     """Return the scores of both sides and their drop, whose interval holds for further runs and samples."""
     sides = scores.reference, scores.candidate
-    result = with_drop(accuracy, sides[0].mean(axis=0), sides[1].mean(axis=0), metric, margin)
-    if result.drop is None or result.drop_ci is None:
-        return result
-    ends: tuple[float, float] = result.drop_ci.low, result.drop_ci.high
-    if max(map(len, sides)) > 1 and all(bool(np.isin(side, (0.0, 1.0)).all()) for side in sides):
+    means = sides[0].mean(axis=0), sides[1].mean(axis=0)
+    # A baseline has shares of right answers where it had several runs.
+    is_share = metric.unit == "%" and bool(np.isin(sides[1], (0.0, 1.0)).all())
+    if is_share and not all(np.isin(mean, (0.0, 1.0)).all() for mean in means):
+        result = with_scores(accuracy, *means, metric)
         better, worse = sides if metric.better == "higher" else sides[::-1]
-        low, high = tango_of_runs(better, worse, confidence=accuracy.confidence)
-        ends = scores.scale * low, scores.scale * high
-    ends = with_run_noise(result.drop, ends, noise, accuracy.confidence)
+        shares = tango_of_runs(better, worse, confidence=accuracy.confidence)
+        ends: tuple[float, float] = scores.scale * shares[0], scores.scale * shares[1]
+        if margin is not None and result.drop is not None:
+            variance = scores.scale**2 * float(np.var(means[0] - means[1]))
+            result = replace(result, n_to_resolve=samples_to_resolve(variance, result.drop, margin))
+    else:
+        result = with_drop(accuracy, *means, metric, margin)
+        if result.drop_ci is None:
+            return result
+        ends = result.drop_ci.low, result.drop_ci.high
+    ends = with_run_noise(result.drop or 0.0, ends, noise, accuracy.confidence)
     # More samples of the same runs would not tell.
     return replace(result, drop_ci=Interval(*ends), n_to_resolve=None if noise.variance else result.n_to_resolve)
 
 
-def _task(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMetric, margin: float | None) -> TaskScore:
+def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMetric, margin: float | None) -> TaskScore:
+    """Return the figures of one task beside others, and the p of a drop that the limit `margin` allows."""
     noise = run_noise(task.scale * task.reference, task.scale * task.candidate)
     own = replace(accuracy, n=task.candidate.shape[1])
-    plain = _compared(own, task, metric, margin, NO_NOISE_KNOWN)
-    result = _compared(own, task, metric, margin, noise)
+    plain = compared(own, task, metric, margin, NO_NOISE_KNOWN)
+    result = compared(own, task, metric, margin, noise)
     p = None
     if margin is not None and plain.drop is not None and plain.drop_ci is not None:
         p = tail_beyond(margin, plain.drop, plain.drop_ci.low, noise, accuracy.confidence)

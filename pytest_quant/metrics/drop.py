@@ -110,16 +110,13 @@ class PairedStatistics:
         return with_drop(result, np.concatenate(self._reference), np.concatenate(self._candidate), metric, margin)
 
 
-def with_drop(
-    result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
-) -> AccuracyResult:
-    """Return `result` with the scores of both sides, their drop, its interval, and the samples that resolve `margin`.
+def with_scores(result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric) -> AccuracyResult:
+    """Return `result` with the scores of both sides, their drop, and what one sample weighs in it.
 
     Parameters
     ----------
-    result : with the metric's name, unit and direction, and the confidence of the interval.
+    result : with the metric's name, unit and direction.
     reference, candidate : statistics of the metric for the same samples, n rows.
-    margin : limit on the drop in the metric's unit; ``None`` for no limit.
 
     Raises
     ------
@@ -144,10 +141,31 @@ def with_drop(
     if metric.unit == "%":
         result = replace(result, sample_weight=_WHOLE_PCT / len(reference))
     if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
-        result = replace(result, sample_weight=metric.rate / len(reference))
-        return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
+        return replace(result, sample_weight=metric.rate / len(reference))
     if metric.rate is not None and len(candidate) == result.n:
         result = replace(result, candidate_scores=_packed_scores(metric.rate * candidate))
+    return result
+
+
+def with_drop(
+    result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
+) -> AccuracyResult:
+    """Return `result` as `with_scores` does, with the drop's interval and the samples that would resolve `margin`.
+
+    Parameters
+    ----------
+    result, reference, candidate : as in `with_scores`, with the confidence of the interval.
+    margin : limit on the drop in the metric's unit; ``None`` for no limit.
+
+    Raises
+    ------
+    UsageError : as in `with_scores`.
+    """
+    result = with_scores(result, reference, candidate, metric)
+    if result.drop is None:
+        return result
+    if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
+        return _right_or_wrong(result, reference != 0, candidate != 0, metric.rate, margin)
     return _resampled(result, reference, candidate, metric, margin)
 
 

@@ -202,6 +202,8 @@ def _read_marks(node: pytest.Item) -> tuple[MarkKeys, tuple[Check, ...]]:
 
 def with_settings(check: Check, settings: Settings) -> Check:
     """Return the check with what the options of the run say about it."""
+    if check.scores is not None:
+        return replace(check, confidence=settings.confidence)
     latency = None
     if check.latency is not None and not settings.latency_off:
         latency = replace(check.latency, max_s=settings.max_time_s, pages=settings.pages)

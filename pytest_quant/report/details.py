@@ -133,6 +133,8 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
             ("candidate", "float simulation" if accuracy.simulated else ""),
         ),
         said(
+            ("runs", before_after(accuracy.reference_runs, accuracy.candidate_runs, form=whole)),
+            ("sd between runs", measured(accuracy.run_sd, "pp" if unit == "%" else unit, form=form)),
             ("McNemar p", figure(accuracy.p_value, 2)),
             ("samples right in only one engine", whole(accuracy.discordant)),
         ),
@@ -160,8 +162,19 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
         (whole(score.label), whole(score.n), points(score.reference), points(score.candidate))
         for score in sorted(accuracy.by_class, key=lambda score: score.candidate - score.reference)
     ]
+    tasks = [
+        (
+            task.name,
+            whole(task.n),
+            before_after(task.reference, task.candidate, form=form),
+            measured(task.drop, "", task.drop_ci, form),
+            figure(task.p, 2),
+        )
+        for task in sorted(accuracy.by_task, key=lambda task: -task.drop)
+    ]
     tables = (
         *_table("What cannot be compared", ("output", "sample", "fault", "where"), faults),
+        *_table("By task", ("task", "samples", f"score {unit}".strip(), "drop", "p"), tasks),
         *_table("By class", ("class", "samples", "reference %", "candidate %"), classes),
     )
     return DetailSection("Accuracy", groups, further, tables=tables)

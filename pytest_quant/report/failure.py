@@ -186,7 +186,8 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
             yield "an output is the same whatever the input, and no longer says what the reference's does"
     if verdict.limit == "max_drop" and accuracy is not None and accuracy.drop is not None:
         yield from _drop(verdict, accuracy)
-    if verdict.limit == "min_accuracy" and accuracy is not None and accuracy.reference is not None:
+    is_engine = accuracy is not None and accuracy.reference is not None and accuracy.candidate_runs is None
+    if verdict.limit == "min_accuracy" and is_engine:
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
     is_slow = _kind(verdict) in ("min_speedup", "max_latency_ms") and verdict.status is Status.FAIL
     if is_slow and latency is not None and latency.speedup and latency.speedup_ci:
@@ -205,7 +206,8 @@ def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:
         if accuracy.p_value < _RARE:
             yield "the loss is real: chance alone would hardly give one like it"
         else:
-            yield "chance alone could give this loss; the limit is judged on this set as it is"
+            on_set = "" if accuracy.varies else "; the limit is judged on this set as it is"
+            yield f"chance alone could give this loss{on_set}"
     span, allowed = accuracy.drop_ci, verdict.allowed
     if allowed is not None and lost_samples(accuracy) and allowed < 100.0 / accuracy.n:
         sample = f"1 of {accuracy.n} samples, {points(100.0 / accuracy.n)} pp"

@@ -15,6 +15,7 @@ BAD = {
     "not_offered": ("precision='int4', scheme='static'", "weight-only"),
     "option": ("options={'thread': 1}", "did you mean 'threads'?"),
     "positional": ("'ort'", "takes keys only"),
+    "scores": ("scores='gsm8k', min_speedup=2.0", "leave min_speedup out"),
 }
 """One mark for each step of the reading that may refuse it."""
 SOURCE = "import pytest\n@pytest.mark.quant({mark})\ndef test_it(): pass\n"

@@ -12,7 +12,7 @@ import numpy as np
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, row_of
-from pytest_quant.history.compare.scores import draft_of, paired_scores, score_row, unpaired
+from pytest_quant.history.compare.scores import draft_of, paired_scores, score_row, unpaired, with_runs
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.metrics.answers import Array, answers_of
 from pytest_quant.result import AccuracyResult, Interval
@@ -93,14 +93,11 @@ def _paired(pair: Pair, base: AccuracyResult, head: AccuracyResult, was: Array, 
     sign = 1.0 if head.better != "lower" else -1.0
     low, high = tango_interval(lost, won, n, confidence=CONFIDENCE)
     ends = sorted((-sign * rate * low, -sign * rate * high))
-    row = replace(
-        score_row(pair, base, head),
-        change=sign * rate * (won - lost) / n + 0.0,
-        interval=Interval(ends[0] + 0.0, ends[1] + 0.0),
-        lost=lost,
-        won=won,
-    )
-    return draft_of(row, lost - won, mcnemar_p(lost, won) if lost or won else None, base, head, floor=False)
+    change = sign * rate * (won - lost) / n + 0.0
+    p = mcnemar_p(lost, won) if lost or won else None
+    interval, p = with_runs(base, head, change, Interval(ends[0] + 0.0, ends[1] + 0.0), p)
+    row = replace(score_row(pair, base, head), change=change, interval=interval, lost=lost, won=won)
+    return draft_of(row, lost - won, p, base, head, floor=False)
 
 
 def _rate(result: AccuracyResult, right: Array) -> float | None:

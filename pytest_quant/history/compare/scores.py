@@ -14,6 +14,7 @@ from pytest_quant.history.compare.pairing import Draft, Pair, row_of, unit_of_ch
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import paired_bootstrap
 from pytest_quant.stats.ratio import student_tails
+from pytest_quant.stats.runs import RunNoise, tail_beyond, with_run_noise
 
 MIN_CHANGE = 1e-4
 """Of the reference's own score; a smaller change counts as none, however significant it is: kernels round that much."""
@@ -78,9 +79,28 @@ def paired_scores(
     change = (head.candidate or 0.0) - (base.candidate or 0.0)
     p = paired_p(now - was)
     span = paired_bootstrap(now, was, _mean, confidence=CONFIDENCE, span=0.0) if p is not None else None
-    interval = None if span is None else Interval(span.low, span.high)
+    interval, p = with_runs(base, head, change, None if span is None else Interval(span.low, span.high), p)
     row = replace(score_row(pair, base, head), change=change, interval=interval)
     return draft_of(row, change if head.better == "lower" else -change, p, base, head)
+
+
+def with_runs(
+    base: AccuracyResult, head: AccuracyResult, change: float, interval: Interval | None, p: float | None
+) -> tuple[Interval | None, float | None]:
+    """Return the interval of a change and its p with the noise between runs, as far as the runs of either side show it.
+
+    It is taken whole, of which the pairs of samples have a part already: the result errs to the side of no change.
+    """
+    seen = [each for each in (base, head) if each.run_sd is not None]
+    freedom = [(each.reference_runs or 1) + (each.candidate_runs or 1) - 2 for each in seen]
+    if not sum(freedom) or interval is None or p is None:
+        return interval, p
+    of_run = sum(count * (each.run_sd or 0.0) ** 2 for count, each in zip(freedom, seen, strict=True)) / sum(freedom)
+    shares = sum(1.0 / (each.candidate_runs or 1) for each in (base, head))
+    noise = RunNoise(of_run * shares, None, sum(freedom))
+    nearest = abs(change) - (change - interval.low if change > 0.0 else interval.high - change)
+    beyond = 2.0 * tail_beyond(0.0, abs(change), nearest, noise, CONFIDENCE)
+    return Interval(*with_run_noise(change, interval, noise, CONFIDENCE)), max(p, beyond)
 
 
 def _mean(scores: NDArray[np.float64]) -> float:

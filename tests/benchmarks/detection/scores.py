@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import product
 from statistics import NormalDist
 from typing import Any, TypeAlias
 
@@ -14,9 +15,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import beta
 
-from pytest_quant.stats.holm import holm
+from pytest_quant.data.score_pairs import PairedScores
+from pytest_quant.measure.scored import compared, joined, metric_of, task_score
+from pytest_quant.result import AccuracyResult, Status
+from pytest_quant.spec import Limits
 from pytest_quant.stats.paired import mcnemar_p
-from pytest_quant.stats.runs import run_noise, tango_of_runs, with_run_noise
+from pytest_quant.stats.runs import run_noise
+from pytest_quant.verdict.accuracy import accuracy_verdicts
 from tests.benchmarks.detection.arms import Arm
 from tests.benchmarks.detection.ledger import Found, Ledger
 from tests.benchmarks.detection.rates import Rate, counted
@@ -37,14 +42,17 @@ SAMPLES = (200, 1319)
 RUNS = ((1, 1), (3, 3), (10, 10), (10, 1))
 """Of the reference, and of the candidate."""
 
+RECORDS = (0, 5)
+"""Earlier ones in the history, which show the noise between runs too."""
+
 TASKS = (100, 150, 200, 250, 300, 400, 500, 600, 800, 1000, 1319) * 3
 """Samples of each task of one model."""
 
 FALSE_AT_MOST_PCT, ANY_FALSE_AT_MOST_PCT, CAUGHT_AT_LEAST_PCT = 1.0, 5.0, 90.0
 COVERED_PCT = (93.0, 98.0)
 BATCH, BATCHES = 100, 20
+_FEW_ANSWERS = 2.0
 TASK_BATCH = 20
-_STEPS = 20
 _LEVELS = 20_001
 
 
@@ -139,49 +147,59 @@ def weakness(sure: float, drop: float) -> float:
     return float(found)
 
 
-def judged(sides: Sides, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the interval of the drop in percentage points."""
-    reference, candidate = sides
-    ends = tango_of_runs(reference, candidate, confidence=confidence)
-    drop = float(np.mean(reference) - np.mean(candidate))
-    low, high = with_run_noise(drop, ends, run_noise(reference, candidate), confidence)
-    return 100.0 * low, 100.0 * high
+def paired(sides: Sides) -> PairedScores:
+    """Return the answers as they are read from files."""
+    reference, candidate = (side.astype(np.float64) for side in sides)
+    return PairedScores("", "exact_match", "higher", "%", 100.0, reference, candidate, digest="")
 
 
-def p_beyond(sides: Sides, max_drop_pct: float) -> float:
-    """Return the one-sided p of a drop beyond the limit: (1 - confidence) / 2 of the interval that begins at the limit.
+def nothing_known(scores: PairedScores) -> AccuracyResult:
+    """Return what is known before the scores are compared."""
+    return AccuracyResult(
+        n=scores.candidate.shape[1], metric="exact_match", unit="%", better="higher", confidence=CONFIDENCE, varies=True
+    )
 
-    1 where no interval begins beyond the limit, because the drop itself does not lie there.
+
+def judged(sides: Sides, earlier: tuple[float, int] = (0.0, 0)) -> AccuracyResult:
+    """Compare the answers as a check does; `earlier` is what its history shows of the noise between runs."""
+    scores = paired(sides)
+    noise = run_noise(100.0 * scores.reference, 100.0 * scores.candidate, *earlier)
+    return compared(nothing_known(scores), scores, metric_of(scores), MAX_DROP_PCT, noise)
+
+
+def fails(accuracy: AccuracyResult) -> bool:
+    """Whether the check fails."""
+    (verdict,) = accuracy_verdicts(Limits(max_drop=MAX_DROP_PCT), accuracy, None)
+    return verdict.status is Status.FAIL
+
+
+def batch(world: str, n: int, runs: tuple[int, int], drop_pct: float, records: int, seed: int) -> Found:
+    """Judge so many models; counts those that fail, and the intervals that enclose the true drop.
+
+    `records` earlier ones of as many runs are in the history, whose run means are normal.
     """
-    reference, candidate = sides
-    if 100.0 * float(np.mean(reference) - np.mean(candidate)) <= max_drop_pct:
-        return 1.0
-    # In normal quantiles, so that small p are as exact as large ones.
-    low, high = 0.0, 6.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2.0
-        beyond = judged(sides, 2.0 * NormalDist().cdf(middle) - 1.0)[0] > max_drop_pct
-        low, high = (middle, high) if beyond else (low, middle)
-    return NormalDist().cdf(-low)
-
-
-def batch(world: str, n: int, runs: tuple[int, int], drop_pct: float, seed: int) -> Found:
-    """Judge so many models; counts those that fail, and the intervals that enclose the true drop."""
     random, true = np.random.default_rng(seed), drop_pct / 100.0
-    ends = [judged(WORLDS[world].draw(runs, n, true, random)) for _ in range(BATCH)]
-    return {
-        "n": BATCH,
-        "fail": sum(low > MAX_DROP_PCT for low, _ in ends),
-        "covered": sum(low <= drop_pct <= high for low, high in ends),
-    }
+    freedom = records * (sum(runs) - 2)
+    failed = covered = 0
+    for _ in range(BATCH):
+        earlier_sd = 100.0 * RUN_SD * math.sqrt(random.chisquare(freedom) / freedom) if freedom else 0.0
+        accuracy = judged(WORLDS[world].draw(runs, n, true, random), (earlier_sd, freedom))
+        failed += fails(accuracy)
+        covered += accuracy.drop_ci is not None and accuracy.drop_ci.low <= drop_pct <= accuracy.drop_ci.high
+    return {"n": BATCH, "fail": failed, "covered": covered}
 
 
 def tasks(world: str, runs: tuple[int, int], seed: int) -> Found:
-    """Judge so many models, each in all tasks together; counts those with a task that fails by Holm."""
+    """Judge so many models, each in all tasks together; counts those that fail."""
     random = np.random.default_rng(seed)
-    models = [[WORLDS[world].draw(runs, n, 0.0, random) for n in TASKS] for _ in range(TASK_BATCH)]
-    least = [min(holm([p_beyond(sides, MAX_DROP_PCT) for sides in model])) for model in models]
-    return {"n": TASK_BATCH, "fail": sum(p <= 1.0 - CONFIDENCE for p in least)}
+    failed = 0
+    for _ in range(TASK_BATCH):
+        each = [paired(WORLDS[world].draw(runs, n, 0.0, random)) for n in TASKS]
+        whole = joined(each)
+        metric, plain = metric_of(whole), nothing_known(whole)
+        rows = tuple(task_score(plain, scores, metric, MAX_DROP_PCT) for scores in (*each, whole))
+        failed += fails(replace(plain, drop=0.0, by_task=rows))
+    return {"n": TASK_BATCH, "fail": failed}
 
 
 PAIR = (30, 12, 110, 68)
@@ -210,8 +228,8 @@ _TASKS = ((INDEPENDENT, (1, 1)), (INDEPENDENT, (3, 3)), (SHIFTED, (3, 3)), (SHIF
 
 def arms() -> list[Arm]:
     """One for each world, samples, runs and drop; for tasks judged together; and for the published pair."""
-    kinds = [(world, n, runs, 0.0) for world in CALM for n in SAMPLES for runs in RUNS]
-    kinds += [(world, SAMPLES[-1], RUNS[1], DROP_PCT) for world in _DROPS]
+    kinds = [(world, n, runs, 0.0, 0) for world in CALM for n in SAMPLES for runs in RUNS]
+    kinds += [(world, SAMPLES[-1], RUNS[1], DROP_PCT, records) for world in _DROPS for records in RECORDS]
     return [
         *(Arm(_key(*kind), BATCHES, partial(batch, *kind)) for kind in kinds),
         *(Arm(_tasks_key(*kind), BATCHES, partial(tasks, *kind)) for kind in _TASKS),
@@ -219,8 +237,8 @@ def arms() -> list[Arm]:
     ]
 
 
-def _key(world: str, n: int, runs: tuple[int, int], drop_pct: float) -> str:
-    return f"scores {world} n {n} runs {_of(runs)} drop {drop_pct:g}"
+def _key(world: str, n: int, runs: tuple[int, int], drop_pct: float, records: int) -> str:
+    return f"scores {world} n {n} runs {_of(runs)} drop {drop_pct:g} records {records}"
 
 
 def _tasks_key(world: str, runs: tuple[int, int]) -> str:
@@ -236,30 +254,28 @@ def rows(ledger: Ledger) -> Iterator[Row]:
     for world in CALM:
         for n in SAMPLES:
             yield _all_runs(ledger, world, n, "fail")
-    for world in _DROPS:
-        caught = counted(ledger, _key(world, SAMPLES[-1], RUNS[1], DROP_PCT), "fail")
+    for world, records in product(_DROPS, RECORDS):
+        caught = counted(ledger, _key(world, SAMPLES[-1], RUNS[1], DROP_PCT, records), "fail")
         drop = f"drop of {DROP_PCT:g} pp at max_drop {MAX_DROP_PCT:g}"
-        figure = f"scores, {drop}, n {SAMPLES[-1]}, 3 runs a side, {world}: FAIL"
-        yield at_least(figure, caught, CAUGHT_AT_LEAST_PCT) if world == INDEPENDENT else _told(figure, caught)
+        figure = f"scores, {drop}, n {SAMPLES[-1]}, 3 runs a side, {records} earlier records, {world}: FAIL"
+        is_asked = world == INDEPENDENT and records > 0
+        yield at_least(figure, caught, CAUGHT_AT_LEAST_PCT) if is_asked else _only_shown(figure, caught)
     for world in CALM:
         for n in SAMPLES:
             yield _all_runs(ledger, world, n, "covered")
-    for world in _DROPS:
-        enclosed = counted(ledger, _key(world, SAMPLES[-1], RUNS[1], DROP_PCT), "covered")
-        figure = f"scores, drop of {DROP_PCT:g} pp, n {SAMPLES[-1]}, 3 runs a side, {world}: coverage"
+    for world, records in product(_DROPS, RECORDS):
+        enclosed = counted(ledger, _key(world, SAMPLES[-1], RUNS[1], DROP_PCT, records), "covered")
+        drop = f"drop of {DROP_PCT:g} pp, n {SAMPLES[-1]}, 3 runs a side, {records} earlier records"
+        figure = f"scores, {drop}, {world}: coverage"
         yield Row(figure, _COVERED, str(enclosed), _is_covered(enclosed) if enclosed.n else None)
     for world, runs in _TASKS:
         failed = counted(ledger, _tasks_key(world, runs), "fail")
         figure = f"scores, {len(TASKS)} tasks together, no drop, {_of(runs)} runs, {world}: any FAIL"
-        yield _told(figure, failed) if _is_hidden(world, runs) else at_most(figure, failed, ANY_FALSE_AT_MOST_PCT)
+        yield _only_shown(figure, failed) if _is_hidden(world, runs) else at_most(figure, failed, ANY_FALSE_AT_MOST_PCT)
     yield _published(ledger)
 
 
 _COVERED = f"{COVERED_PCT[0]:g} to {COVERED_PCT[1]:g} %"
-_CHECKS: Mapping[str, tuple[str, str, Callable[[Rate], bool]]] = {
-    "fail": ("FAIL", f"<= {FALSE_AT_MOST_PCT:g} %", lambda rate: rate.pct <= FALSE_AT_MOST_PCT),
-    "covered": ("coverage", _COVERED, lambda rate: _is_covered(rate)),
-}
 
 
 def _is_covered(rate: Rate) -> bool:
@@ -273,19 +289,24 @@ def _is_hidden(world: str, runs: tuple[int, int]) -> bool:
 
 def _all_runs(ledger: Ledger, world: str, n: int, what: str) -> Row:
     """Return the row of all numbers of runs; what one run cannot show is left out of what must be reached."""
-    name, must, reaches = _CHECKS[what]
-    rates = {runs: counted(ledger, _key(world, n, runs, 0.0), what) for runs in RUNS}
-    judged_ones = [rate for runs, rate in rates.items() if not _is_hidden(world, runs)]
-    hidden = "" if len(judged_ones) == len(RUNS) else "; 1 : 1, which cannot show shifts, is a figure only"
+    rates = {runs: counted(ledger, _key(world, n, runs, 0.0, 0), what) for runs in RUNS}
+    required = [rate for runs, rate in rates.items() if not _is_hidden(world, runs)]
+    name, must, reached = "FAIL", f"<= {FALSE_AT_MOST_PCT:g} %", all(rate.pct <= FALSE_AT_MOST_PCT for rate in required)
+    if what == "covered":
+        name, must, reached = "coverage", _COVERED, all(map(_is_covered, required))
+        if n * RUN_SD < _FEW_ANSWERS and WORLDS[world].answers == 0.0:
+            must = f">= {COVERED_PCT[0]:g} %, for a shift of {n * RUN_SD:.2g} answers has steps that widen any interval"
+            reached = all(rate.pct >= COVERED_PCT[0] for rate in required)
+    hidden = "" if len(required) == len(RUNS) else "; 1 : 1, which cannot show shifts, is a figure only"
     return Row(
         f"scores, no drop, max_drop {MAX_DROP_PCT:g}, n {n}, {' / '.join(map(_of, RUNS))} runs, {world}: {name}",
         must + hidden,
         " / ".join(map(str, rates.values())),
-        all(map(reaches, judged_ones)) if all(rate.n for rate in rates.values()) else None,
+        reached if all(rate.n for rate in rates.values()) else None,
     )
 
 
-def _told(figure: str, rate: Rate) -> Row:
+def _only_shown(figure: str, rate: Rate) -> Row:
     """Return the row of a rate that must reach nothing."""
     return Row(figure, "-", str(rate), None)
 

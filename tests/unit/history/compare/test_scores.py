@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from dataclasses import replace
 from typing import Any
@@ -15,11 +16,12 @@ from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Outcome
-from pytest_quant.history.compare.scores import paired_p
+from pytest_quant.history.compare.scores import paired_p, with_runs
 from pytest_quant.metrics.drop import MOST_SCORES, PairedStatistics
 from pytest_quant.metrics.metric import Metric, resolve_wrapped
 from pytest_quant.record import Record
 from pytest_quant.result import AccuracyResult, Better, Interval
+from pytest_quant.stats.ratio import student_quantile
 from tests.unit.history.compare.launched import N, between, launch, record_of, row
 from tests.unit.history.compare.test_whole_rows import MAP, a_row, about, scored
 from tests.unit.record.examples import with_accuracy
@@ -178,3 +180,26 @@ def test_p_of_few_changes_is_what_chance_can_do() -> None:
     assert paired_p(np.ones(8)) == 2.0**-7
     assert paired_p(np.ones(1)) == 1.0
     assert paired_p(np.zeros(3)) is None
+
+
+def _of_runs(run_sd: float | None) -> AccuracyResult:
+    """What a record has of three runs a side over 400 samples."""
+    known = AccuracyResult(n=400, metric="acc", unit="%", better="higher", candidate=50.0, varies=True)
+    return replace(known, reference_runs=3, candidate_runs=3, run_sd=run_sd)
+
+
+@pytest.mark.parametrize("run_sd", [None, 0.0, 1.5])
+def test_a_change_of_scores_has_the_noise_between_their_runs(run_sd: float | None) -> None:
+    """Without any the interval stays; with it the interval is that of samples and runs together, and p is larger."""
+    result = _of_runs(run_sd)
+    interval, p = with_runs(result, result, -2.5, Interval(-4.0, -1.0), 0.001)
+    reach = student_quantile(0.95, 8) * (run_sd or 0.0) * math.sqrt(2 / 3)
+    assert interval is not None
+    assert p is not None
+    assert list(interval) == pytest.approx([-2.5 - math.hypot(1.5, reach), -2.5 + math.hypot(1.5, reach)])
+    assert p > 0.05 if run_sd else p < 0.003
+
+
+def test_a_change_without_an_interval_stays_as_it_is() -> None:
+    """Where no sample differs there is nothing to widen."""
+    assert with_runs(_of_runs(1.0), _of_runs(1.0), 0.0, None, None) == (None, None)
