@@ -27,6 +27,7 @@ from tests.benchmarks.detection import (
     launches,
     memory,
     runs,
+    score_files,
     scores,
     simulated,
 )
@@ -62,7 +63,11 @@ FAMILIES: Mapping[str, Family] = {
     "baseline": Family("max_slowdown at its limit, simulated", lambda _: baseline.arms(), baseline.rows),
     "compare": Family("compare over 20 series without a change, simulated", lambda _: compared.arms(), compared.rows),
     "accuracy": Family("coverage of intervals of f1 and mae, simulated", lambda _: accuracy.arms(), accuracy.rows),
-    "scores": Family("scores of language models in several runs, simulated", lambda _: scores.arms(), scores.rows),
+    "scores": Family(
+        "scores of language models in several runs, simulated, and large files of them",
+        lambda folder: [*scores.arms(), *score_files.arms(folder)],
+        lambda ledger: [*scores.rows(ledger), *score_files.rows(ledger)],
+    ),
     "changes": Family("change points of histories, simulated", lambda _: changes.arms(), changes.rows),
 }
 

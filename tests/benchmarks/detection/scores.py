@@ -317,6 +317,6 @@ def _published(ledger: Ledger) -> Row:
     must = f"{PAIRED_P:g} +- {P_WITHIN:g}; {UNPAIRED_P:g} +- {P_WITHIN:g}"
     if not found:
         return Row(figure, must, "not run", None)
-    paired, unpaired = (float(str(found[0][name])) for name in ("paired", "unpaired"))
-    reached = abs(paired - PAIRED_P) <= P_WITHIN and abs(unpaired - UNPAIRED_P) <= P_WITHIN
-    return Row(figure, must, f"{paired:.4f}; {unpaired:.4f}", reached)
+    of_pairs, apart = (float(str(found[0][name])) for name in ("paired", "unpaired"))
+    reached = abs(of_pairs - PAIRED_P) <= P_WITHIN and abs(apart - UNPAIRED_P) <= P_WITHIN
+    return Row(figure, must, f"{of_pairs:.4f}; {apart:.4f}", reached)
