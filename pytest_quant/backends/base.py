@@ -248,7 +248,8 @@ class Engine(ABC):
         """Return a block that may take as long as `watch` allows."""
         if self.watch is None:
             return nullcontext()
-        return self.watch(f"{doing} of {self.spec.id} of {self.spec.model.name}", self._stop)
+        model = self.spec.quantized or self.spec.model
+        return self.watch(f"{doing} of {self.spec.id} of {model.name}", self._stop)
 
     def _check(self, feeds: Feeds) -> None:
         if not self._is_open:

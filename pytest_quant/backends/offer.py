@@ -17,8 +17,9 @@ from pytest_quant.spec import Calibration, EngineSpec
 Precisions: TypeAlias = Mapping[str, tuple[str | None, ...]]
 """Precisions, each with its schemes; ``(None,)`` for a float precision."""
 
-Reads: TypeAlias = Literal["onnx", "module"]
-"""What a backend takes: ONNX files, to which a torch module is exported first, or torch modules as they are."""
+Reads: TypeAlias = Literal["onnx", "module", "callable"]
+"""What a backend takes: ONNX files, to which a torch module is exported first, torch modules as they are, or functions
+of the user's."""
 
 TARGET = "compute_capability"
 """The option that names a GPU to build for, ``SM89`` for one, where there is none."""
@@ -50,7 +51,7 @@ class Offer:
     options : what ``options={...}`` of a mark may have, by name. One called ``tf32`` means that FP32 can be had with
         TF32 and without, one called ``compute_capability`` that a GPU which is not here can be simulated.
     calibrations : methods that find the ranges of activations, for scheme ``static``.
-    reads : ONNX files, or torch modules.
+    reads : ONNX files, torch modules, or functions.
     extras : of this package, those that bring the runtime: ``pip install "pytest-quant[ort]"``.
     fixed_shapes : an engine runs only shapes that it was built for; `EngineSpec.shapes` has those of the data.
     """
@@ -61,6 +62,11 @@ class Offer:
     reads: Reads = "onnx"
     extras: tuple[str, ...] = ()
     fixed_shapes: bool = False
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether nothing is built, and what an engine runs, takes and needs cannot be read back."""
+        return self.reads == "callable"
 
 
 def check_offer(spec: EngineSpec, offer: Offer) -> None:

@@ -26,7 +26,7 @@ import msgspec
 JsonScalar: TypeAlias = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Entry:
     """An entry of the cache, ready to be used.
 

@@ -28,13 +28,20 @@ _TEXT = ("object", "str")
 """Spellings of the dtype of strings in a signature."""
 
 
+ANY_INPUTS = Signature((), ())
+"""Of a model that declares none, and takes those of the data."""
+
+UNNAMED = "(batch)"
+"""Name of an input that the data gives none; no Python name, so that data of the user's has no other of that name."""
+
+
 def name_inputs(value: object, signature: Signature, where: str, optional: frozenset[str] = frozenset()) -> Feeds:
     """Return the inputs of one sample or batch as arrays by input name, in the model's order.
 
     Parameters
     ----------
     value : a dict by input name, or a single array for a model with one required input.
-    signature : inputs of the model.
+    signature : inputs of the model; `ANY_INPUTS` takes all that there are.
     where : name of the sample or batch in messages.
     optional : names of inputs that may be missing.
 
@@ -44,6 +51,8 @@ def name_inputs(value: object, signature: Signature, where: str, optional: froze
         cannot become an array.
     """
     names = [tensor.name for tensor in signature.inputs]
+    if signature is ANY_INPUTS:
+        names = list(value) if isinstance(value, Mapping) else [UNNAMED]
     needed = [name for name in names if name not in optional]
     example = "{" + ", ".join(f"'{name}': ..." for name in needed) + "}"
     if not isinstance(value, Mapping):
@@ -219,6 +228,19 @@ def open_source(
     samples = _require_reiterable(dataset.inputs, dataset.name)
     blocks = _loader_blocks if dataset.kind == "loader" else _iterable_blocks
     return lambda: blocks(samples, contract, dataset.name, labelled=labelled), None, None
+
+
+def inputs_of(dataset: Dataset) -> tuple[TensorInfo, ...]:
+    """Return the inputs that the first sample of `dataset` has, of any shape; none of data without samples.
+
+    Raises
+    ------
+    DataError : arrays do not fit together, or the data cannot be iterated, or only once.
+    """
+    blocks, _, _ = open_source(dataset, DataContract(ANY_INPUTS, {}, {}, frozenset()), labelled=False)
+    first = next(blocks(), None)
+    feeds = {} if first is None else first.feeds
+    return tuple(TensorInfo(name, dtype_name(array.dtype), None) for name, array in feeds.items())
 
 
 def _from_arrays(dataset: Dataset, contract: DataContract) -> tuple[Pass, Feeds, NDArray[Any] | None]:

@@ -21,12 +21,14 @@ from pytest_quant.spec import (
     Limits,
     Model,
     Scores,
+    limits_on,
 )
 
 SCORES_BACKEND = "scores"
 """What stands for the backend of engines that nobody here ran."""
 
 _DEFAULT_PRECISION = "int8"
+_UNKNOWN = ""
 _DEFAULT_SCHEME = "static"
 _MIN_COVERAGE_PCT = 50
 
@@ -144,11 +146,12 @@ def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
     """
     if keys.scores is not None:
         return (_of_scores(keys),)
-    _check_quantized(keys)
+    backends = keys.backend or (default_backend,)
+    _check_quantized(keys, opaque=any(map(_is_opaque, backends)))
     return tuple(
         _check(keys, _candidate(keys, backend, precision, scheme), batch_size)
-        for backend in keys.backend or (default_backend,)
-        for precision in keys.precision or (_DEFAULT_PRECISION,)
+        for backend in backends
+        for precision in keys.precision or (_UNKNOWN if _is_opaque(backend) else _DEFAULT_PRECISION,)
         for scheme in _schemes(keys, backend, precision)
         for batch_size in keys.batch_size
     )
@@ -167,7 +170,11 @@ def check_id(check: Check, keys: MarkKeys) -> str:
     return f"{check.candidate.id}-b{check.batch_size}" if "batch_size" in keys.lists else check.candidate.id
 
 
-def _check_quantized(keys: MarkKeys) -> None:
+def _is_opaque(backend: str) -> bool:
+    return get_backend(backend).offer.is_opaque
+
+
+def _check_quantized(keys: MarkKeys, *, opaque: bool) -> None:
     """Refuse `quantized` with a `scheme` or a `precision` that contradicts it."""
     if keys.quantized is None:
         return
@@ -177,7 +184,7 @@ def _check_quantized(keys: MarkKeys) -> None:
             value=f"scheme={', '.join(keys.scheme)}",
             fix="leave scheme out",
         )
-    if keys.precision and not set(keys.precision) & set(QUANTIZED_PRECISIONS):
+    if keys.precision and not opaque and not set(keys.precision) & set(QUANTIZED_PRECISIONS):
         raise UsageError(
             "quantized= needs a quantized precision",
             value=", ".join(keys.precision),
@@ -202,7 +209,7 @@ def _candidate(keys: MarkKeys, backend: str, precision: str, scheme: str | None)
         precision=precision,
         scheme=scheme,
         model=_named(keys.model or "quant_model"),
-        quantized=_named(keys.quantized) if scheme == "qat" and keys.quantized is not None else None,
+        quantized=_named(keys.quantized) if keys.quantized and (scheme == "qat" or _is_opaque(backend)) else None,
         calibration=keys.calibration,
         exclude=keys.exclude,
         options=keys.options,
@@ -233,10 +240,11 @@ def _check(keys: MarkKeys, candidate: EngineSpec, batch_size: int) -> Check:
 
 
 def _reference(keys: MarkKeys, candidate: EngineSpec) -> EngineSpec:
-    """Return the reference at exact FP32; options are of the candidate's backend, so another one gets none."""
+    """Return the reference at exact FP32, or a function at what it has; another backend gets no options."""
     backend = keys.reference or candidate.backend
     options = keys.options if backend == candidate.backend else ()
-    reference = EngineSpec(backend, "fp32", None, candidate.model, options=options)
+    precision = _UNKNOWN if _is_opaque(backend) else "fp32"
+    reference = EngineSpec(backend, precision, None, candidate.model, options=options)
     return with_tf32(reference, allowed=False)
 
 
@@ -252,23 +260,38 @@ def timed_reference(reference: EngineSpec, precision: str) -> EngineSpec | None:
     ------
     UsageError : the backend of the reference does not offer it; the message says what it offers.
     """
-    if precision == reference.precision:
+    if precision == (reference.precision or "fp32"):
         return None
     offer = get_backend(reference.backend).offer
-    names = {*offer.precisions, *({TF32} & offer.options.keys())}
+    names = set() if offer.is_opaque else {*offer.precisions, *({TF32} & offer.options.keys())}
     offered = [name for name in REFERENCE_PRECISIONS if name in names]
     if precision not in offered:
         raise UsageError(
             f"backend '{reference.backend}' has no {precision} to compare latency with",
             value=f"reference_precision='{precision}'",
-            allowed=", ".join(offered),
+            allowed=", ".join(offered) or None,
             fix="leave reference_precision out",
         )
     return with_tf32(reference, allowed=True) if precision == TF32 else replace(reference, precision=precision)
 
 
 def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
-    """Add the coverage that a quantized engine must prove; of fp32 there is nothing to prove."""
+    """Add the coverage that a quantized engine must prove; of fp32 there is nothing to prove.
+
+    Raises
+    ------
+    UsageError : a limit is set on what cannot be read back of a function.
+    """
+    if _is_opaque(candidate.backend):
+        for name in limits_on("coverage", "resources"):
+            if getattr(limits, name) is not None:
+                raise UsageError(
+                    f"{name} limits what cannot be read back of a callable",
+                    value=f"{name}={getattr(limits, name):g}",
+                    allowed="limits on scores, outputs and latency",
+                    fix=f"leave {name} out",
+                )
+        return limits
     if candidate.precision == "fp32":
         return replace(limits, min_coverage=None)
     if limits.min_coverage is not None or candidate.scheme is None:
@@ -277,9 +300,9 @@ def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
 
 
 def fill_in(check: Check, model: Model, quantized: Model | None, dataset: Dataset) -> Check:
-    """Return `check` with its model and its data; `quantized` is for the scheme ``qat`` only."""
+    """Return `check` with its model and its data; `quantized` is for a candidate whose mark names one."""
     filled = replace(check.map_engines(lambda spec: replace(spec, model=model)), dataset=dataset)
-    if check.candidate.scheme != "qat":
+    if check.candidate.quantized is None:
         return filled
     return replace(filled, candidate=replace(filled.candidate, quantized=quantized))
 
@@ -289,11 +312,19 @@ def check_backends(check: Check) -> None:
 
     Raises
     ------
-    UsageError : a backend refuses; the message names the key and what is allowed.
+    UsageError : a backend refuses, the message names the key and what is allowed; or a function is alone.
     """
+    if not check.engines:
+        return
+    if _is_opaque(check.candidate.backend) and check.candidate.quantized is None:
+        raise UsageError(
+            "a callable is compared with another model, and the mark names one only",
+            allowed="model= for the reference, quantized= for the candidate",
+            fix="write quantized='int4', the name of a fixture that returns Model.from_callable(fn, version='...')",
+        )
     for spec in check.engines:
         get_backend(spec.backend).check(spec)
-    if not check.engines or not check.limits.on_latency:
+    if not check.limits.on_latency:
         return
     refusal = get_backend(check.candidate.backend).refuses_speed(check.candidate)
     if refusal is not None:

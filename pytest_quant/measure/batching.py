@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.backends import Engine, Feeds, Outputs
-from pytest_quant.data import Data, fixed_batch_size
+from pytest_quant.data import Batch, Data, fixed_batch_size
 from pytest_quant.errors import ModelError, QuantError
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.result import SelfDifference
@@ -76,6 +76,17 @@ class OpenEngine:
         ModelError : an output does not hold `n` samples, the size of the batch, on its axis.
         """
         return {name: _by_sample(name, array, self.output_axes.get(name, 0), n) for name, array in outputs.items()}
+
+
+def run_batch(engine: Engine, feeds: Feeds, batch: Batch) -> Outputs:
+    """Run one batch, given under the engine's names; the error of a run that fails names the samples."""
+    try:
+        return engine.run(feeds)
+    except QuantError as error:
+        last = batch.start + batch.n - 1
+        samples = f"{batch.start} to {last}" if batch.positions is None else ", ".join(map(str, batch.positions))
+        error.what += f", on sample {batch.start}" if batch.n == 1 else f", on samples {samples}"
+        raise
 
 
 def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:
@@ -189,15 +200,15 @@ def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | N
 
     Axis 0 of an output is its batch axis where its size is 1 in the outputs of the first samples.
     """
-    batches = [batch.feeds for batch in itertools.islice(data.batches(1, pad=single.pads), _PROBED)]
-    runs = [single.engine.run(single.feeds(feeds)) for feeds in batches]
+    batches = list(itertools.islice(data.batches(1, pad=single.pads), _PROBED))
+    runs = [run_batch(single.engine, single.feeds(batch.feeds), batch) for batch in batches]
     output_axes = dict(single.output_axes)
     for name in runs[0]:
         leads = all(np.ndim(run[name]) > 0 and np.shape(run[name])[0] == 1 for run in runs)
         output_axes.setdefault(name, asked_axes.get(name, 0 if leads else None))
     notes = (f"{single.spec.id} runs sample by sample: {why}",) if why else ()
     opened = replace(single, output_axes=output_axes, notes=notes)
-    return _beside_itself(opened, opened.by_sample(runs[0], 1), batches[0])
+    return _beside_itself(opened, opened.by_sample(runs[0], 1), batches[0].feeds)
 
 
 def _together(fixed: OpenEngine, data: Data, asked_axes: Mapping[str, int | None]) -> OpenEngine:

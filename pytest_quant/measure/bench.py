@@ -116,8 +116,11 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
     with AddedMemory(built.backend.device) as memory:
         engine = open_engine(built, tools, opened)
         inputs = match_names(ref_engine.signature.inputs, engine.signature.inputs, "input")
-        names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
-        axes = {names[name]: axis for name, axis in named_axes(engine, data.output_axes).items()}
+        axes = named_axes(engine, data.output_axes)
+        if axes:
+            # Only then, because a function tells its outputs when it has run.
+            names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
+            axes = {names[name]: axis for name, axis in axes.items()}
         candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
     fixed = (opened.batch_size for opened in (candidate, reference) if opened.pads)
     timed_size = next(fixed, check.batch_size if check.latency is None else check.latency.batch_size)

@@ -98,6 +98,8 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
     """
     backend.check(spec)
     slot = _slot(spec)
+    if backend.offer.is_opaque:
+        return BuiltEngine(spec, backend, Path(), "", "built", "", None, None, None, _models(backend.ingredients(spec)))
     with tools.steps.bounded(f"reading what {slot} is built from"):
         ranges = backend.calibration_ingredients(spec)
         ingredients = backend.ingredients(spec)
@@ -193,7 +195,7 @@ def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, w
 
 
 def _slot(spec: EngineSpec) -> str:
-    return f"{spec.id} of {spec.model.name}"
+    return f"{spec.id} of {(spec.quantized or spec.model).name}"
 
 
 def _calibrating(spec: EngineSpec, data: Data | None) -> Data:

@@ -9,11 +9,11 @@ from functools import partial
 
 from pytest_quant.backends import Backend, Engine, Feeds, get_backend
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.data import Data, open_data
-from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
+from pytest_quant.data import Data, inputs_of, open_data
+from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, UsageError
 from pytest_quant.measure.build import BuiltEngine, Tools, each_engine
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, TensorInfo
+from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Model, Signature, TensorInfo
 
 
 def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, ...], what: str) -> dict[str, str]:
@@ -64,6 +64,28 @@ def usable_backend(spec: EngineSpec, own: Backend | None = None) -> Backend:
         what = f"backend '{spec.backend}' cannot run here: {availability.reason}"
         raise BackendUnavailable(what, fix=availability.fix or None)
     return backend
+
+
+def with_inputs(spec: EngineSpec, dataset: Dataset) -> EngineSpec:
+    """Return `spec` with the inputs of the data as those of its functions, which declare none.
+
+    Raises
+    ------
+    UsageError : its backend runs no functions.
+    DataError : the data cannot be read, see `inputs_of`.
+    """
+
+    def of_data(model: Model) -> Model:
+        if model.call is None:
+            return model
+        if not get_backend(spec.backend).offer.is_opaque:
+            raise UsageError(
+                f"backend '{spec.backend}' runs no functions, and model '{model.name}' is one",
+                fix="write backend='callable'",
+            )
+        return replace(model, signature=Signature(inputs_of(dataset), ()))
+
+    return replace(spec, model=of_data(spec.model), quantized=spec.quantized and of_data(spec.quantized))
 
 
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:

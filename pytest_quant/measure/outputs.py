@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +23,7 @@ from pytest_quant.backends import Outputs
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Batch, Data
 from pytest_quant.measure.accuracy import OutputPair
-from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.batching import OpenEngine, run_batch
 
 CHUNK_SAMPLES = 4096
 """With ten classes, comparing shorter chunks costs several times more per sample, and longer ones no less."""
@@ -74,7 +77,7 @@ def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tu
     size, pads = opened.batch_size, opened.pads
     for batches in _grouped(data.batches(size, pad=pads), most, lambda batch: batch.feeds):
         feeds = [opened.feeds(batch.feeds) for batch in batches]
-        returned = [opened.engine.run(feed) for feed in feeds]
+        returned = [run_batch(opened.engine, feed, batch) for feed, batch in zip(feeds, batches, strict=True)]
         for batch, given in zip(batches, returned, strict=True):
             outputs = opened.by_sample(given, size if pads else batch.n)
             if pads and batch.n < size:
@@ -152,7 +155,8 @@ def record_outputs(opened: OpenEngine, data: Data, cache: Cache, ingredients: Ma
     opened : the reference.
     data : the evaluation set.
     cache : of outputs.
-    ingredients : of the engine; the digest of the data, the batch size and the axes are added here.
+    ingredients : of the engine, the digest of the data, the batch size and the axes are added here; where there are
+        none, nothing tells its outputs from those of another one, and they are kept as long as the entry itself.
     """
 
     def build(folder: Path) -> dict[str, str]:
@@ -162,6 +166,12 @@ def record_outputs(opened: OpenEngine, data: Data, cache: Cache, ingredients: Ma
                 index.write(json.dumps({"start": chunk.start, "n": chunk.n, "outputs": kinds}) + "\n")
         return {}
 
+    if not ingredients:
+        folder = Path(tempfile.mkdtemp(prefix="pytest-quant-outputs-"))
+        entry = Entry("", folder, "built", f"{opened.built.name} has no version, so nothing of it is kept", {})
+        weakref.finalize(entry, shutil.rmtree, folder, ignore_errors=True)
+        build(folder)
+        return entry
     named = {**ingredients, "evaluation data": data.digest, "evaluation batch size": str(opened.batch_size)}
     axes = {**data.layout.axes, **opened.output_axes}
     if any(axis != 0 for axis in axes.values()) or data.layout.stepped:

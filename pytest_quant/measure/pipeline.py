@@ -11,7 +11,7 @@ from pytest_quant.environment.device_state import energy_counter
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, Measurement, open_bench
 from pytest_quant.measure.build import Tools, each_engine, export_spec
-from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend
+from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.result import AccuracyResult, Resources, SelfDifference
@@ -35,8 +35,10 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     """
     with tools.steps.show(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
+    opaque = candidate.offer.is_opaque
     refuse_quantized(check.reference)
     check = each_engine(check, partial(export_spec, tools=tools))
+    check = each_engine(check, partial(with_inputs, dataset=check.dataset))
     refuse_quantized(check.reference)
     with ExitStack() as opened:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
@@ -62,7 +64,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             from pytest_quant.measure.timing import time_check
 
             latency = time_check(check, plan, *bench.timed, tools, breaks)
-            energy = _energy(check, bench.timed[1], tools)
+            energy = None if opaque else _energy(check, bench.timed[1], tools)
         opened.pop_all()
     built = bench.candidate.built
     return Measurement(
@@ -73,7 +75,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         latency=latency,
         coverage=coverage,
         resources=find_resources(bench.candidate, bench.reference, bench.memory, energy),
-        cache={"engine": built.status, "reference": bench.recorded.status},
+        cache={**({} if opaque else {"engine": built.status}), "reference": bench.recorded.status},
         digests={
             **built.models,
             "engine": built.key,
@@ -119,6 +121,8 @@ def find_resources(
     The memory of a simulation is not that of the simulated engine. The size of the plan and the cost of its build are
     left out where another product than the backend's own built the plan.
 
+    Of what cannot be seen into all are left out.
+
     Parameters
     ----------
     candidate, reference : the open engines.
@@ -126,6 +130,8 @@ def find_resources(
     energy : of one run.
     """
     built, engine = candidate.built, candidate.engine
+    if built.backend.offer.is_opaque:
+        return Resources(device=built.backend.device)
     real, other = not engine.simulated, engine.plan_of
     return Resources(
         size_mb=None if other else engine.size_bytes / BYTES_PER_MB,
@@ -156,7 +162,7 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
     notes += [note for opened in (bench.reference, bench.candidate) for note in opened.notes]
     engine = bench.candidate.built
     built = [("engine", engine.status, engine.reason), ("reference outputs", recorded.status, recorded.reason)]
-    notes += [f"{what} built: {reason}" for what, status, reason in built if status == "built"]
+    notes += [f"{what} built: {reason}" for what, status, reason in built if status == "built" and reason]
     size = bench.latency_batch_size
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")

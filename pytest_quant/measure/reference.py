@@ -81,6 +81,8 @@ def prove_float(reference: OpenEngine, feeds: Feeds, tools: Tools) -> str:
     ------
     ModelError : some of it was seen to run in another precision; what cannot be seen into proves nothing.
     """
+    if reference.built.backend.offer.is_opaque:
+        return f"what the reference {reference.built.name} computes in is not proven: a callable cannot be seen into"
 
     def refuse(ran: Coverage) -> QuantError:
         return ModelError(

@@ -69,7 +69,12 @@ class TimingJob:
 
     @classmethod
     def of(cls, reference: TimingSubject, candidate: TimingSubject, plan: LatencyPlan) -> TimingJob:
-        """Describe what is timed. Torch modules are replaced by their signatures: the engines are built already."""
+        """Describe what is timed. Torch modules are replaced by their signatures: the engines are built already.
+
+        Raises
+        ------
+        LaunchError : one of the engines is a function, which exists in this process only.
+        """
         return cls(_without_module(reference), _without_module(candidate), plan)
 
     @property
@@ -115,6 +120,9 @@ def read_header(file: Path) -> tuple[str, tuple[str, ...]]:
 
 def _without_module(subject: TimingSubject) -> TimingSubject:
     built = subject.built
+    if built.backend.offer.is_opaque:
+        words = "callables are timed in this process only"
+        raise LaunchError(words, value=f"{built.name} is a function, which no other process has")
     model, quantized = (_signature_only(model, built.backend) for model in (built.spec.model, built.spec.quantized))
     spec = replace(built.spec, model=model or built.spec.model, quantized=quantized)
     return replace(subject, built=replace(built, spec=spec))

@@ -62,7 +62,8 @@ class Record:
     threads : processor threads that the candidate was given; ``None`` when its backend does not say.
     isa : best instruction set of the machine for int8, ``avx512_vnni`` for example.
     latency_off : why latency was not measured; empty when it was.
-    cache : of ``engine`` and ``reference``, whether it was built in this run or found in the cache (``hit``).
+    cache : of ``engine`` and ``reference``, whether it was built in this run or found in the cache (``hit``); a
+        function is no engine.
     digests : of the model, the engines and the data, by name: what a difference between two records comes from.
     notes : what else the reader should know, one sentence each.
     hints : what is worth trying about the broken limits, the best first; each was measured.
@@ -85,7 +86,7 @@ class Record:
     latency: LatencyFigures | None = None
     coverage: Coverage | None = None
     resources: Resources | None = None
-    cache: Annotated[Mapping[str, _Origin], ("required", ("engine", "reference"))] | None = None
+    cache: Annotated[Mapping[str, _Origin], ("required", ("reference",))] | None = None
     verdicts: tuple[Verdict, ...] | None = None
     confidence: float | None = None
     calibration: str | None = None

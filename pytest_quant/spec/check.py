@@ -211,7 +211,7 @@ class EngineSpec:
     backend : registered name.
     precision : one of `PRECISIONS`; empty where nobody knows it.
     scheme : one of `SCHEMES` for a quantized precision, else ``None``.
-    quantized : a model that is already quantized (scheme ``qat``), else ``None``.
+    quantized : a model that is already quantized (scheme ``qat``), or the function of a candidate; else ``None``.
     exclude : names of nodes to leave in float.
     options : options of the backend as ``(name, value)`` pairs sorted by name; the backend validates them.
     shapes : shapes of its inputs in the data; only for a backend that builds for them, empty without data.

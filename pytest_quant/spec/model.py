@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pytest_quant.errors import UsageError
 
@@ -113,19 +113,22 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A float or quantized network: an ONNX file, or a torch module.
+    """A float or quantized network: an ONNX file, a torch module, or a function that runs one.
 
     Attributes
     ----------
     name : of the model in tables and histories; never a digest.
-    path : the ONNX file, with external data in the same folder; ``None`` for a torch module.
+    path : the ONNX file, with external data in the same folder; ``None`` for a torch module or a function.
     module, example_inputs : a ``torch.nn.Module`` and one tuple of inputs for it.
     dynamic : free axes of a module's inputs: ``True`` the leading one of each, ``False`` none, or a tuple of axes for
         each input's name, ``(("ids", (0, 1)), ...)``.
     batch_axes : batch axes by the name of an input or an output, where they are not detected correctly.
     state : outputs that are fed back, ``(("h_out", "h_in"), ...)``: a run of the model is one step of a sequence, and
         a sample is a whole sequence.
-    signature : inputs and outputs of a module that another process has; its built engines open here without it.
+    signature : inputs and outputs of a module that another process has; its built engines open here without it. Of a
+        function, those that the data has.
+    call : the function, which takes a batch and returns its outputs.
+    version : what tells the function from another one of its name; empty where nothing does.
     """
 
     name: str
@@ -136,6 +139,8 @@ class Model:
     batch_axes: BatchAxes = ()
     state: tuple[tuple[str, str], ...] = ()
     signature: Signature | None = field(default=None, compare=False, repr=False)
+    call: Callable[[Any], object] | None = field(default=None, compare=False, repr=False)
+    version: str = ""
 
     @classmethod
     def from_onnx(
@@ -201,6 +206,33 @@ class Model:
             batch_axes=read_batch_axes("Model", batch_axes),
             state=_read_state(state),
         )
+
+    @classmethod
+    def from_callable(cls, call: Callable[[Any], object], *, version: str = "", name: str | None = None) -> Model:
+        """Describe a function that runs a model, or asks a server that does, for ``backend="callable"``.
+
+        Parameters
+        ----------
+        call : ``call(batch) -> outputs``. A batch is an array (n, ...), a list of n texts where the samples are texts,
+            or a dict of these where the data is one. Outputs are an array (n, ...), a list of n texts, or a dict of
+            these by output name; axis 0 is the sample.
+        version : what changes whenever its outputs may: of the weights and of the server, say. Without one nothing
+            that it returns is kept for later runs.
+        name : of the model in tables and histories; by default the function's.
+
+        Raises
+        ------
+        UsageError : `call` cannot be called, or `version` is no text.
+        """
+        if not callable(call) or not isinstance(version, str):
+            raise UsageError(
+                "Model.from_callable takes a function and the text of its version",
+                value=f"{type(call).__name__}, version={version!r}",
+                fix="write Model.from_callable(generate, version='weights of 2024-05-01')",
+            )
+        own = getattr(call, "__name__", type(call).__name__)
+        # A name that says nothing, in whose place the fixture's is taken.
+        return cls(name=name or ("model" if own == "<lambda>" else own), call=call, version=version)
 
 
 def _read_state(given: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:

@@ -202,8 +202,24 @@ def test_what_outputs_are_recorded_by(tmp_path: Path) -> None:
     time_major = inputs(x=(2, None))
     _, engine = played(lambda feeds: {"y": feeds["x"]}, time_major)
     data = data_of(numbers(10), time_major, model=Model("net", batch_axes=(("x", 1),)))
-    record_outputs(replace(leading(engine, 4), output_axes={"y": 1}), data, reference.cache, {})
+    record_outputs(replace(leading(engine, 4), output_axes={"y": 1}), data, reference.cache, {"model": "1"})
     assert json.loads(seen[1]["axes of samples"]) == [[["x", 1], ["y", 1]], []]
+
+
+def test_outputs_that_nothing_tells_apart_are_kept_for_one_check(tmp_path: Path) -> None:
+    """Without ingredients the cache gets nothing, and a second pass is a new one; the files go with the entry."""
+    reference = Reference(tmp_path)
+    entry = record_outputs(reference.batched, reference.data, reference.cache, {})
+    again = record_outputs(reference.batched, reference.data, reference.cache, {})
+    assert (entry.status, again.status) == ("built", "built")
+    assert "no version" in entry.reason
+    (first,), (second,) = read_outputs(entry), read_outputs(again)
+    np.testing.assert_array_equal(first.outputs["y"], second.outputs["y"])
+    folder = entry.folder
+    assert not folder.is_relative_to(tmp_path)
+    assert reference.cache.entries() == ()
+    del entry
+    assert not folder.exists()
 
 
 VALUES = np.arange(200.0).reshape(100, 2)

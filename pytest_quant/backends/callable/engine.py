@@ -1,0 +1,139 @@
+"""One function as an engine: what it is given, what it may return, and how it is ended when it takes too long."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.backends.base import Engine, Feeds, Outputs, misfit
+from pytest_quant.backends.runtime import failed
+from pytest_quant.data.batch import as_objects, without_torch
+from pytest_quant.data.source import UNNAMED
+from pytest_quant.errors import DataError, ModelError
+from pytest_quant.result import Coverage
+from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
+
+_OUTPUT = "output"
+"""Name of an output that the function gives none."""
+
+_SIGNAL_S = 1.0
+"""Longest wait for a signal that was sent."""
+
+
+class CallableEngine(Engine):
+    """A function that runs a batch; its outputs are known when it has run once."""
+
+    provider = "callable"
+    size_bytes = 0
+    notes = ("where a callable runs, and in which precision, cannot be read back",)
+
+    def __init__(self, spec: EngineSpec, model: Model) -> None:
+        self.spec = spec
+        self.signature = model.signature or Signature((), ())
+        self._model = model
+        self._lock = threading.Lock()
+        self._is_running = self._is_stopped = False
+
+    def _misfit(self, feeds: Feeds) -> DataError | None:
+        return None if self._model.signature is None else misfit(feeds, self.signature)
+
+    def _run(self, feeds: Feeds) -> Outputs:
+        self._is_stopped = False
+        try:
+            # Signals reach the main thread only.
+            self._is_running = threading.current_thread() is threading.main_thread()
+            returned = self._call(_batch(feeds))
+            with self._lock:
+                self._is_running = False
+            if self._is_stopped:
+                time.sleep(_SIGNAL_S)  # the signal is on its way, and must not hit what comes after
+        except KeyboardInterrupt as error:
+            if not self._is_stopped:
+                raise
+            raise TimeoutError from error
+        finally:
+            self._is_running = False
+        n = len(next(iter(feeds.values())))
+        named = returned if isinstance(returned, Mapping) else {_OUTPUT: returned}
+        outputs = {str(name): self._array(str(name), value, n) for name, value in named.items()}
+        known = [tensor.name for tensor in self.signature.outputs]
+        if known and sorted(known) != sorted(outputs):
+            raise ModelError(
+                f"callable {self._model.name} returns other outputs than before",
+                value=", ".join(outputs) or "none",
+                allowed=", ".join(known),
+            )
+        of_outputs = tuple(TensorInfo(name, array.dtype.name, None) for name, array in outputs.items())
+        self.signature = Signature(self.signature.inputs, of_outputs)
+        return outputs
+
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
+        return partial(self._call, _batch(feeds))
+
+    def _call(self, batch: object) -> object:
+        # No context manager: it would be part of every timed run.
+        try:
+            return self._function(batch)
+        except Exception as error:
+            what = f"callable {self._model.name} failed"
+            raise failed(what, error, fix="call it by itself with these samples") from error
+
+    @property
+    def _function(self) -> Callable[[Any], object]:
+        assert self._model.call is not None  # nosec B101 # noqa: S101 - for the type checker: the backend looked
+        return self._model.call
+
+    def _array(self, name: str, value: Any, n: int) -> NDArray[Any]:
+        """Return one output as a new array (n, ...): the function may write the next one into the same memory."""
+        is_texts = isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value)
+        try:
+            array = as_objects(value) if is_texts else np.array(without_torch(value))
+        except (TypeError, ValueError) as error:
+            raise self._no_output(name, f"{type(value).__name__}: {error}", n) from error
+        if array.dtype.kind == "U":
+            array = array.astype(object)
+        if not (is_texts or array.dtype.kind in "biufO") or (array.dtype.kind == "O" and not _holds_texts(array)):
+            raise self._no_output(name, f"{type(value).__name__} of {array.dtype}", n)
+        if not array.ndim or len(array) != n:
+            raise self._no_output(name, f"shape {array.shape}", n)
+        return array
+
+    def _no_output(self, name: str, value: str, n: int) -> ModelError:
+        return ModelError(
+            f"callable {self._model.name} returns no output '{name}' for each sample",
+            value=value,
+            allowed=f"for a batch of {n} an array ({n}, ...) of numbers, a list of {n} texts, or a dict of these",
+        )
+
+    def _stop(self) -> bool:
+        """Interrupt the function as Ctrl-C would, which also ends a wait for an answer of a server."""
+        with self._lock:
+            can = self._is_running and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            main = threading.main_thread().ident
+            if can and main is not None:
+                self._is_stopped = True
+                signal.pthread_kill(main, signal.SIGINT)
+            return can
+
+    def _coverage(self, feeds: Feeds) -> Coverage:  # noqa: ARG002
+        return Coverage(None, "nodes", (), self.provider, notes=("what a callable runs cannot be read back",))
+
+    def _close(self) -> None:
+        """Leave the function alone: it is the user's."""
+
+
+def _batch(feeds: Feeds) -> object:
+    """Return what the function is given: texts as a list, and inputs that the data names as a dict."""
+    inputs = {name: array.tolist() if array.dtype.kind == "O" else array for name, array in feeds.items()}
+    return inputs[UNNAMED] if list(inputs) == [UNNAMED] else inputs
+
+
+def _holds_texts(array: NDArray[Any]) -> bool:
+    return all(isinstance(text, str) for text in array.ravel())

@@ -1,0 +1,154 @@
+"""Functions in the place of engines: a marked test in a run of pytest, from the mark to the record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.projects import output, run_marks, run_project_apart
+
+CONFTEST = """
+import time
+import numpy as np
+import pytest
+from pytest_quant import Dataset, Model
+
+WEIGHTS = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+STEP = np.abs(WEIGHTS).max() / 7
+ROUNDED = (np.round(WEIGHTS / STEP) * STEP).astype(np.float32)
+X = np.random.default_rng(1).normal(size=(100, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def quant_data():
+    return Dataset.from_arrays(X, (X @ WEIGHTS).argmax(axis=1))
+
+
+@pytest.fixture
+def fp16():
+    return Model.from_callable(lambda x: x @ WEIGHTS, version="1")
+
+
+@pytest.fixture
+def int4():
+    def candidate(x):
+        time.sleep(0.002)
+        return x @ ROUNDED
+
+    return Model.from_callable(candidate)
+
+
+@pytest.fixture
+def refuses():
+    def refusing(x):
+        if (x[:, 0] == X[77, 0]).any():
+            raise ConnectionError("no route to host")
+        return x @ ROUNDED
+
+    return Model.from_callable(refusing)
+
+
+@pytest.fixture
+def hangs():
+    return Model.from_callable(lambda x: time.sleep(60))
+
+
+@pytest.fixture
+def other_outputs():
+    return Model.from_callable(lambda x: {"a": x, "b": x})
+"""
+BOTH = "backend='callable', model='fp16', quantized='int4'"
+
+
+def test_functions_are_compared_and_timed(pytester: pytest.Pytester) -> None:
+    """Nothing is built and nothing is claimed: no precision, no coverage, no size, no launch apart."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(
+        f"import pytest\n\n@pytest.mark.quant({BOTH}, max_drop=30, max_latency_ms=1.0)\ndef test_slow(): pass\n"
+    )
+    timing = ("--quant-with-latency", "--quant-max-time=1", "--quant-launches=2")
+    result, (check,) = run_project_apart(pytester, *timing)
+    result.assert_outcomes(failed=1)
+    assert [(verdict["limit"], verdict["status"]) for verdict in check["verdicts"]] == [
+        ("max_drop", "PASS"),
+        ("max_latency_ms", "FAIL"),
+    ]
+    assert (check["backend"], check["precision"], check["scheme"], check["reference"]) == (
+        "callable",
+        None,
+        None,
+        "callable",
+    )
+    assert 0.0 < check["accuracy"]["candidate"] < 100.0 == check["accuracy"]["reference"]
+    assert check["latency"]["speedup"] < 0.5
+    assert "callables are timed in this process only" in " ".join(check["latency"]["notes"])
+    assert check["coverage"]["pct"] is None
+    measured = {name for name, figure in check["resources"].items() if figure is not None}
+    assert measured == {"plan_of", "device"}
+    notes = " ".join((*check["notes"], *check["coverage"]["notes"]))
+    for words in ("where a callable runs", "what a callable runs", "the reference callable of fp16 computes in"):
+        assert words in notes
+
+
+def test_only_what_has_a_version_is_kept(pytester: pytest.Pytester) -> None:
+    """The reference has one, and is not run again; turned round, nothing is known of it the next time."""
+    pytester.makeconftest(CONFTEST)
+    marks = {"kept": f"{BOTH}, max_drop=30", "lost": "backend='callable', model='int4', quantized='fp16', max_drop=30"}
+    for expected in ("built", "hit"):
+        _, checks = run_marks(pytester, marks)
+        assert checks["kept"]["cache"] == {"reference": expected}
+        assert checks["lost"]["cache"] == {"reference": "built"}
+        assert "callable of candidate has no version" in " ".join(checks["lost"]["notes"])
+
+
+def failing(pytester: pytest.Pytester, **marks: str) -> dict[str, dict[str, Any]]:
+    """Run one test for each mark, and return its records."""
+    pytester.makeconftest(CONFTEST)
+    written = {name: f"model='fp16', max_drop=1.0, {mark}" for name, mark in marks.items()}
+    result, checks = run_marks(pytester, written, "--quant-step-timeout=0.3")
+    result.assert_outcomes(errors=len(marks))
+    assert {check["status"] for check in checks.values()} == {"ERROR"}
+    return checks
+
+
+def test_what_fails_is_an_error_that_names_the_sample(pytester: pytest.Pytester) -> None:
+    """Of a batch, its samples; a callable that hangs is ended, and the run of pytest goes on."""
+    checks = failing(
+        pytester,
+        refuses="backend='callable', quantized='refuses'",
+        hangs="backend='callable', quantized='hangs', precision='int4'",
+        other="backend='callable', quantized='other_outputs'",
+        ort="backend='ort'",
+    )
+    refused = checks["refuses"]["message"]
+    assert "callable refusing failed, on samples 64 to 95" in refused
+    assert "ConnectionError: no route to host" in refused
+    hanging = checks["hangs"]
+    assert hanging["message"].startswith("a run of callable-int4-qat of hangs did not end within 0.3 s, on sample 0")
+    assert (hanging["precision"], hanging["scheme"]) == ("int4", "qat")
+    assert checks["other"]["message"].startswith("the candidate has 2 outputs, the reference 1")
+    assert checks["ort"]["message"].startswith("backend 'ort' runs no functions, and model 'fp16' is one")
+
+
+@pytest.mark.parametrize(
+    ("mark", "words"),
+    [
+        (f"{BOTH}, min_coverage=50", "min_coverage limits what cannot be read back of a callable"),
+        (f"{BOTH}, precision='int4', min_coverage=50", "min_coverage limits what cannot be read back of a callable"),
+        (f"{BOTH}, max_size_mb=3", "max_size_mb limits what"),
+        (f"{BOTH}, max_build_s=3", "max_build_s limits what"),
+        (f"{BOTH}, max_memory_mb=3", "max_memory_mb limits what"),
+        (f"{BOTH}, max_energy_mj=3", "max_energy_mj limits what"),
+        ("backend='callable', model='fp16', max_drop=1.0", "the mark names one only"),
+        (f"{BOTH}, reference_precision='fp16'", "has no fp16 to compare latency with"),
+        (f"{BOTH}, scheme='static'", "so its scheme is qat"),
+    ],
+)
+def test_what_a_mark_cannot_ask_of_functions(pytester: pytest.Pytester, mark: str, words: str) -> None:
+    """It is refused at collection."""
+    pytester.makeconftest(CONFTEST)
+    result, checks = run_marks(pytester, {"refused": mark})
+    result.assert_outcomes(errors=1)
+    assert words in output(result)
+    assert checks == {}
