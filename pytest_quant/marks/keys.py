@@ -298,7 +298,9 @@ class MarkKeys:
     exclude: tuple[str, ...] = option((), NODES, "names of nodes to leave in float")
     options: tuple[tuple[str, object], ...] = option((), OPTIONS, "dict that only the backend understands")
     metric: str | Metric | None = option(
-        None, METRIC, "top1, top5, mae, rmse, f1, cosine, or a Metric (default: top1 for class labels)"
+        None,
+        METRIC,
+        "top1, top5, f1, mae, rmse, cosine, exact_match, perplexity, or a Metric (default: top1 for class labels)",
     )
     limits: Limits = field(default_factory=Limits)
     lists: tuple[str, ...] = ()

@@ -26,6 +26,7 @@ from pytest_quant.metrics.tensor import (
     find_unsound,
     sound_rows,
 )
+from pytest_quant.metrics.tokens import IGNORED, WordAgreement, is_text, token_labels
 from pytest_quant.result import AccuracyResult, OutputError, OutputFault
 from pytest_quant.spec import ChannelGroup, Check, limits_on
 
@@ -91,6 +92,7 @@ class _Comparison:
         self.faults: dict[tuple[str, str], OutputFault] = {}
         self.compared: dict[str, _Compared] = {}
         self.classes: ClassError | None = None
+        self.words: WordAgreement | None = None
         self.scores = None if metric is None else PairedStatistics(metric)
         # Of another metric the share of right first guesses is no part of the score.
         self.reads_classes = metric is not None and metric.reads_classes
@@ -139,9 +141,22 @@ class _Comparison:
                 masked = sound | (answered & np.isneginf(reference).any(axis=1))
             self.classes = self.classes or ClassError(reference.shape[1])
             self.classes.add(reference, candidate, _indices(labels), answered)
+        elif is_text(reference) and is_text(candidate):
+            self.words = self.words or WordAgreement()
+            self.words.add(reference, candidate)
+        elif (tokens := token_labels(reference, labels)) is not None:
+            self._add_tokens(reference, candidate, tokens)
         if self.scores is not None and labels is not None:
             self.scores.add(reference, candidate, labels, answered if self.reads_classes else sound, pair.start)
         return masked
+
+    def _add_tokens(self, reference: NDArray[Any], candidate: NDArray[Any], labels: NDArray[Any]) -> None:
+        """Add scores (n, tokens, vocabulary), a sample at a time: of a chunk they may take gigabytes."""
+        for ours, theirs, counted in zip(reference, candidate, labels != IGNORED, strict=True):
+            if counted.any():
+                self.classes = self.classes or ClassError(reference.shape[2])
+                r, c = ours[counted], theirs[counted]
+                self.classes.add(r, c, None, sound_rows(r, c))
 
     def result(self) -> AccuracyResult:
         """Return everything but the scores."""
@@ -164,6 +179,8 @@ class _Comparison:
             faults=tuple(self.faults.values()),
             identical=bool(compared) and all(output.identical for output in compared) and not self.faults,
         )
+        if self.words is not None:
+            result = replace(result, agreement_pct=self.words.agreement_pct)
         if classes is None:
             return result
         return replace(

@@ -187,7 +187,7 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
     difference = _difference(together, {output: _joined([run[output] for run in alone]) for output in together})
     if difference <= max(_ROUNDING, batched.itself.relative):
         return batched
-    what = "their shapes differ" if math.isinf(difference) else f"they differ by {100 * difference:.2g} %"
+    what = "their shapes or texts differ" if math.isinf(difference) else f"they differ by {100 * difference:.2g} %"
     note = (
         f"outputs of {name} depend on the batch: for {fewer} samples together and one by one {what}; "
         f"it is evaluated in batches of {timed_size}, as it is timed"

@@ -14,6 +14,7 @@ import numpy as np
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, resolve_wrapped
+from pytest_quant.metrics.tokens import exact_matches, perplexity, token_losses
 from pytest_quant.readers import registered
 
 _PERCENT = 100.0
@@ -118,6 +119,8 @@ BUILTIN = {
         ResolvedMetric("f1", "higher", "%", _class_pairs, macro_f1_pct, reads_classes=True),
         ResolvedMetric("mae", "lower", "", partial(_error, of=np.abs), _mean, rate=1.0),
         ResolvedMetric("rmse", "lower", "", partial(_error, of=np.square), _root_mean),
+        ResolvedMetric("exact_match", "higher", "%", exact_matches, _percent_mean, rate=_PERCENT, reads_objects=True),
+        ResolvedMetric("perplexity", "lower", "", token_losses, perplexity, reads_objects=True),
         ResolvedMetric("cosine", "higher", "", _cosine, _mean, rate=1.0),
     )
 }

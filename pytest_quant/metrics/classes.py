@@ -51,7 +51,7 @@ class ClassError:
             self._answers[row] += np.bincount(chosen, minlength=len(self._answers[row]))
         self._agree += int(np.count_nonzero((r_class == c_class) & sound))
         if self._are_probabilities is None:
-            self._are_probabilities = _probabilities(reference)
+            self._are_probabilities = are_probabilities(reference)
         if self._are_probabilities:
             rows = _divergences_of_probabilities(reference, candidate)
         else:
@@ -132,7 +132,8 @@ class ClassError:
         return tuple(map(ClassScore, seen.tolist(), n.tolist(), *shares.tolist()))
 
 
-def _probabilities(outputs: Array) -> bool:
+def are_probabilities(outputs: Array) -> bool:
+    """Whether no output (n, classes) is negative and each row sums to 1."""
     return bool(np.all(outputs >= 0) and np.allclose(np.sum(outputs, axis=1), 1.0, atol=1e-3))
 
 

@@ -138,7 +138,8 @@ class AccuracyResult:
     n_to_resolve : samples that would be about enough to decide `max_drop`; ``None`` without that limit, and where it
         is not known.
     sample_weight : the most that one sample can change a score, in `unit`; ``None`` where a score has no bounds.
-    agreement_pct : share of samples with the same top-1 class, 0..100; ``None`` when no output is (n, classes).
+    agreement_pct : share of samples with the same top-1 class, 0..100; of labelled tokens with the same top token for
+        an output (n, tokens, vocabulary); of words of texts, see `pytest_quant.metrics.tokens`; ``None`` for others.
     by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales
         of their own, and one sum over all of them would hide the small ones.
     sqnr_db : signal to quantization noise in dB, the lowest of all outputs that differ; ``None`` where one of them has
@@ -149,7 +150,7 @@ class AccuracyResult:
     worst_output : the one with the lowest SQNR, or with none; ``None`` when all are identical.
     chance : the most that answers score without a look at the samples, in `unit`: the commonest label and one sample
         more, or three standard deviations of luck; ``None`` where that is not known.
-    kl : mean KL(softmax r || softmax c) in nats for classifiers, else ``None``.
+    kl : mean KL(softmax r || softmax c) in nats for classifiers, and over labelled tokens; else ``None``.
     worst_class : the class that lost most; ``None`` where none lost, and where the metric is not about classes.
     faults : outputs that could not be compared, or that are constant where the reference's are not; not empty is a
         failure.

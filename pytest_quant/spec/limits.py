@@ -156,11 +156,11 @@ class Limits:
     )
     min_agreement: float | None = _limit(
         in_unit("%", PERCENT),
-        "samples with the same top-1 class, in percent",
+        "samples with the same top-1 class, or words of texts and top tokens that are the same, in percent",
         unit="%",
         figure="accuracy.agreement_pct",
         called="agreement",
-        missing="no output is (n, classes)",
+        missing="no output is (n, classes), text or scores of tokens",
     )
     min_sqnr_db: OutputLimit | None = _limit(
         _by_output(in_unit("dB")),

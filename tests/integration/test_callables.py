@@ -152,3 +152,72 @@ def test_what_a_mark_cannot_ask_of_functions(pytester: pytest.Pytester, mark: st
     result.assert_outcomes(errors=1)
     assert words in output(result)
     assert checks == {}
+
+
+LANGUAGE = """
+import numpy as np
+import pytest
+from pytest_quant import Dataset, Model
+
+QUESTIONS = [f"what is {i} + 1" for i in range(120)]
+IDS = np.random.default_rng(0).integers(0, 12, (40, 7))
+LOGITS = np.random.default_rng(1).normal(size=(12, 12)).astype(np.float32)
+
+
+@pytest.fixture
+def questions():
+    return Dataset.from_arrays(QUESTIONS, [f"it is {i + 1}" for i in range(120)])
+
+
+@pytest.fixture
+def fp16():
+    return Model.from_callable(lambda texts: [f"it is {int(text.split()[2]) + 1} " for text in texts], version="1")
+
+
+@pytest.fixture
+def int4():
+    # A third of the answers has one wrong word of three.
+    def answers(texts):
+        numbers = [int(text.split()[2]) for text in texts]
+        return [f"it is {number + (1 if number % 3 else 2)}" for number in numbers]
+
+    return Model.from_callable(answers)
+
+
+@pytest.fixture
+def tokens():
+    return Dataset.from_arrays({"ids": IDS[:, :-1]}, IDS[:, 1:])
+
+
+@pytest.fixture
+def logits():
+    return Model.from_callable(lambda batch: {"logits": LOGITS[batch["ids"]]}, version="1")
+
+
+@pytest.fixture
+def halved():
+    return Model.from_callable(lambda batch: {"logits": LOGITS[batch["ids"]] / 2})
+"""
+
+
+def test_texts_and_scores_of_tokens(pytester: pytest.Pytester) -> None:
+    """Exact match and its drop, words that agree, perplexity with its ratio, divergence and the same top token."""
+    pytester.makeconftest(LANGUAGE)
+    texts = "backend='callable', model='fp16', quantized='int4', data='questions'"
+    scores = "backend='callable', model='logits', quantized='halved', data='tokens'"
+    marks = {
+        "texts": f"{texts}, metric='exact_match', max_drop=10, min_agreement=80",
+        "scores": f"{scores}, metric='perplexity', min_ratio=0.5, min_agreement=90",
+    }
+    _, checks = run_marks(pytester, marks)
+    accuracy = checks["texts"]["accuracy"]
+    assert (accuracy["reference"], accuracy["candidate"]) == pytest.approx((100.0, 100 * 2 / 3))
+    assert accuracy["agreement_pct"] == pytest.approx(100 * (1 - 1 / 9))
+    assert [verdict["status"] for verdict in checks["texts"]["verdicts"]] == ["FAIL", "PASS"]
+    accuracy = checks["scores"]["accuracy"]
+    assert accuracy["better"] == "lower"
+    assert accuracy["agreement_pct"] == 100.0
+    assert accuracy["kl"] > 0.05
+    (ratio, agreement) = checks["scores"]["verdicts"]
+    assert ratio["observed"] == pytest.approx(accuracy["reference"] / accuracy["candidate"])
+    assert agreement["status"] == "PASS"

@@ -262,3 +262,47 @@ def test_a_limit_on_an_error_tells_how_many_samples_resolve_it() -> None:
     error = np.std(c - r) / n**0.5
     reach = (1.96 + 0.8416) * error + c.max() * zero_event_share(n)
     assert reach == pytest.approx(result.drop - 0.3, rel=0.02)
+
+
+def test_scores_of_tokens_are_compared_token_by_token() -> None:
+    """Only those with a label: same top token and KL; the perplexity's ratio has no verdict here, its scores have."""
+    random = np.random.default_rng(0)
+    r = random.normal(size=(N, 4, CLASSES)).astype(np.float32)
+    c = (r + random.normal(size=r.shape)).astype(np.float32)
+    labels = random.integers(0, CLASSES, (N, 4))
+    labels[random.random(labels.shape) < 0.5] = -100
+    labels[7] = -100
+    counted = labels != -100
+    metric = resolve_metric("perplexity", "int", r.shape)
+    results = [evaluate(pairs(r, c, labels, step), metric, output="y") for step in (N, 7)]
+    for result in results:
+        same = (r.argmax(2) == c.argmax(2))[counted]
+        assert result.agreement_pct == pytest.approx(100 * same.mean())
+        r64, c64 = (side.astype(np.float64)[counted] for side in (r, c))
+        assert result.kl == pytest.approx(rel_entr(softmax(r64, axis=1), softmax(c64, axis=1)).sum(axis=1).mean())
+        assert (result.metric, result.better, result.unit) == ("perplexity", "lower", "")
+        assert result.drop == pytest.approx((result.candidate or 0) - (result.reference or 0))
+        assert result.drop_ci is not None
+        assert (result.worst_class, result.by_class, result.chance) == (None, (), None)
+    unlabelled = evaluate(pairs(r, c, None), None, output="y")
+    assert (unlabelled.agreement_pct, unlabelled.kl) == (None, None)
+
+
+def test_a_token_that_is_not_finite_does_not_agree() -> None:
+    """The others of its sample do, and KL leaves it out."""
+    r = np.tile(np.eye(3, dtype=np.float32), (2, 1, 1))
+    c = r.copy()
+    c[1, 2] = np.nan
+    result = evaluate(pairs(r, c, np.zeros((2, 3), int)), None, output="y")
+    assert result.agreement_pct == pytest.approx(100 * 5 / 6)
+    assert result.kl == 0.0
+    assert [fault.kind for fault in result.faults] == ["not finite"]
+
+
+def test_texts_are_compared_word_by_word() -> None:
+    """With labels or without; numbers are not."""
+    r, c = (np.array(side, object) for side in (["a b", "c", "d e"], ["a b", "x", "d"]))
+    for labels in (None, np.array(["a b", "c", "d e"], object)):
+        result = evaluate(pairs(r, c, labels, 2), None, output="y")
+        assert result.agreement_pct == pytest.approx(100 * (1 + 0 + 0.5) / 3)
+    assert evaluate(pairs(np.arange(3), np.arange(3), None), None, output="y").agreement_pct is None

@@ -98,7 +98,12 @@ OF_ACCURACY = [
     (Limits(min_accuracy=1.0), NO_SCORE, None, f"INCONCLUSIVE None: {NO_METRIC}"),
     (Limits(min_agreement=97.5), TOP1, None, "PASS 97.5: 97.5% reaches 97.5%"),
     (Limits(min_agreement=99), TOP1, None, "FAIL 97.5: 97.5% is below 99%"),
-    (Limits(min_agreement=99), NO_SCORE, None, "INCONCLUSIVE None: not measured: no output is (n, classes)"),
+    (
+        Limits(min_agreement=99),
+        NO_SCORE,
+        None,
+        "INCONCLUSIVE None: not measured: no output is (n, classes), text or scores of tokens",
+    ),
     (Limits(min_sqnr_db=20), ERRORS, None, "FAIL 17.7: 17.7 dB is below 20 dB"),
     (Limits(min_cosine=0.999), ERRORS, None, "FAIL 0.99: 0.99 is below 0.999"),
     (Limits(max_abs_error=0.2), ERRORS, None, "FAIL 0.25: 0.25 is above 0.2"),
