@@ -201,6 +201,14 @@ class Engine(ABC):
         self._check(feeds)
         return self._prepare_events(feeds)
 
+    def prepare_tokens(self, feeds: Feeds) -> Callable[[], tuple[int, ...]] | None:
+        """Return a call of one run that gives the nanoseconds from its start to each of its tokens.
+
+        ``None`` where a run does not give one token after the other. Raises as `run` does.
+        """
+        self._check(feeds)
+        return self._prepare_tokens(feeds)
+
     def coverage(self, feeds: Feeds) -> Coverage:
         """Read back what ran, where and in which precision, on one run over `feeds`.
 
@@ -271,6 +279,10 @@ class Engine(ABC):
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float] | None:  # noqa: ARG002
         """Return ``None``: there is no device with a clock of its own."""
+        return None
+
+    def _prepare_tokens(self, feeds: Feeds) -> Callable[[], tuple[int, ...]] | None:  # noqa: ARG002
+        """Return ``None``: all outputs of a run come together."""
         return None
 
     def _stop(self) -> bool:

@@ -231,7 +231,7 @@ def open_source(
 
 
 def inputs_of(dataset: Dataset) -> tuple[TensorInfo, ...]:
-    """Return the inputs that the first sample of `dataset` has, of any shape; none of data without samples.
+    """Return the inputs that the first sample of `dataset` has, of any sizes; none of data without samples.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def inputs_of(dataset: Dataset) -> tuple[TensorInfo, ...]:
     blocks, _, _ = open_source(dataset, DataContract(ANY_INPUTS, {}, {}, frozenset()), labelled=False)
     first = next(blocks(), None)
     feeds = {} if first is None else first.feeds
-    return tuple(TensorInfo(name, dtype_name(array.dtype), None) for name, array in feeds.items())
+    return tuple(TensorInfo(name, dtype_name(array.dtype), (None,) * array.ndim) for name, array in feeds.items())
 
 
 def _from_arrays(dataset: Dataset, contract: DataContract) -> tuple[Pass, Feeds, NDArray[Any] | None]:

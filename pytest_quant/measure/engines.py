@@ -83,7 +83,10 @@ def with_inputs(spec: EngineSpec, dataset: Dataset) -> EngineSpec:
                 f"backend '{spec.backend}' runs no functions, and model '{model.name}' is one",
                 fix="write backend='callable'",
             )
-        return replace(model, signature=Signature(inputs_of(dataset), ()))
+        inputs = inputs_of(dataset)
+        if model.streams:
+            inputs = tuple(replace(tensor, shape=(1, *(tensor.shape or ())[1:])) for tensor in inputs)
+        return replace(model, signature=Signature(inputs, ()))
 
     return replace(spec, model=of_data(spec.model), quantized=spec.quantized and of_data(spec.quantized))
 

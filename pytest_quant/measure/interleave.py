@@ -47,6 +47,28 @@ class ByDevice:
         self.last_ns = max(round(self._call() * NS_PER_MS), 1)
 
 
+class ByToken:
+    """A call that also tells when the tokens of its run came.
+
+    Parameters
+    ----------
+    call : one run of an engine, which returns the nanoseconds from its start to each token.
+    """
+
+    def __init__(self, call: Callable[[], Sequence[int]]) -> None:
+        self._call = call
+        self.last_ns = (math.nan, math.nan)
+
+    def __call__(self) -> None:
+        """Run once; `last_ns` is the time to the first token, and the time per token after it, NaN without any."""
+        came_ns = self._call()
+        after = len(came_ns) - 1
+        self.last_ns = (
+            max(came_ns[0], 1.0) if came_ns else math.nan,
+            max((came_ns[-1] - came_ns[0]) / after, 1.0) if after > 0 else math.nan,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Runs of one engine in a row, in nanoseconds.
@@ -56,11 +78,13 @@ class Block:
     cold_ns : the first run after a switch, which is slower for INT8 than for FP32 and kept apart.
     runs_ns : the others, by the host's clock; where the device has one, with the run that it times behind each.
     device_ns : all of them, the cold one first, by the device's; empty where it has none.
+    tokens_ns : of each of `runs_ns` what `ByToken` tells; empty for engines without tokens.
     """
 
     cold_ns: int
     runs_ns: tuple[int, ...]
     device_ns: tuple[int, ...] = ()
+    tokens_ns: tuple[tuple[float, float], ...] = ()
 
     @property
     def host_ns(self) -> tuple[int, ...]:
@@ -80,14 +104,16 @@ def time_block(call: Call, runs: int, clock: Clock) -> Block:
     clock : nanoseconds.
     """
     with _quiet():
-        times, by_device = [], []
+        times, by_device, by_token = [], [], []
         for _ in range(runs + 1):
             started = clock()
             call()
             times.append(max(clock() - started, 1))  # a coarse clock may stand still, and a ratio needs a time
             if isinstance(call, ByDevice):
                 by_device.append(call.last_ns)
-    return Block(times[0], tuple(times[1:]), tuple(by_device))
+            elif isinstance(call, ByToken):
+                by_token.append(call.last_ns)
+    return Block(times[0], tuple(times[1:]), tuple(by_device), tuple(by_token[1:]))
 
 
 @contextmanager

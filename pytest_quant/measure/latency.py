@@ -178,7 +178,7 @@ def _from_memory(plan: LatencyPlan) -> LatencyPlan:
 
 def limited(plan: LatencyPlan) -> bool:
     """Whether there is a limit to decide."""
-    return plan.min_speedup is not None or bool(plan.max_latency_ms)
+    return plan.min_speedup is not None or bool(plan.max_latency_ms) or bool(plan.max_tokens_ms)
 
 
 def _timers(calls: Calls, clock: Clock) -> list[Timer]:
@@ -274,6 +274,11 @@ def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
         return result.half_width_pct <= max(100.0 * plan.precision, _HARDLY * sessions_pct)
     if plan.min_speedup is not None and result.speedup_ci.low < plan.min_speedup <= result.speedup_ci.high:
         return False
+    for name, most_ms in plan.max_tokens_ms:
+        token = result.token_time(name)
+        span = None if token is None else token.candidate_ci_ms
+        if span is not None and span.low <= most_ms < span.high:
+            return False
     bounds = {bound.percentile: (bound.low_ms, bound.high_ms) for bound in result.percentile_bounds}
     for percentile, allowed in plan.max_latency_ms:
         low, high = bounds[percentile]

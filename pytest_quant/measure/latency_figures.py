@@ -10,7 +10,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 
 from pytest_quant.measure.interleave import NS_PER_MS, Block
-from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult, PercentileBound
+from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult, PercentileBound, TokenTime, WhichToken
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.draws import LOOK_CONFIDENCE
 from pytest_quant.stats.ratio import fewest_rounds, percentile_bounds, runs_needed
@@ -85,6 +85,8 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
         effective_rounds=float(ratio.effective_rounds.item()),
         widened=widening(ratio, rounds, plan),
     )
+    session_sd = ratio.session_sd
+    result = replace(result, tokens=tuple(_token_times(blocks, first, looks, session_sd)))
     result = replace(result, rounds_by_set=tuple(sets) or (rounds,), sets=max(len(sets), 1))
     if len(sets) > 1:
         result = _over_sets(result, (ref_logs, null_logs, cand_logs), plan)
@@ -94,6 +96,25 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
     medians = " -> ".join(f"{median / NS_PER_MS:.4g}" for median in host_ns)
     note = f"timed by the device's clock; by the host's p50 {medians} ms, which counts what the host does for a run"
     return replace(result, clock="device", notes=(*result.notes, note))
+
+
+def _token_times(
+    blocks: Sequence[Sequence[Block]], first: slice, looks: Looks, session_sd: Floats
+) -> Iterator[TokenTime]:
+    """Yield the times of tokens of a candidate that streams them, as far as each of its rounds has one."""
+    names: tuple[WhichToken, ...] = ("ttft", "tpot")
+    for index, name in enumerate(names):
+        reference, candidate = (
+            [statistics.median(run[index] for run in block.tokens_ns) for block in side if block.tokens_ns]
+            for side in (blocks[0], blocks[2])
+        )
+        rounds = min(len(blocks[2]), looks.most)
+        if len(candidate) < rounds or not np.isfinite(candidate).all():
+            continue
+        logs = np.log(candidate[:rounds])[first]
+        span = _interval(judge_rounds(logs, (logs,), looks, session_sd), 1.0 / NS_PER_MS)
+        other = statistics.median(reference) / NS_PER_MS if reference and np.isfinite(reference).all() else None
+        yield TokenTime(name, other, statistics.median(candidate) / NS_PER_MS, span)
 
 
 def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan) -> LatencyResult:

@@ -15,7 +15,7 @@ import psutil
 from pytest_quant.backends import Engine
 from pytest_quant.environment.device_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
 from pytest_quant.measure.engines import TimingSubject
-from pytest_quant.measure.interleave import Block, ByDevice, Call, time_block
+from pytest_quant.measure.interleave import Block, ByDevice, ByToken, Call, time_block
 from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Pages
@@ -160,9 +160,14 @@ def _calls(sessions: Sequence[tuple[Engine, TimingSubject]]) -> list[Call]:
     for engine, subject in sessions:
         call = engine.prepare_events(subject.feeds)
         if call is None:
-            return [engine.prepare(subject.feeds) for engine, subject in sessions]
+            return [_by_host(engine, subject) for engine, subject in sessions]
         by_device.append(ByDevice(call))
     return [*by_device]
+
+
+def _by_host(engine: Engine, subject: TimingSubject) -> Call:
+    tokens = engine.prepare_tokens(subject.feeds)
+    return engine.prepare(subject.feeds) if tokens is None else ByToken(tokens)
 
 
 _NEAR_STEP_MS = 0.05

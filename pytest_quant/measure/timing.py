@@ -17,6 +17,7 @@ from pytest_quant.errors import BuildError, LaunchError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.engines import TimingSubject
+from pytest_quant.measure.latency import limited
 from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import Interval, LatencyResult, OverLaunches
@@ -62,8 +63,7 @@ def timed_within(
     breaks : whether a limit is broken.
     measure_apart : measures in a fresh process, for the second time where the first is in doubt; ``None`` for none.
     """
-    limited = plan.min_speedup is not None or bool(plan.max_latency_ms)
-    first = measure_once(replace(plan, max_s=plan.max_s * (FIRST_SHARE if limited else 1.0)))
+    first = measure_once(replace(plan, max_s=plan.max_s * (FIRST_SHARE if limited(plan) else 1.0)))
     if not breaks(first):
         return first
     left_s = max(plan.max_s - first.spent_s, 0.0)
@@ -113,6 +113,7 @@ def plan_for(check: Check, plan: LatencyPlan) -> LatencyPlan:
         plan,
         min_speedup=check.limits.min_speedup,
         max_latency_ms=check.limits.max_latency_ms,
+        max_tokens_ms=check.limits.on_tokens,
         seed=zlib.crc32(check.nodeid.encode()),
     )
 

@@ -150,6 +150,17 @@ def _of(section: str, *names: str) -> Callable[[CheckRow], Figures]:
     return read
 
 
+def _token(name: str) -> Callable[[CheckRow], Figures]:
+    """Return what reads the medians of a time of tokens, of the reference and the candidate."""
+
+    def read(row: CheckRow) -> Figures:
+        token = row.record.latency and row.record.latency.token_time(name)
+        both = (token.reference_ms, token.candidate_ms) if token else ()
+        return tuple(value for value in both if value is not None)
+
+    return read
+
+
 def _is(unit: str) -> Callable[[Record], str]:
     return lambda _: unit
 
@@ -219,6 +230,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("p50", "p50", _of("latency", "reference_p50_ms", "candidate_p50_ms"), _is("ms"), "{} -> {}"),
     Column("p90", "p90", _of("latency", "candidate_p90_ms"), _is("ms")),
     Column("p99", "p99", _of("latency", "candidate_p99_ms"), _is("ms")),
+    Column("ttft", "first token", _token("ttft"), _is("ms"), "{} -> {}"),
+    Column("tpot", "per token", _token("tpot"), _is("ms"), "{} -> {}"),
     Column("speedup", "speedup", _of("latency", "speedup"), _is("x"), remark=_doubt),
     Column("speedup_ci", "speedup interval", _of("latency", "speedup_ci"), _is("x"), "[{}, {}]"),
     Column("coverage", "coverage", _of("coverage", "pct", "high_pct"), _is("%"), "{} to {}"),

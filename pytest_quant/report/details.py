@@ -203,6 +203,9 @@ def _of_output(error: OutputError) -> str:
     return ", ".join(f"{label} {text}" for label, text in pairs)
 
 
+_TOKENS = {"ttft": "to the first token", "tpot": "per token"}
+
+
 def _latency(record: Record) -> DetailSection:
     latency = record.latency
     if latency is None:
@@ -215,6 +218,12 @@ def _latency(record: Record) -> DetailSection:
             ("speedup", measured(latency.speedup, "x", latency.speedup_ci)),
             ("rounds", whole(latency.rounds)),
             ("batch", whole(latency.batch_size)),
+        ),
+        said(
+            *(
+                (f"time {_TOKENS[token.name]}", before_after(token.reference_ms, token.candidate_ms, "ms"))
+                for token in latency.tokens
+            )
         ),
         said(("clock", f"the {latency.clock}'s" if latency.clock != "host" else "")),
         said(("speedup of each launch", ", ".join(f"x{figure(speedup)}" for speedup in of_launches))),

@@ -13,6 +13,9 @@ from pytest_quant.spec import REFERENCE_PRECISIONS, UNKNOWN, Spread
 WhichClock: TypeAlias = Literal["host", "device"]
 """What runs are timed by."""
 
+WhichToken: TypeAlias = Literal["ttft", "tpot"]
+"""The time to the first token, or that of each one after it."""
+
 NULL_OFF = "the null is off"
 """How a reason begins that says by how much the figures may be wrong; others make them worthless."""
 
@@ -104,6 +107,24 @@ class PercentileBound:
     high_ms: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class TokenTime:
+    """One time of a stream of tokens: medians over rounds, milliseconds.
+
+    Attributes
+    ----------
+    name : ``ttft``, from the start of a run to its first token, or ``tpot``, per token after that.
+    reference_ms : of the reference; ``None`` where it gives no tokens one after the other.
+    candidate_ms : of the candidate; ``None`` where it is not known.
+    candidate_ci_ms : interval of it at the level `confidence`; ``None`` where it is not known.
+    """
+
+    name: WhichToken
+    reference_ms: float | None
+    candidate_ms: float | None
+    candidate_ci_ms: Interval | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyFigures:
     """A `LatencyResult` without its single runs.
@@ -141,6 +162,7 @@ class LatencyFigures:
     sets : how many sets of sessions were timed; `round_p50_ms` has the rounds of all of them.
     small_pages : engines on the processor were timed on the pages of 4 KB that the system gives, and not on pages of
         2 MB. Latencies with and without it are never compared.
+    tokens : times of its tokens, of a candidate that streams them.
     widened : what makes the interval of the speedup wider than its rounds alone would, one sentence, or empty.
     """
 
@@ -170,6 +192,7 @@ class LatencyFigures:
     widened: str = ""
     sets: Positive = 1
     small_pages: bool = False
+    tokens: tuple[TokenTime, ...] = ()
 
     @property
     def compared_with(self) -> str:
@@ -177,6 +200,10 @@ class LatencyFigures:
         if self.reference_precision == "fp32":
             return "" if self.tf32 is None else "fp32, TF32 off"
         return "fp32 with TF32" if self.tf32 else self.reference_precision
+
+    def token_time(self, name: str) -> TokenTime | None:
+        """Return the time called `name` of a stream of tokens; ``None`` where it was not measured."""
+        return next((time for time in self.tokens if time.name == name), None)
 
     def bound_of(self, percentile: float) -> PercentileBound | None:
         """Return the interval of one of the candidate's percentiles, 0..100; ``None`` where it was not measured."""

@@ -198,6 +198,12 @@ class Limits:
     min_speedup: float | None = _limit(
         in_unit("x"), "reference time / candidate time", unit="x", figure="latency", called="speedup"
     )
+    max_ttft_ms: float | None = _limit(
+        _MS, "median time to the first token in ms", unit="ms", figure="latency", called="time to the first token"
+    )
+    max_tpot_ms: float | None = _limit(
+        _MS, "median time per token after the first in ms", unit="ms", figure="latency", called="time per token"
+    )
     max_size_mb: float | None = _limit(
         in_unit("MB"), "engine file in 10^6 bytes", unit="MB", figure="resources.size_mb", called="size"
     )
@@ -260,6 +266,12 @@ class Limits:
     def on_earlier_latency(self) -> bool:
         """Whether a limit is against the latency of a baseline."""
         return self.max_slowdown is not None or self.max_p50_increase is not None
+
+    @property
+    def on_tokens(self) -> tuple[tuple[str, float], ...]:
+        """The ``(name, milliseconds)`` limits on times of tokens."""
+        pairs = (("ttft", self.max_ttft_ms), ("tpot", self.max_tpot_ms))
+        return tuple((name, allowed) for name, allowed in pairs if allowed is not None)
 
     @property
     def on_latency(self) -> bool:

@@ -129,6 +129,7 @@ class Model:
         function, those that the data has.
     call : the function, which takes a batch and returns its outputs.
     version : what tells the function from another one of its name; empty where nothing does.
+    streams : the function gives the tokens of one text, one after the other.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Model:
     signature: Signature | None = field(default=None, compare=False, repr=False)
     call: Callable[[Any], object] | None = field(default=None, compare=False, repr=False)
     version: str = ""
+    streams: bool = False
 
     @classmethod
     def from_onnx(
@@ -208,7 +210,9 @@ class Model:
         )
 
     @classmethod
-    def from_callable(cls, call: Callable[[Any], object], *, version: str = "", name: str | None = None) -> Model:
+    def from_callable(
+        cls, call: Callable[[Any], object], *, version: str = "", name: str | None = None, streams: bool = False
+    ) -> Model:
         """Describe a function that runs a model, or asks a server that does, for ``backend="callable"``.
 
         Parameters
@@ -219,6 +223,8 @@ class Model:
         version : what changes whenever its outputs may: of the weights and of the server, say. Without one nothing
             that it returns is kept for later runs.
         name : of the model in tables and histories; by default the function's.
+        streams : `call` is given batches of one sample, and returns an iterator of texts, the tokens. The output is
+            what they are together; the first one and those after it are timed apart.
 
         Raises
         ------
@@ -232,7 +238,7 @@ class Model:
             )
         own = getattr(call, "__name__", type(call).__name__)
         # A name that says nothing, in whose place the fixture's is taken.
-        return cls(name=name or ("model" if own == "<lambda>" else own), call=call, version=version)
+        return cls(name=name or ("model" if own == "<lambda>" else own), call=call, version=version, streams=streams)
 
 
 def _read_state(given: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:

@@ -8,8 +8,10 @@ is wider by as much; numbers with any other reason against them decide nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 from pytest_quant.result import NULL_OFF, Interval, LatencyResult, OverLaunches, Status, Verdict
 from pytest_quant.spec import Limits
@@ -20,7 +22,7 @@ _NOT_ASKED = "latency measurement is off"
 
 
 def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off: str = "") -> Iterator[Verdict]:
-    """Yield one verdict for each percentile of `max_latency_ms` and one for `min_speedup`.
+    """Yield one verdict for each percentile of `max_latency_ms`, each limit on tokens, and one for `min_speedup`.
 
     Parameters
     ----------
@@ -32,21 +34,35 @@ def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off:
         for verdict in latency_verdicts(limits, _widened(latency)):
             yield verdict if verdict.observed is None else replace(verdict, reason=with_null(verdict.reason, apart))
         return
+    for name, allowed, judged in _judges(limits):
+        yield not_measured(name, allowed, latency_off or _NOT_ASKED) if latency is None else judged(latency)
+
+
+_Judge: TypeAlias = Callable[[LatencyResult], Verdict]
+
+
+def _judges(limits: Limits) -> Iterator[tuple[str, float, _Judge]]:
+    """Yield each limit that is set: its name, what it allows, and what judges it."""
     for percentile, allowed in limits.max_latency_ms:
         name = "max_latency_ms" if percentile == 50 else f"max_latency_ms[p{percentile:g}]"
-        if latency is None:
-            yield not_measured(name, allowed, latency_off or _NOT_ASKED)
-        elif latency.over is not None and percentile == 50:
-            yield _p50_over(allowed, latency.over)
-        else:
-            yield _confirmed(_percentile(name, percentile, allowed, latency), latency, percentile, allowed)
+        yield name, allowed, partial(_on_percentile, name, percentile, allowed)
+    for name, allowed in limits.on_tokens:
+        yield f"max_{name}_ms", allowed, partial(_confirmed, partial(_token_time, name, allowed))
     if limits.min_speedup is not None:
-        if latency is None:
-            yield not_measured("min_speedup", limits.min_speedup, latency_off or _NOT_ASKED)
-        elif (over := latency.over) is not None:
-            yield _by_speedup(limits.min_speedup, over.speedup, over.speedup_ci, f" over {over.launches} launches")
-        else:
-            yield _confirmed(_speedup(limits.min_speedup, latency), latency, None, limits.min_speedup)
+        yield "min_speedup", limits.min_speedup, partial(_on_speedup, limits.min_speedup)
+
+
+def _on_percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
+    if latency.over is not None and percentile == 50:
+        return _p50_over(allowed, latency.over)
+    return _confirmed(partial(_percentile, name, percentile, allowed), latency)
+
+
+def _on_speedup(allowed: float, latency: LatencyResult) -> Verdict:
+    over = latency.over
+    if over is not None:
+        return _by_speedup(allowed, over.speedup, over.speedup_ci, f" over {over.launches} launches")
+    return _confirmed(partial(_speedup, allowed), latency)
 
 
 def beside_null(latency: LatencyResult) -> float | None:
@@ -77,11 +93,17 @@ def _widened(latency: LatencyResult) -> LatencyResult:
         for bound in latency.percentile_bounds
     )
     wider = Interval(span.low / times, span.high * times)
-    return replace(latency, speedup_ci=wider, percentile_bounds=bounds, reasons=())
+    tokens = tuple(
+        replace(token, candidate_ci_ms=Interval(token.candidate_ci_ms.low / times, token.candidate_ci_ms.high * times))
+        for token in latency.tokens
+        if token.candidate_ci_ms is not None
+    )
+    return replace(latency, speedup_ci=wider, percentile_bounds=bounds, tokens=tokens, reasons=())
 
 
-def _confirmed(verdict: Verdict, latency: LatencyResult, percentile: float | None, allowed: float) -> Verdict:
-    """Let a FAIL stand only when the numbers are sound and the second measurement fails too."""
+def _confirmed(judge: _Judge, latency: LatencyResult) -> Verdict:
+    """Judge a limit; a FAIL stands only when the numbers are sound and the second measurement fails too."""
+    verdict = judge(latency)
     if verdict.observed is None:
         return verdict
     if latency.reasons:
@@ -89,7 +111,7 @@ def _confirmed(verdict: Verdict, latency: LatencyResult, percentile: float | Non
     if verdict.status is not Status.FAIL or latency.repeat is None:
         return verdict
     repeat = _widened(latency.repeat)
-    again = _speedup(allowed, repeat) if percentile is None else _percentile(verdict.limit, percentile, allowed, repeat)
+    again = judge(repeat)
     if repeat.reasons:
         return _open(verdict, f"the second measurement is not to be trusted: {'; '.join(repeat.reasons)}")
     if again.status is Status.FAIL:
@@ -138,6 +160,15 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
     span = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
     figure, words = f"p{percentile:g}{span} ms{_clock(latency)}", f"{written(allowed)} ms"
     return by_interval(name, allowed, low if observed is None else observed, (low, high), figure=figure, bound=words)
+
+
+def _token_time(name: str, allowed: float, latency: LatencyResult) -> Verdict:
+    limit, token = f"max_{name}_ms", latency.token_time(name)
+    if token is None or token.candidate_ci_ms is None:
+        return not_measured(limit, allowed, "no tokens were timed; give them by Model.from_callable(fn, streams=True)")
+    low, high = token.candidate_ci_ms
+    figure, bound = f"median [{low:.4g}, {high:.4g}] ms", f"{written(allowed)} ms"
+    return by_interval(limit, allowed, token.candidate_ms, (low, high), figure=figure, bound=bound)
 
 
 def _too_few(percentile: float, latency: LatencyResult) -> str:

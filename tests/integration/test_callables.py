@@ -221,3 +221,59 @@ def test_texts_and_scores_of_tokens(pytester: pytest.Pytester) -> None:
     (ratio, agreement) = checks["scores"]["verdicts"]
     assert ratio["observed"] == pytest.approx(accuracy["reference"] / accuracy["candidate"])
     assert agreement["status"] == "PASS"
+
+
+STREAM = """
+import time
+import pytest
+from pytest_quant import Dataset, Model
+
+
+def streaming(first_s, each_s):
+    def answer(prompts):
+        (prompt,) = prompts
+        time.sleep(first_s)
+        yield "it"
+        for word in (" is", " " + prompt):
+            time.sleep(each_s)
+            yield word
+
+    return Model.from_callable(answer, name="answers", version="1", streams=True)
+
+
+@pytest.fixture
+def slow():
+    return streaming(0.004, 0.003)
+
+
+@pytest.fixture
+def fast():
+    return streaming(0.002, 0.001)
+
+
+@pytest.fixture
+def quant_data():
+    return Dataset.from_arrays([str(i) for i in range(3)], [f"it is {i}" for i in range(3)])
+"""
+
+
+def test_tokens_are_timed(pytester: pytest.Pytester) -> None:
+    """To the first and per token, prompt by prompt; each limit has its verdict, and each time its columns."""
+    pytester.makeconftest(STREAM)
+    mark = (
+        "backend='callable', model='slow', quantized='fast', metric='exact_match', min_agreement=30, batch_size=4, "
+        "max_ttft_ms=30, max_tpot_ms='0.5 ms'"
+    )
+    pytester.makepyfile(f"import pytest\n\n@pytest.mark.quant({mark})\ndef test_stream(): pass\n")
+    timing = ("--quant-with-latency", "--quant-max-time=3", "--quant-columns=ttft,tpot")
+    result, (check,) = run_project_apart(pytester, *timing)
+    verdicts = {verdict["limit"]: verdict["status"] for verdict in check["verdicts"]}
+    assert (verdicts["max_ttft_ms"], verdicts["max_tpot_ms"]) == ("PASS", "FAIL")
+    assert check["batch_size"] == 1
+    assert check["accuracy"]["candidate"] == 100.0
+    (ttft, tpot) = check["latency"]["tokens"]
+    assert (ttft["name"], tpot["name"]) == ("ttft", "tpot")
+    assert 2.0 <= ttft["candidate_ms"] < ttft["reference_ms"]
+    assert 1.0 <= tpot["candidate_ms"] < tpot["reference_ms"]
+    assert "first token ms" in output(result)
+    assert "time per token" in output(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -77,10 +77,23 @@ class CallableEngine(Engine):
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         return partial(self._call, _batch(feeds))
 
-    def _call(self, batch: object) -> object:
+    def _prepare_tokens(self, feeds: Feeds) -> Callable[[], tuple[int, ...]] | None:
+        batch = _batch(feeds)
+
+        def run() -> tuple[int, ...]:
+            came_ns: list[int] = []
+            began_ns = time.perf_counter_ns()
+            self._call(batch, lambda _: came_ns.append(time.perf_counter_ns() - began_ns))
+            return tuple(came_ns)
+
+        return run if self._model.streams else None
+
+    def _call(self, batch: object, each: Callable[[str], object] = str) -> object:
+        """Run the function and return its outputs; of a stream, `each` is called with every token when it comes."""
         # No context manager: it would be part of every timed run.
         try:
-            return self._function(batch)
+            returned = self._function(batch)
+            return [_joined(returned, each)] if self._model.streams else returned
         except Exception as error:
             what = f"callable {self._model.name} failed"
             raise failed(what, error, fix="call it by itself with these samples") from error
@@ -133,6 +146,17 @@ def _batch(feeds: Feeds) -> object:
     """Return what the function is given: texts as a list, and inputs that the data names as a dict."""
     inputs = {name: array.tolist() if array.dtype.kind == "O" else array for name, array in feeds.items()}
     return inputs[UNNAMED] if list(inputs) == [UNNAMED] else inputs
+
+
+def _joined(stream: object, each: Callable[[str], object]) -> str:
+    """Return what the tokens of a stream are together; `each` is called with every one when it comes."""
+    if isinstance(stream, str) or not isinstance(stream, Iterable):
+        raise TypeError(f"{type(stream).__name__} in place of an iterator of texts")
+    tokens = []
+    for token in stream:
+        each(token)
+        tokens.append(token)
+    return "".join(tokens)
 
 
 def _holds_texts(array: NDArray[Any]) -> bool:

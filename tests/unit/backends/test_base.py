@@ -47,6 +47,7 @@ def calls_of(engine: Engine) -> list[Callable[[Feeds], object]]:
         engine.run,
         engine.prepare,
         engine.prepare_events,
+        engine.prepare_tokens,
         engine.coverage,
         engine.device_times,
         engine.layer_times,
@@ -66,6 +67,7 @@ def test_an_open_engine_does_what_its_subclass_writes() -> None:
         assert engine.coverage(GOOD).pct == 100.0
         assert engine.device_times(GOOD) is None
         assert engine.prepare_events(GOOD) is None
+        assert engine.prepare_tokens(GOOD) is None
         assert engine.layer_times(GOOD) == ()
     assert engine.reached == ["run", "run", "coverage", "close"]
     assert (engine.simulated, engine.device_bytes, engine.notes, engine.threads) == (False, None, (), None)

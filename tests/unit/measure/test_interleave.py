@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_quant.measure.interleave import Block, ByDevice, runs_of_block, time_block, warm_up
+from pytest_quant.measure.interleave import Block, ByDevice, ByToken, runs_of_block, time_block, warm_up
 from pytest_quant.spec import LatencyPlan
 from tests.unit.measure.simulated import SimulatedTime
 
@@ -48,6 +49,16 @@ def test_a_call_that_tells_its_own_time_is_timed_by_both_clocks() -> None:
     assert block.host_ns == (750_000, 250_000, 999_999)
     without = time_block(run, 1, time.clock)
     assert (without.device_ns, without.host_ns) == ((), without.runs_ns)
+
+
+def test_a_call_that_tells_its_tokens() -> None:
+    """The first one's time, and that of each after it; the cold run's are left out, and what did not come is NaN."""
+    came_ns = iter(([9], [40, 60, 100], [0, 0], [50], []))
+    block = time_block(ByToken(lambda: next(came_ns)), 4, lambda: 0)
+    assert block.tokens_ns[:2] == ((40, 30.0), (1.0, 1.0))
+    assert (block.tokens_ns[2][0], block.runs_ns, block.device_ns) == (50, (1,) * 4, ())
+    assert np.isnan([block.tokens_ns[2][1], *block.tokens_ns[3]]).all()
+    assert time_block(lambda: None, 1, lambda: 0).tokens_ns == ()
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(1, 10**9)), min_size=1))

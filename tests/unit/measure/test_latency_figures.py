@@ -20,7 +20,7 @@ from pytest_quant.measure.latency_figures import (
     null_reasons,
     widening,
 )
-from pytest_quant.result import Blocks, Interval, LatencyResult, PercentileBound
+from pytest_quant.result import Blocks, Interval, LatencyResult, PercentileBound, TokenTime
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.ratio import percentile_bounds, runs_needed
 from pytest_quant.stats.rounds import JudgedRounds, Looks, judge_ratio, judge_rounds
@@ -93,6 +93,36 @@ def test_every_figure_of_a_latency() -> None:
         assert (bound.low_ms, bound.high_ms) == pytest.approx(expected_bounds[bound.percentile])
 
 
+def streamed(side: list[Block], ttft_ms: float, tpot_ms: float) -> list[Block]:
+    """Return rounds whose runs gave tokens, each round's a little later than those of the round before."""
+    return [
+        replace(block, tokens_ns=((1e6 * ttft_ms + index, 1e6 * tpot_ms + index),) * len(block.runs_ns))
+        for index, block in enumerate(side)
+    ]
+
+
+def test_times_of_tokens() -> None:
+    """Medians of rounds in milliseconds, with the interval that any time has; the reference's where it has some."""
+    sides = blocks(2.0, 1), blocks(2.0, 2), streamed(blocks(1.0, 3), 0.5, 0.25)
+    result = latency_figures(sides, PLAN)
+    assert [(token.name, token.reference_ms) for token in result.tokens] == [("ttft", None), ("tpot", None)]
+    for token, expected_ms in zip(result.tokens, (0.5, 0.25), strict=True):
+        assert token.candidate_ms == pytest.approx(expected_ms, rel=1e-4)
+        logs = np.log([1e6 * expected_ms + index for index in range(12)])
+        span = judge_rounds(logs, (logs,), Looks(8, 8, 40, 0.9), np.array(result.session_sd)).span
+        assert token.candidate_ci_ms == pytest.approx([np.exp(end).item() / 1e6 for end in (span.low, span.high)])
+    both = latency_figures((streamed(sides[0], 2.0, 1.0), *sides[1:]), PLAN)
+    assert [token.reference_ms for token in both.tokens] == pytest.approx([2.0, 1.0], rel=1e-4)
+    assert latency_figures((streamed(sides[0], 2.0, 1.0), sides[1], blocks(1.0, 3)), PLAN).tokens == ()
+
+
+def test_single_tokens_have_no_time_per_token() -> None:
+    """The time to the first stands for itself."""
+    single = streamed(blocks(1.0, 3), 0.5, float("nan"))
+    result = latency_figures((single, single, single), PLAN)
+    assert [token.name for token in result.tokens] == ["ttft"]
+
+
 @pytest.mark.parametrize(
     ("null", "spans"),
     [
@@ -121,6 +151,7 @@ FOUND = replace(
     speedup_ci=Interval(1.5, 2.5),
     half_width_pct=2.0,
     percentile_bounds=(PercentileBound(50.0, 1.0, 2.0), PercentileBound(99.0, 3.0, None)),
+    tokens=(TokenTime("ttft", None, 1.5, Interval(1.0, 2.0)),),
 )
 
 
@@ -140,6 +171,12 @@ FOUND = replace(
         (FOUND, LatencyPlan(max_latency_ms=((50.0, 0.9),)), True),
         (FOUND, LatencyPlan(max_latency_ms=((99.0, 2.9),)), True),
         (FOUND, LatencyPlan(max_latency_ms=((99.0, 9.0),)), False),
+        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 2.0),)), True),
+        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 1.9),)), False),
+        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 1.0),)), False),
+        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 0.9),)), True),
+        (FOUND, LatencyPlan(max_tokens_ms=(("tpot", 1.5),)), True),
+        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 9.0),), min_speedup=2.0), False),
         (FOUND, LatencyPlan(min_speedup=1.0, max_latency_ms=((50.0, 1.5),)), False),
         (FOUND, LatencyPlan(min_speedup=2.0, max_latency_ms=((50.0, 9.0),)), False),
         (FOUND, LatencyPlan(min_speedup=1.0, max_latency_ms=((50.0, 9.0),)), True),

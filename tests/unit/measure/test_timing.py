@@ -52,6 +52,7 @@ class Simulated:
         return SimpleNamespace(
             prepare=self.prepare,
             prepare_events=self.prepare_events,
+            prepare_tokens=lambda _feeds: None,
             device_times=self.device_times,
             size_bytes=1000,
         )

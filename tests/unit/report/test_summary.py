@@ -14,7 +14,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report.columns import COLUMNS, pick_columns, rows_of
 from pytest_quant.report.summary import summary, table
-from pytest_quant.result import AccuracyResult, Interval, Resources, Status, Verdict
+from pytest_quant.result import AccuracyResult, Interval, Resources, Status, TokenTime, Verdict
 from tests.support.failed_checks import named, run_of_all_kinds
 from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, a_pass, a_record
 from tests.unit.record.strategies import records
@@ -36,6 +36,8 @@ _VALUES = {
     "p50": lambda r: [r.latency.reference_p50_ms, r.latency.candidate_p50_ms],
     "p90": lambda r: [r.latency.candidate_p90_ms],
     "p99": lambda r: [r.latency.candidate_p99_ms],
+    "ttft": lambda r: [r.latency.tokens[0].reference_ms, r.latency.tokens[0].candidate_ms],
+    "tpot": lambda r: [r.latency.tokens[1].candidate_ms],
     "speedup": lambda r: [r.latency.speedup],
     "speedup_ci": lambda r: [r.latency.speedup_ci.low, r.latency.speedup_ci.high],
     "coverage": lambda r: [r.coverage.pct],
@@ -54,7 +56,8 @@ def _body(text: str) -> list[str]:
 @pytest.mark.parametrize("name", sorted(_VALUES))
 def test_every_printed_number_is_the_stored_one(name: str) -> None:
     """Read back from the text, digit for digit as far as they are printed; rows are sorted by the last of them."""
-    record = a_record(latency=replace(LATENCY, candidate_p99_ms=0.312345))
+    tokens = TokenTime("ttft", 3.25, 2.125, None), TokenTime("tpot", None, 0.3125, None)
+    record = a_record(latency=replace(LATENCY, candidate_p99_ms=0.312345, tokens=tokens))
     (line,) = _body(table([record], 200, [name]))
     printed = [float(text) for text in _NUMBER.findall(line)]
     hundredths = name in ("metric", "drop", "drop_ci", "cosine")

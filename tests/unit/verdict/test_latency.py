@@ -15,6 +15,7 @@ from pytest_quant.result import (
     OverLaunches,
     PercentileBound,
     Status,
+    TokenTime,
     Verdict,
 )
 from pytest_quant.spec import Limits
@@ -124,6 +125,32 @@ def test_a_reason_says_what_was_timed_by_which_clock() -> None:
     assert only(Limits(max_latency_ms=((50.0, 2.5),)), latency).reason == (
         "p50 [1.9, 2.1] ms by the device's clock lies within 2.5 ms"
     )
+
+
+def with_tokens(low: float, high: float) -> LatencyResult:
+    """Return a latency whose first token comes after [low, high] ms."""
+    return replace(timed(1.5, 1.7), tokens=(TokenTime("ttft", 9.0, (low + high) / 2, Interval(low, high)),))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "status", "relation"),
+    [(3.0, PASS, "lies within"), (2.5, INCONCLUSIVE, "encloses"), (1.5, FAIL, "lies above")],
+)
+def test_times_of_tokens_are_judged_on_their_intervals(allowed: float, status: Status, relation: str) -> None:
+    """As every time is; a FAIL takes a second measurement that agrees, and an off null widens the interval."""
+    latency = with_tokens(2.0, 3.0)
+    verdict = only(Limits(max_ttft_ms=allowed), latency)
+    assert verdict == Verdict("max_ttft_ms", allowed, 2.5, status, f"median [2, 3] ms {relation} {allowed} ms")
+    doubted = only(Limits(max_ttft_ms=allowed), replace(latency, repeat=with_tokens(1.0, 1.2)))
+    assert doubted.status is (INCONCLUSIVE if status is FAIL else status)
+    beside = only(Limits(max_ttft_ms=allowed), off(latency, Interval(1.048, 1.6)))
+    assert beside.status is INCONCLUSIVE
+
+
+def test_times_of_tokens_that_nobody_measured() -> None:
+    """Without a stream, and without timing."""
+    assert "streams=True" in only(Limits(max_tpot_ms=1.0), with_tokens(2.0, 3.0)).reason
+    assert only(Limits(max_tpot_ms=1.0), None).reason == "not measured: latency measurement is off"
 
 
 TOO_FEW = "p{} takes {} rounds to bound, and there was time for 8: --quant-max-time gives more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -71,6 +71,42 @@ def test_a_batch_has_the_form_of_the_data(samples: Any, given: Any) -> None:
 
 def _return(value: object, _: object) -> object:
     return value
+
+
+def streaming(call: Callable[[Any], object]) -> Engine:
+    """Open a function that gives tokens."""
+    model = Model.from_callable(call, name="net", streams=True)
+    return get_backend("callable").open(EngineSpec("callable", "", None, model), None)  # type: ignore[arg-type]
+
+
+PROMPT: Feeds = {"(batch)": np.array(["a b"], object)}
+
+
+def test_a_stream_is_one_text_and_its_tokens_have_times() -> None:
+    """The output is what they are together; each is timed from the start of the run."""
+
+    def tokens(prompts: list[str]) -> Iterator[str]:
+        for word in prompts[0].split():
+            time.sleep(0.01)
+            yield word
+
+    engine = streaming(tokens)
+    assert engine.run(PROMPT)["output"].tolist() == ["ab"]
+    run = engine.prepare_tokens(PROMPT)
+    assert run is not None
+    first_ns, second_ns = run()
+    assert 10e6 <= first_ns <= second_ns - 10e6
+    assert opened(lambda batch: batch).prepare_tokens(PROMPT) is None
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [("text", "str in place of an iterator"), (3, "int in place of an iterator"), ([1], "expected str instance")],
+)
+def test_what_is_no_stream(returned: object, words: str) -> None:
+    """The letters of a text are no tokens."""
+    with pytest.raises(BuildError, match=words):
+        streaming(lambda _: returned).run(PROMPT)
 
 
 def test_what_it_may_return() -> None:
