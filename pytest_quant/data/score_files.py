@@ -195,7 +195,7 @@ def _parquet(path: Path) -> Rows:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
-        raise UsageError(f"Scores: {path.name} needs pyarrow", fix="pip install pyarrow") from None
+        raise UsageError(f"Scores: {path.name} needs pyarrow", fix='pip install "pytest-quant[parquet]"') from None
     try:
         with open_file(path) as stream:
             rows = parquet.ParquetFile(stream)
