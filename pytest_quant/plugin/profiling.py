@@ -45,9 +45,10 @@ class Profiling:
         """Profile in the place of the body. Raises pytest's `Skipped`, so that neither body nor verdict comes."""
         import msgspec
 
-        from pytest_quant.plugin.check import session_of
+        from pytest_quant.plugin.check import measurement_or_error, session_of
 
-        measurement: Any = item.funcargs["quant"]
+        given: Any = item.funcargs["quant"]
+        measurement = measurement_or_error(item, given)
         profile = session_of(item.config).profile(measurement)
         self._write({"profile": msgspec.to_builtins(profile)})
         pytest.skip("profiled")

@@ -109,7 +109,7 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
         return not_measured("max_drop", allowed, accuracy.note or "no metric could be computed")
     unit = _unit(accuracy)
     if accuracy.by_task:
-        return _drop_of_tasks(allowed, accuracy, unit)
+        return _drop_of_tasks(allowed, replace(accuracy, varies=accuracy.varies or confidence is not None), unit)
     few = _too_few(accuracy, allowed, unit)
     verdict = by_value("max_drop", allowed, accuracy.drop, unit)
     if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
