@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_quant.data.lm_eval import TaskResults, read_task_run, results_of, runs_by_task
-from pytest_quant.data.score_files import ScoreRun, read_run
+from pytest_quant.data.score_files import ScoreRun, read_run, run_of
 from pytest_quant.errors import DataError
 from pytest_quant.result import Better
 from pytest_quant.spec import Scores
@@ -58,15 +58,16 @@ def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
     DataError : a file or a value is not what it must be, or the sides have other samples; it names them.
     UsageError : a file is of a kind that is not read here.
     """
-    if scores.kind == "arrays":
-        sides = [_of_arrays(side, scores.ids) for side in (scores.reference, scores.candidate)]
-        return (_paired(scores, "", scores.metric, sides, scores.better or "higher"),)
+    if scores.kind == "lm_eval":
+        return tuple(_tasks(scores))
+    sides = [_runs(scores, side) for side in (scores.reference, scores.candidate)]
+    return (_paired(scores, "", scores.metric, sides, scores.better or "higher"),)
+
+
+def _runs(scores: Scores, side: Sequence[Any]) -> list[ScoreRun]:
     if scores.kind == "files":
-        sides = [
-            [read_run(file, scores.id, scores.score) for file in side] for side in (scores.reference, scores.candidate)
-        ]
-        return (_paired(scores, "", scores.metric, sides, scores.better or "higher"),)
-    return tuple(_tasks(scores))
+        return [read_run(file, scores.id, scores.score) for file in side]
+    return [run for array in side for run in _of_array(array, scores.ids)]
 
 
 def _tasks(scores: Scores) -> list[PairedScores]:
@@ -100,36 +101,20 @@ def _task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str, TaskRe
     return run, metric, results
 
 
-def _of_arrays(side: Sequence[Any], ids: object) -> list[ScoreRun]:
-    runs = []
-    for array in side:
-        rows = np.atleast_2d(np.asarray(array))
-        names = (
-            [str(place) for place in range(rows.shape[1])]
-            if ids is None
-            else [str(name) for name in np.asarray(ids).ravel()]
+def _of_array(array: Any, ids: object) -> Iterator[ScoreRun]:
+    rows = np.atleast_2d(np.asarray(array))
+    names = list(range(rows.shape[-1])) if ids is None else np.asarray(ids).ravel().tolist()
+    if rows.ndim != 2 or len(names) != rows.shape[1]:
+        raise DataError(
+            "Scores: an array must have one number for each sample",
+            value=f"shape {np.shape(array)} for {len(names)} ids",
+            allowed="(n,), or (runs, n) for several runs",
         )
-        if rows.ndim != 2 or rows.dtype.kind not in "biuf" or len(names) != rows.shape[1] or not rows.size:
-            raise DataError(
-                "Scores: an array must have one number for each sample",
-                value=f"shape {np.shape(array)} and dtype {rows.dtype} for {len(names)} ids",
-                allowed="(n,), or (runs, n) for several runs",
-            )
-        if not np.isfinite(rows).all():
-            where = np.argwhere(~np.isfinite(rows))[0]
-            raise DataError(
-                f"the score of sample '{names[where[1]]}' is {rows[tuple(where)]}", allowed="finite numbers"
-            )
-        if len(set(names)) != len(names):
-            raise DataError(
-                "Scores: two samples have the same id",
-                value=_first(sorted({name for name in names if names.count(name) > 1})),
-            )
-        runs += [
-            ScoreRun(f"run {number}", tuple(names), row.astype(np.float64), ("",) * len(names))
-            for number, row in enumerate(rows, 1)
-        ]
-    return runs
+    for number, row in enumerate(rows.tolist(), 1):
+        where = f"run {number}"
+        samples = enumerate(zip(names, row, strict=True))
+        named = ((f"{where}, sample {place}", {"id": name, "score": score}) for place, (name, score) in samples)
+        yield run_of(where, named, "id", "score", lambda _: "")
 
 
 def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better) -> PairedScores:
@@ -140,14 +125,11 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
         # Two runs that start from one seed are one run, and would look like runs without noise.
         rows = np.array([_in_order(run, ids) for run in side]).reshape(len(side), len(ids))
         arrays.append(np.unique(rows, axis=0))
-        if len(arrays[-1]) < len(rows):
-            copies = (
-                f"{len(rows) - len(arrays[-1])} of {len(rows)} runs, {side[0].where} and others, have the scores of"
-            )
-            notes = (*notes, f"{copies} another: runs of one seed, or without sampling, count once")
-    lowest, highest = (
-        float(function([function(array) for array in arrays if array.size])) for function in (np.min, np.max)
-    )
+        if copies := len(rows) - len(arrays[-1]):
+            same = f"{copies} of {len(rows)} runs, {side[0].where} and others, have the scores of another"
+            notes = (*notes, f"{same}: runs of one seed, or without sampling, count once")
+    values = np.concatenate([array.ravel() for array in arrays])
+    lowest, highest = float(values.min()), float(values.max())
     unit, scale = scores.unit, scores.scale
     if unit is None or scale is None:
         unit, scale = ("%", _WHOLE_PCT) if lowest >= 0.0 and highest <= 1.0 else ("", 1.0)

@@ -102,19 +102,20 @@ _NOT_KEPT = "the baseline's record has no scores of single samples"
 def joined(tasks: Sequence[PairedScores]) -> PairedScores:
     """Return the samples of all tasks as one set, each sample with the same weight.
 
+    A task that has fewer runs than another, because they were the same, has them again.
+
     Raises
     ------
-    DataError : the tasks have other units or directions, or other numbers of runs.
+    DataError : the tasks have other units or directions.
     """
     if len(tasks) == 1:
         return tasks[0]
     first = tasks[0]
     for task in tasks:
-        kind, usual = ((each.unit, each.better, len(each.reference), len(each.candidate)) for each in (task, first))
-        if kind != usual:
+        if (task.unit, task.better) != (first.unit, first.better):
             raise DataError(
                 f"tasks '{first.task}' and '{task.task}' cannot be judged together",
-                value=f"unit, direction and runs of each side: {usual} and {kind}",
+                value=f"unit '{first.unit}', {first.better} is better; unit '{task.unit}', {task.better} is better",
                 fix="write one test for each: task='...'",
             )
     names = {task.metric for task in tasks}
@@ -122,11 +123,16 @@ def joined(tasks: Sequence[PairedScores]) -> PairedScores:
         first,
         task="",
         metric=names.pop() if len(names) == 1 else "score",
-        reference=np.concatenate([task.reference for task in tasks], axis=1),
-        candidate=np.concatenate([task.candidate for task in tasks], axis=1),
+        reference=_side_by_side([task.reference for task in tasks]),
+        candidate=_side_by_side([task.candidate for task in tasks]),
         digest=hashlib.sha256("".join(f"{task.task} {task.digest}\n" for task in tasks).encode()).hexdigest(),
         notes=tuple(note for task in tasks for note in task.notes),
     )
+
+
+def _side_by_side(sides: Sequence[Array]) -> Array:
+    runs = max(map(len, sides))
+    return np.concatenate([side[np.arange(runs) % max(1, len(side))] for side in sides], axis=1)
 
 
 def metric_of(scores: PairedScores) -> ResolvedMetric:
@@ -198,13 +204,13 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
     """Return the figures of one task beside others, and the p of a drop that the limit `margin` allows."""
     noise = run_noise(task.scale * task.reference, task.scale * task.candidate)
     own = replace(accuracy, n=task.candidate.shape[1])
-    plain = compared(own, task, metric, margin, NO_NOISE_KNOWN)
-    result = compared(own, task, metric, margin, noise)
-    p = None
-    if margin is not None and plain.drop is not None and plain.drop_ci is not None:
-        p = tail_beyond(margin, plain.drop, plain.drop_ci.low, noise, accuracy.confidence)
-    score = result.reference or 0.0, result.candidate or 0.0, result.drop or 0.0
-    return TaskScore(task.task, own.n, *score, result.drop_ci, p)
+    result = compared(own, task, metric, margin, NO_NOISE_KNOWN)
+    score = TaskScore(task.task, own.n, result.reference or 0.0, result.candidate or 0.0, result.drop or 0.0)
+    if result.drop_ci is None:
+        return score
+    ends = with_run_noise(score.drop, (result.drop_ci.low, result.drop_ci.high), noise, accuracy.confidence)
+    p = None if margin is None else tail_beyond(margin, score.drop, result.drop_ci.low, noise, accuracy.confidence)
+    return replace(score, drop_ci=Interval(*ends), p=p)
 
 
 def _notes(accuracy: AccuracyResult, scores: Scores, noise: RunNoise) -> list[str]:

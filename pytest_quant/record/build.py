@@ -96,7 +96,8 @@ def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
         metric=metric,
         confidence=check.confidence,
         calibration=spec.calibration.method if spec.scheme == "static" else None,
-        isa=isa_tier(),
+        # Scores were made elsewhere.
+        isa=isa_tier() if check.engines else "unknown",
         latency_off=check.latency_off,
         stands_in=check.dataset.stands_in,
     )

@@ -72,6 +72,7 @@ def test_scores_need_neither_model_nor_data_and_have_no_engine_figures(pytester:
     check = checks["it"]
     assert (check["model"], check["backend"], check["precision"], check["scheme"]) == ("both", "scores", None, None)
     assert [check[section] for section in ("coverage", "latency", "resources", "cache")] == [None] * 4
+    assert check["isa"] == "unknown"
     assert check["accuracy"]["drop"] == pytest.approx(0.3)
     assert (check["accuracy"]["reference_runs"], check["accuracy"]["candidate_runs"]) == (1, 1)
 

@@ -256,10 +256,11 @@ def test_results_beside_the_samples_tell_the_direction(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
-        (Scores.from_arrays(None, [[1.0, 2.0], [3.0, np.inf]]), ["sample '1' is inf"]),
-        (Scores.from_arrays(None, ["a", "b"]), ["one number for each sample", "(runs, n)"]),
+        (Scores.from_arrays(None, [[1.0, 2.0], [3.0, np.inf]]), ["run 2, sample 1: 'score' is inf"]),
+        (Scores.from_arrays(None, ["a", "b"]), ["run 1, sample 0: 'score' is not a number"]),
+        (Scores.from_arrays(None, np.zeros((2, 2, 2))), ["one number for each sample", "(runs, n)"]),
         (Scores.from_arrays(None, [0.0, 1.0], ids=["a"]), ["for 1 ids"]),
-        (Scores.from_arrays(None, [0.0, 1.0], ids=["a", "a"]), ["two samples have the same id", "a"]),
+        (Scores.from_arrays(None, [0.0, 1.0], ids=["a", "a"]), ["another row has the id 'a'"]),
         (Scores.from_arrays([0.0, 1.0, 1.0], [0.0, 1.0]), ["run 1 lacks 1 of 3 samples: 2"]),
         (Scores.from_arrays(None, [0.0, 50.0]), ["between 0 and 1, times 100", "0 to 50", "scale=1"]),
     ],

@@ -212,3 +212,17 @@ def test_proof_is_asked_for_with_the_confidence_of_the_run() -> None:
     assert narrow.drop_ci is not None
     assert wide.drop_ci is not None
     assert wide.drop_ci.low < narrow.drop_ci.low < narrow.drop_ci.high < wide.drop_ci.high
+
+
+def test_a_task_whose_runs_are_the_same_is_judged_beside_others(tmp_path: Path) -> None:
+    """Choices do not vary with the seed, as texts do: two files of one task count once, those of the other twice."""
+    for side in ("r", "c"):
+        for second in range(2):
+            time = f"2026-11-26T21-24-0{second}"
+            samples(tmp_path / side, [sample(place, 1) for place in range(50)], task="choice", time=time)
+            varying = [sample(place, int(place != second)) for place in range(50)]
+            samples(tmp_path / side, varying, task="text", time=time)
+    accuracy = measured(Scores.from_lm_eval(tmp_path / "r", tmp_path / "c"), max_drop=1.0).accuracy
+    assert (accuracy.reference_runs, accuracy.candidate_runs, accuracy.n) == (2, 2, 100)
+    assert accuracy.reference == pytest.approx(99.0)
+    assert [(task.name, task.n) for task in accuracy.by_task] == [("choice", 50), ("text", 50), (ALL, 100)]
