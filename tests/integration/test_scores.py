@@ -131,6 +131,8 @@ def test_a_history_of_scores_is_compared_accepted_and_commented(
     assert _statuses(pytester) == {"both": "PASS", "alone": "PASS"}
     accepted = CliRunner().invoke(commands, ["accept", "--reason", "first", "--series", "alone"])
     assert "1 series accepted" in accepted.output
+    without_history = _statuses(pytester, f"--quant-history={pytester.path / 'new.db'}")
+    assert without_history["alone"] == "PASS"
 
     write_runs(pytester.path, wrong=60)
     repository.git("add", "int4.jsonl")

@@ -11,6 +11,7 @@ from pytest_quant.errors import HistoryError, UsageError, nearest
 from pytest_quant.history.baselines.file import (
     NAME,
     AcceptedLatency,
+    AcceptedScores,
     BaselineEntry,
     parse_baselines,
     read_baselines,
@@ -18,7 +19,7 @@ from pytest_quant.history.baselines.file import (
 )
 from pytest_quant.history.baselines.launches import launches_in, median_of
 from pytest_quant.history.rows import StoredCheck, commit_of, grouped, in_utc, way_of_timing
-from pytest_quant.result import Status
+from pytest_quant.result import AccuracyResult, Status
 
 _REGRESSED = (Status.FAIL, Status.ERROR)
 
@@ -75,7 +76,15 @@ def accept(checks: Sequence[StoredCheck], *, reason: str, accepted_at: datetime)
         size_mb=last.record.resources.size_mb if last.record.resources else None,
         coverage_pct=last.record.coverage.pct if last.record.coverage else None,
         latency=tuple(sorted(_by_machine(fine), key=lambda machine: (sorted(machine.identity.items()), machine.way))),
+        scores=_scores(accuracy),
     )
+
+
+def _scores(accuracy: AccuracyResult | None) -> AcceptedScores | None:
+    """Return the scores of single samples, unless engines can be run again."""
+    if accuracy is None or accuracy.candidate_runs is None:
+        return None
+    return AcceptedScores(accuracy.n, accuracy.candidate_runs, accuracy.candidate_correct, accuracy.candidate_scores)
 
 
 def _refuse(check: StoredCheck) -> None:

@@ -23,7 +23,7 @@ from pytest_quant.history.baselines.launches import (
 )
 from pytest_quant.history.merge_base import line_below, records_of, select_base
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
-from pytest_quant.result import Baseline, LaunchFigures, Status
+from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, Status
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -106,6 +106,7 @@ class Baselines:
             speedup=latency.speedup if latency else None,
             candidate_p50_ms=latency.candidate_p50_ms if latency else None,
             same_identity=latency is not None,
+            accuracy=_accepted_accuracy(entry),
         )
         if latency is None:
             return baseline, ()
@@ -148,7 +149,7 @@ class Baselines:
         ]
         own = [check.record.accuracy for check in alike if baseline.commit in (check.run.commit, check.run.tree)]
         run_sd, freedom = _run_noise(alike)
-        return replace(baseline, accuracy=own[-1] if own else None, run_sd=run_sd, run_freedom=freedom)
+        return replace(baseline, accuracy=own[-1] if own else baseline.accuracy, run_sd=run_sd, run_freedom=freedom)
 
     def _timed_before(self, series: str, way: tuple[str, ...]) -> list[StoredCheck]:
         """Return the sound records of a series of the last commits on this machine, timed in this way, oldest first."""
@@ -223,6 +224,20 @@ class _MergeBase:
     def commits(self) -> tuple[str, ...]:
         """The ids of the last commits with records, and of their trees."""
         return tuple(run_id for each in self.reach for run_id in each.ids)
+
+
+def _accepted_accuracy(entry: BaselineEntry) -> AccuracyResult | None:
+    kept = entry.scores
+    if kept is None:
+        return None
+    return AccuracyResult(
+        n=kept.n,
+        drop=entry.drop,
+        candidate=entry.candidate_score,
+        candidate_correct=kept.candidate_correct,
+        candidate_scores=kept.candidate_scores,
+        candidate_runs=kept.runs,
+    )
 
 
 def _run_noise(checks: Sequence[StoredCheck]) -> tuple[float, int]:

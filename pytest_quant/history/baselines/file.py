@@ -83,6 +83,15 @@ class AcceptedLatency(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     launches: tuple[LaunchFigures, ...] = ()
 
 
+class AcceptedScores(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Scores of `n` single samples, means over `runs`, as in `AccuracyResult`; later ones are paired with them."""
+
+    n: int
+    runs: int
+    candidate_correct: str | None = None
+    candidate_scores: str | None = None
+
+
 _Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -100,6 +109,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     data : digest of the evaluation data; a drop on other data is not compared.
     size_mb, coverage_pct : of the candidate, which `pytest-quant compare` takes as accepted.
     latency : one for each machine with records.
+    scores : of single samples, where they were given.
     """
 
     test: _Text
@@ -121,6 +131,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     size_mb: float | None = None
     coverage_pct: float | None = None
     latency: tuple[AcceptedLatency, ...] = ()
+    scores: AcceptedScores | None = None
 
     @property
     def series(self) -> Series:
