@@ -226,3 +226,18 @@ def test_a_task_whose_runs_are_the_same_is_judged_beside_others(tmp_path: Path) 
     assert (accuracy.reference_runs, accuracy.candidate_runs, accuracy.n) == (2, 2, 100)
     assert accuracy.reference == pytest.approx(99.0)
     assert [(task.name, task.n) for task in accuracy.by_task] == [("choice", 50), ("text", 50), (ALL, 100)]
+
+
+def test_means_of_a_baselines_runs_differ_by_less_than_single_runs() -> None:
+    """Three runs against the mean of three: the noise between runs counts by a third on either side."""
+    candidate = answers(3, 500, 0.8, 3)
+    first = measured(Scores.from_arrays(None, answers(3, 500, 0.8, 2)), "there is none").accuracy
+    result = measured(Scores.from_arrays(None, candidate), base(first, run_sd=2.0, run_freedom=4)).accuracy
+    kept = answers_of(first).scores
+    assert kept is not None
+    in_order_of_ids = candidate[:, sorted(range(500), key=str)]
+    noise = run_noise(kept[None], 100 * in_order_of_ids, 2.0, 4)
+    noise = replace(noise, variance=noise.variance / (1 + 1 / 3) * (1 / 3 + 1 / 3))
+    low, high = (100 * end for end in tango_of_runs(kept[None] / 100, in_order_of_ids))
+    assert result.drop_ci is not None
+    assert list(result.drop_ci) == pytest.approx(list(with_run_noise(result.drop or 0.0, (low, high), noise)))

@@ -216,3 +216,26 @@ def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchReposit
     accepted = Baselines(scratch.path, unread, _HERE).find(_SERIES, "def456", on_latency=False)
     assert isinstance(accepted, Baseline)
     assert (accepted.drop, accepted.launches) == (4.23, ())
+
+
+def _scores(run: Run, score: float, name: str, **more: object) -> StoredCheck:
+    """A record of scores that were given, with the digest of the candidate's."""
+    record = with_accuracy(a_pass(), candidate=score, candidate_runs=1, reference_runs=1, varies=True, **more)
+    return StoredCheck(run, replace(record, digests=record.digests | {"candidate scores": name}))
+
+
+def test_the_noise_between_runs_is_that_of_earlier_records(scratch: ScratchRepository) -> None:
+    """Runs of one record, and single ones of one commit that differ; a record of the same scores is no further run."""
+    first, second, third = (_run(scratch, name) for name in ("1", "2", "3"))
+    single = [_scores(first, 70.0, "a"), _scores(second, 72.0, "b"), _scores(third, 72.0, "b")]
+    several = _scores(third, 71.0, "c", run_sd=0.5)
+    several = StoredCheck(third, with_accuracy(several.record, reference_runs=3, candidate_runs=3))
+    other = _scores(first, 10.0, "d")
+    other = StoredCheck(first, replace(other.record, digests=other.record.digests | {"data": "another set"}))
+    recorded = InMemory([*single, several, other])
+    baseline = Baselines(scratch.path, lambda: recorded, _HERE).find(_SERIES, "def456", on_latency=False, answers=True)
+    assert isinstance(baseline, Baseline)
+    assert baseline.run_freedom == 1 + 4
+    assert baseline.run_sd == pytest.approx(math.sqrt((2 * 1.0**2 + 4 * 0.5**2) / 5))
+    assert baseline.accuracy is not None
+    assert baseline.accuracy.candidate == 71.0
