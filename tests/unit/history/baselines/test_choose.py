@@ -221,7 +221,7 @@ def test_launches_are_read_only_where_a_limit_needs_them(scratch: ScratchReposit
 def _scores(run: Run, score: float, name: str, **more: object) -> StoredCheck:
     """A record of scores that were given, with the digest of the candidate's."""
     record = with_accuracy(a_pass(), candidate=score, candidate_runs=1, reference_runs=1, varies=True, **more)
-    return StoredCheck(run, replace(record, digests=record.digests | {"candidate scores": name}))
+    return StoredCheck(run, replace(record, digests={**record.digests, "candidate scores": name}))
 
 
 def test_the_noise_between_runs_is_that_of_earlier_records(scratch: ScratchRepository) -> None:
@@ -231,8 +231,8 @@ def test_the_noise_between_runs_is_that_of_earlier_records(scratch: ScratchRepos
     several = _scores(third, 71.0, "c", run_sd=0.5)
     several = StoredCheck(third, with_accuracy(several.record, reference_runs=3, candidate_runs=3))
     other = _scores(first, 10.0, "d")
-    other = StoredCheck(first, replace(other.record, digests=other.record.digests | {"data": "another set"}))
-    recorded = InMemory([*single, several, other])
+    other = StoredCheck(first, replace(other.record, digests={**other.record.digests, "data": "another set"}))
+    recorded = InMemory((*single, several, other))
     baseline = Baselines(scratch.path, lambda: recorded, _HERE).find(_SERIES, "def456", on_latency=False, answers=True)
     assert isinstance(baseline, Baseline)
     assert baseline.run_freedom == 1 + 4
