@@ -18,7 +18,7 @@ from pytest_quant.measure import sessions
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import device_note
-from pytest_quant.measure.timing import CONFIRMING, _time_apart, time_check, timed_within
+from pytest_quant.measure.timing import CONFIRMING, _time_apart, plan_for, time_check, timed_within
 from pytest_quant.result import DeviceTimes, LatencyResult, Status
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
@@ -337,3 +337,10 @@ def test_a_close_failure_is_confirmed_in_a_fresh_process(limit: float, apart: in
     assert len(fresh) == apart
     assert len(check.plans) == 2
     assert check.plans[1].confidence == CONFIRMING
+
+
+def test_a_plan_decides_every_limit_on_time() -> None:
+    """Those of the check, whatever the plan had; a time of tokens that is not limited is not waited for."""
+    check = replace(a_check(), limits=Limits(min_speedup=1.5, max_latency_ms=((50.0, 2.0),), max_tpot_ms=3.0))
+    plan = plan_for(check, LatencyPlan(max_tokens_ms=(("ttft", 1.0),)))
+    assert (plan.min_speedup, plan.max_latency_ms, plan.max_tokens_ms) == (1.5, ((50.0, 2.0),), (("tpot", 3.0),))
