@@ -114,7 +114,9 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     verdict = by_value("max_drop", allowed, accuracy.drop, unit)
     if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
         return verdict
-    need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
+    more = f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else ""
+    # Scores that vary are judged on the interval, however little one sample weighs.
+    need = more if accuracy.varies and accuracy.n > 1 else few or more
     return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{written(allowed)}{unit}", need)
 
 
