@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, OutputError, SelfDifference, Status, Verdict
+from pytest_quant.result import AccuracyResult, OutputError, SelfDifference, Status, TaskScore, Verdict
 from pytest_quant.spec import LIMITS, Dataset, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.stats.holm import holm
 from pytest_quant.stats.paired import wilson_interval
@@ -124,32 +124,33 @@ def _drop_of_tasks(allowed: float, accuracy: AccuracyResult, unit: str) -> Verdi
     """Judge the drop of each of several tasks, and of all samples together.
 
     Each has a one-sided test that its drop is within the limit, and Holm's adjustment keeps any false FAIL among all of
-    them at half of 1 - confidence. They PASS together where the interval of each lies within the limit; scores that a
-    repeated run would give again are facts, as those of engines are.
+    them at half of 1 - confidence. They PASS together where the interval of each lies within the limit. Scores that a
+    repeated run would give again are facts, as those of engines are, unless a task has too few samples for one.
     """
-    rows = accuracy.by_task
-    level = (1.0 - accuracy.confidence) / 2.0
+    rows, bound = accuracy.by_task, f"{written(allowed)}{unit}"
     p_values = holm([1.0 if row.p is None else row.p for row in rows])
-    highest = [row.drop if row.drop_ci is None or not accuracy.varies else row.drop_ci.high for row in rows]
-    broken = [
-        (row, f"p {p:.2g} after Holm over {len(rows)}" if accuracy.varies else "")
-        for row, p in zip(rows, p_values, strict=True)
-        if (p <= level if accuracy.varies else row.drop > allowed)
-    ]
-    open_ = [row for row, high in zip(rows, highest, strict=True) if high > allowed or row.drop_ci is None]
-    bound = f"{written(allowed)}{unit}"
+    broken: list[tuple[TaskScore, str]] = []
+    undecided: list[TaskScore] = []
+    for row, p in zip(rows, p_values, strict=True):
+        weight = None if accuracy.sample_weight is None else accuracy.sample_weight * accuracy.n / row.n
+        is_fact = not accuracy.varies and not _steps(row.n, weight, allowed, unit)
+        if is_fact and row.drop > allowed:
+            broken.append((row, ""))
+        elif not is_fact and p <= (1.0 - accuracy.confidence) / 2.0:
+            broken.append((row, f" (p {p:.2g} after Holm over {len(rows)})"))
+        elif not is_fact and (row.drop_ci is None or row.drop_ci.high > allowed):
+            undecided.append(row)
     if broken:
-        worst, p = max(broken, key=lambda pair: pair[0].drop)
+        worst, p_text = max(broken, key=lambda pair: pair[0].drop)
         more = f", the worst of {len(broken)}" if len(broken) > 1 else ""
-        reason = f"{worst.name} {worst.drop:.4g}{unit} is above {bound}{more}{f' ({p})' if p else ''}"
+        reason = f"{worst.name} {worst.drop:.4g}{unit} is above {bound}{more}{p_text}"
         return Verdict("max_drop", allowed, worst.drop, Status.FAIL, reason)
-    worst = max(open_ or rows, key=lambda row: row.drop)
+    worst = max(undecided or rows, key=lambda row: row.drop)
     ends = "" if worst.drop_ci is None else f" [{worst.drop_ci.low:.4g}, {worst.drop_ci.high:.4g}]"
     figure = f"{worst.name} {worst.drop:.4g}{ends}{unit}"
-    if open_ and accuracy.varies:
-        reason = (
-            f"{len(open_)} of {len(rows)} intervals are not within {bound}, as of {figure}; more samples would tell"
-        )
+    if undecided:
+        which = f"{len(undecided)} of {len(rows)} intervals are not within {bound}"
+        reason = f"{which}, as of {figure}; more samples would tell"
         return Verdict("max_drop", allowed, worst.drop, Status.INCONCLUSIVE, reason)
     return Verdict("max_drop", allowed, worst.drop, Status.PASS, f"{figure} is within {bound}")
 

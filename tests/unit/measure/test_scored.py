@@ -167,13 +167,13 @@ def test_an_increase_of_the_drop_has_the_noise_of_both_drops() -> None:
     assert statuses(result, base(few, 0.0)) == [Status.INCONCLUSIVE]
 
 
-def family(folder: Path, drops: Sequence[float], n: int = 400) -> Scores:
+def family(folder: Path, drops: Sequence[float], n: int = 400, *, deterministic: bool = False) -> Scores:
     """Tasks whose candidate gets that share less right; the reference gets all of them."""
     for task, drop in enumerate(drops):
         wrong = round(drop * n)
         for side, scores in (("r", [1] * n), ("c", [0] * wrong + [1] * (n - wrong))):
             samples(folder / side, [sample(place, score) for place, score in enumerate(scores)], task=f"t{task}")
-    return Scores.from_lm_eval(folder / "r", folder / "c")
+    return Scores.from_lm_eval(folder / "r", folder / "c", deterministic=deterministic)
 
 
 def test_tasks_are_judged_together_and_the_worst_is_named(tmp_path: Path) -> None:
@@ -249,3 +249,20 @@ def test_means_of_a_baselines_runs_differ_by_less_than_single_runs() -> None:
     low, high = (100 * end for end in tango_of_runs(kept[None] / 100, in_order_of_ids))
     assert result.drop_ci is not None
     assert list(result.drop_ci) == pytest.approx(list(with_run_noise(result.drop or 0.0, (low, high), noise)))
+
+
+@pytest.mark.parametrize(
+    ("drops", "n", "status"),
+    [
+        ([0.0, 0.005], 400, Status.PASS),
+        ([0.0, 0.02], 400, Status.FAIL),
+        ([0.0, 0.0], 40, Status.INCONCLUSIVE),
+        ([0.5, 0.0], 40, Status.FAIL),
+    ],
+)
+def test_tasks_of_repeatable_scores_are_facts_unless_they_are_small(
+    tmp_path: Path, drops: list[float], n: int, status: Status
+) -> None:
+    """A limit of 1 pp on 40 samples, of which each weighs 2.5 pp, is judged on the interval of each task."""
+    result = measured(family(tmp_path, drops, n, deterministic=True), max_drop=1.0)
+    assert statuses(result) == [status]
