@@ -36,6 +36,7 @@ class PairedScores:
     reference, candidate : float64 (runs, n), a higher score is better or worse as `better` says; the reference has no
         runs where the candidate is given alone.
     digest : of the ids and the prompts of the samples.
+    ids : of the samples.
     notes : which samples were left out, and why.
     """
 
@@ -47,6 +48,7 @@ class PairedScores:
     reference: NDArray[np.float64]
     candidate: NDArray[np.float64]
     digest: str
+    ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -141,7 +143,7 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
         )
     prompts = dict(zip(runs[0].ids, runs[0].prompts, strict=True))
     digest = hashlib.sha256("\n".join(f"{name}\t{prompts[name]}" for name in ids).encode()).hexdigest()
-    return PairedScores(task, metric, better, unit, scale, arrays[0], arrays[1], digest, notes)
+    return PairedScores(task, metric, better, unit, scale, arrays[0], arrays[1], digest, tuple(ids), notes)
 
 
 def _in_order(run: ScoreRun, ids: Sequence[str]) -> NDArray[np.float64]:

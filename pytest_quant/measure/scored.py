@@ -29,6 +29,10 @@ _ALL_MOVE = 6
 """Tasks that all move in one direction by luck once in 32 times."""
 
 
+_MOST_NAMED = 8
+"""Samples whose ids are told."""
+
+
 def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, tools: Tools) -> Measured:
     """Read scores, pair them by id, and compare both sides; a candidate alone is compared with its baseline's scores.
 
@@ -90,7 +94,9 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
             task_score(accuracy, task, metric, check.limits.max_drop) for task in (*tasks, replace(whole, task=ALL))
         )
         accuracy = replace(accuracy, by_task=tuple(by_task))
-    return replace(measured, accuracy=accuracy, notes=(*whole.notes, *_notes(accuracy, scores, noise)))
+    return replace(
+        measured, accuracy=accuracy, notes=(*whole.notes, *_notes(accuracy, scores, noise), *_lost_most(whole))
+    )
 
 
 ALL = "all"
@@ -126,6 +132,7 @@ def joined(tasks: Sequence[PairedScores]) -> PairedScores:
         reference=_side_by_side([task.reference for task in tasks]),
         candidate=_side_by_side([task.candidate for task in tasks]),
         digest=hashlib.sha256("".join(f"{task.task} {task.digest}\n" for task in tasks).encode()).hexdigest(),
+        ids=tuple(f"{task.task} {name}" for task in tasks for name in task.ids),
         notes=tuple(note for task in tasks for note in task.notes),
     )
 
@@ -211,6 +218,18 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
     ends = with_run_noise(score.drop, (result.drop_ci.low, result.drop_ci.high), noise, accuracy.confidence)
     p = None if margin is None else tail_beyond(margin, score.drop, result.drop_ci.low, noise, accuracy.confidence)
     return replace(score, drop_ci=Interval(*ends), p=p)
+
+
+def _lost_most(scores: PairedScores) -> list[str]:
+    """Return a note with the ids of the samples that lost most, for a look at their answers."""
+    sign = 1.0 if scores.better == "higher" else -1.0
+    drops = sign * (scores.reference.mean(axis=0) - scores.candidate.mean(axis=0))
+    worst = [place for place in np.argsort(-drops, kind="stable")[:_MOST_NAMED] if drops[place] > 0.0]
+    if not worst:
+        return []
+    return [
+        f"{np.count_nonzero(drops > 0.0)} samples lost, most of all {', '.join(scores.ids[place] for place in worst)}"
+    ]
 
 
 def _notes(accuracy: AccuracyResult, scores: Scores, noise: RunNoise) -> list[str]:

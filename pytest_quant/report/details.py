@@ -136,7 +136,10 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
             ("runs", before_after(accuracy.reference_runs, accuracy.candidate_runs, form=whole)),
             ("sd between runs", measured(accuracy.run_sd, "pp" if unit == "%" else unit, form=form)),
             ("McNemar p", figure(accuracy.p_value, 2)),
-            ("samples right in only one engine", whole(accuracy.discordant)),
+            (
+                f"samples right in only one {'engine' if accuracy.candidate_runs is None else 'side'}",
+                whole(accuracy.discordant),
+            ),
         ),
         said(
             ("agreement", measured(accuracy.agreement_pct, "%", form=points)),

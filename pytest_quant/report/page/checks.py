@@ -108,7 +108,8 @@ def _headline(row: CheckRow) -> str:
 
 def _with_samples(section: DetailSection, record: Record) -> DetailSection:
     """Return the section about accuracy with the samples that were lost and won, by their index; others as they are."""
-    if section.title != "Accuracy" or record.accuracy is None:
+    # Samples of scores that were given have ids, and their places in the order of these say nothing.
+    if section.title != "Accuracy" or record.accuracy is None or record.accuracy.candidate_runs is not None:
         return section
     reference, candidate, _, damage = answers_of(record.accuracy)
     if reference is None or candidate is None:

@@ -266,3 +266,13 @@ def test_tasks_of_repeatable_scores_are_facts_unless_they_are_small(
     """A limit of 1 pp on 40 samples, of which each weighs 2.5 pp, is judged on the interval of each task."""
     result = measured(family(tmp_path, drops, n, deterministic=True), max_drop=1.0)
     assert statuses(result) == [status]
+
+
+def test_the_samples_that_lost_most_are_named() -> None:
+    """By their ids, the worst first; nothing where none lost."""
+    reference, candidate = np.ones((2, 100)), np.ones((2, 100))
+    candidate[:, 40], candidate[0, 7] = 0.0, 0.0
+    ids = [f"q{place}" for place in range(100)]
+    notes = measured(Scores.from_arrays(reference, candidate, ids)).notes
+    assert "2 samples lost, most of all q40, q7" in notes
+    assert not any("lost" in note for note in measured(Scores.from_arrays(reference, reference, ids)).notes)
