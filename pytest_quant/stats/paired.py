@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BISECTIONS = 60
+_MOST_SAMPLES = 1e12
 _NEGLIGIBLE = 1e-17
 
 SPREADS = 3.0
@@ -172,7 +173,7 @@ def samples_to_resolve(
 
     Returns
     -------
-    ``None`` when drop and limit are equal, or nothing varies.
+    ``None`` when drop and limit are equal but for rounding, or nothing varies.
     """
     distance, null = abs(limit - drop), variance if at_limit is None else at_limit
     if distance == 0.0 or (null <= 0.0 and span <= 0.0):
@@ -188,6 +189,8 @@ def samples_to_resolve(
     enough = 1
     while not is_enough(enough):
         enough *= 2
+        if enough > _MOST_SAMPLES:
+            return None
     return bisect.bisect_left(range(enough), True, lo=enough // 2, key=is_enough) if enough > 1 else 1
 
 

@@ -328,3 +328,9 @@ def test_what_no_sample_has_shown_is_added_in_squares_only_where_it_has_bounds(b
     seen = bare.high - estimate
     expected = np.hypot(seen, unseen) if bounded else seen + unseen
     assert result.high - estimate == pytest.approx(expected)
+
+
+def test_a_drop_that_equals_its_limit_but_for_rounding_needs_no_number_of_samples() -> None:
+    """No set of samples tells 1 from 1 + 2e-16; a distance of a thousandth needs as many as the formula says."""
+    assert samples_to_resolve(1.0, 1.0 + 2**-52, 1.0) is None
+    assert samples_to_resolve(1.0, 1.001, 1.0) == math.ceil(((1.959963985 + 0.841621234) / 0.001) ** 2)
