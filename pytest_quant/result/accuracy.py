@@ -169,6 +169,8 @@ class AccuracyResult:
     varies : another run may give other scores, so that limits on them are judged on the interval.
     reference_runs, candidate_runs : of scores that were given, runs of each side; ``None`` for engines.
     run_sd : standard deviation of the score of a run within its side, in `unit`; ``None`` for single runs.
+    assumed_run_sd : that of runs whose noise nothing shows, in `unit`, for which a FAIL allows; ``None`` where it is
+        known, or a repeated run gives the same scores.
     by_task : each task of several; empty for one.
     note : why the metric gave no score, or why the interval of the drop is missing or of fewer resamples than usual.
     """
@@ -209,6 +211,7 @@ class AccuracyResult:
     reference_runs: Count | None = None
     candidate_runs: Count | None = None
     run_sd: float | None = None
+    assumed_run_sd: float | None = None
     by_task: tuple[TaskScore, ...] = field(default=(), repr=False)
     note: str = ""
 

@@ -15,6 +15,8 @@ from pytest_quant.stats.ratio import student_quantile
 
 Array = NDArray[Any]
 _ROUNDING = 1e-12
+_SURE = 10**6
+"""Degrees of freedom at which Student's t is the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ class RunNoise:
 
 
 NO_NOISE_KNOWN = RunNoise(0.0, None, 0)
+
+
+def assumed_noise(run_sd: float, *runs: int) -> RunNoise:
+    """Return the noise of sides with so many runs whose scores differ by `run_sd`, as if that were known for sure."""
+    return RunNoise(run_sd**2 * sum(1.0 / number for number in runs), None, _SURE)
 
 
 def run_noise(reference: Array, candidate: Array, earlier_sd: float = 0.0, earlier_freedom: int = 0) -> RunNoise:

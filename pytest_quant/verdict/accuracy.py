@@ -14,6 +14,7 @@ from pytest_quant.result import AccuracyResult, OutputError, SelfDifference, Sta
 from pytest_quant.spec import LIMITS, Dataset, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.stats.holm import holm
 from pytest_quant.stats.paired import wilson_interval
+from pytest_quant.stats.runs import assumed_noise, with_run_noise
 from pytest_quant.verdict.rules import by_interval, by_value, not_measured, written
 
 
@@ -174,7 +175,27 @@ def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, 
         return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
     ends = accuracy.drop_ci.low, accuracy.drop_ci.high
     figure = f"the {confidence:.0%} interval [{ends[0]:.4g}, {ends[1]:.4g}]{_unit(accuracy)}"
-    return by_interval("max_drop", allowed, accuracy.drop, ends, figure=figure, bound=bound, if_open=f" with {samples}")
+    verdict = by_interval(
+        "max_drop", allowed, accuracy.drop, ends, figure=figure, bound=bound, if_open=f" with {samples}"
+    )
+    return beside_unknown_runs(verdict, accuracy, accuracy.drop_ci.low)
+
+
+def beside_unknown_runs(verdict: Verdict, accuracy: AccuracyResult, low: float) -> Verdict:
+    """Return a FAIL on the drop as INCONCLUSIVE where runs whose noise nothing shows could differ by as much.
+
+    `low` is the lower end of the interval that it was judged on.
+    """
+    runs = accuracy.reference_runs, accuracy.candidate_runs
+    if verdict.status is not Status.FAIL or accuracy.assumed_run_sd is None or verdict.observed is None:
+        return verdict
+    noise = assumed_noise(accuracy.assumed_run_sd, *(number or 1 for number in runs))
+    ends = with_run_noise(verdict.observed, (low, verdict.observed), noise, accuracy.confidence)
+    if verdict.allowed is None or ends[0] > verdict.allowed:
+        return verdict
+    usual = f"{accuracy.assumed_run_sd:g} pp of noise between runs, which single runs do not show"
+    why = f"{verdict.reason}, but not beside {usual}: give several of each side, or say deterministic=True"
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=why)
 
 
 def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:

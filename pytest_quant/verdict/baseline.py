@@ -29,6 +29,7 @@ from pytest_quant.stats.launch_difference import (
     launches_needed,
 )
 from pytest_quant.stats.launches import Launch, days_of, launch_of, with_launches
+from pytest_quant.verdict.accuracy import beside_unknown_runs
 from pytest_quant.verdict.latency import beside_null, with_null
 from pytest_quant.verdict.rules import by_interval, by_value, not_measured, without_baseline, written
 
@@ -218,4 +219,5 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
     low = increase - math.hypot(accuracy.drop - accuracy.drop_ci.low, old.high - baseline.drop)
     high = increase + math.hypot(accuracy.drop_ci.high - accuracy.drop, baseline.drop - old.low)
     figure = f"the {accuracy.confidence:.0%} interval of the increase [{low:.4g}, {high:.4g}]"
-    return by_interval("max_drop_increase", allowed, increase, (low, high), figure=figure, bound=written(allowed))
+    verdict = by_interval("max_drop_increase", allowed, increase, (low, high), figure=figure, bound=written(allowed))
+    return beside_unknown_runs(verdict, accuracy, low)
