@@ -14,6 +14,7 @@ import pytest
 from pytest_quant.backends import GROUP, TARGET, TF32, Backend, Engine, Offer, get_backend
 from pytest_quant.result import Status
 from pytest_quant.spec import LIMITS
+from pytest_quant.stats.paired import tango_interval
 from tests.support.documents import GUIDES, INDEX, README, Document, guides
 from tests.support.example import ROOT
 
@@ -103,6 +104,25 @@ def test_rates_of_wrong_verdicts_are_those_that_were_counted(said: str, figure: 
     assert result is not None, line
     n = int(result["n"])
     assert claimed == f"{round(float(result['rate']) * n / 100)} of {n}"
+
+
+def test_limits_by_number_of_samples_are_those_of_the_interval() -> None:
+    """Where as many samples are lost as won, the interval reaches as far as the limit that the guide has for them."""
+    document = Document(GUIDES / "language-models.md")
+    rows = document.table("share d that differs")
+    limits = (1.0, 2.0, 5.0)
+    told = [
+        (float(share.removesuffix(" %")) / 100, int(n), limit)
+        for share, *numbers in rows
+        for n, limit in zip(numbers, limits, strict=True)
+        if n
+    ]
+    assert len(told) >= 8
+    for share, n, limit in told:
+        _, high = tango_interval(n * share / 2, n * share / 2, n)
+        assert 100 * high == pytest.approx(limit, rel=0.1), (share, n)
+    _, high = tango_interval(1319 * 0.025, 1319 * 0.025, 1319)
+    assert f"d = 5 %,\n{100 * high:.1f} points" in document.text
 
 
 def test_every_status_is_named_where_the_table_is_explained() -> None:

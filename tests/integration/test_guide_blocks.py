@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import configparser
+import json
+import re
 import struct
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -15,7 +21,9 @@ from tests.integration.projects import output, run_project_apart
 from tests.integration.projects import write_project as write_small_project
 from tests.support import models
 from tests.support.documents import REFERENCE, guides
+from tests.support.example import EXAMPLE
 from tests.support.history_repository import run_command
+from tests.support.workflows import lint_github
 from tests.unit.record.examples import RUN, a_record
 
 WRITTEN = [guide for guide in guides() if guide.file != REFERENCE]
@@ -52,6 +60,48 @@ def test_no_block_is_left_out() -> None:
     assert left == []
     for block in RECIPES:
         compile(block.text, "recipe", "exec")
+
+
+def test_workflows_are_sound_and_have_the_actions_of_init(tmp_path: Path) -> None:
+    """A whole workflow in a guide passes actionlint, and names each action by the commit that ``init`` writes."""
+    whole = [block.text for guide in WRITTEN for block in guide.blocks("yaml") if "\njobs:\n" in block.text]
+    assert whole
+    written = (EXAMPLE / ".github" / "workflows" / "quant.yml").read_text("utf-8")
+    for number, text in enumerate(whole):
+        workflow = tmp_path / f"{number}.yml"
+        workflow.write_text(text, "utf-8")
+        assert lint_github(workflow) == ""
+        assert not set(re.findall(r"uses: (.*)", text)) - set(re.findall(r"uses: (.*)", written))
+
+
+class _Server(BaseHTTPRequestHandler):
+    """Streams three tokens, as OpenAI's API does, to whoever asks for a completion."""
+
+    def do_POST(self) -> None:
+        """Send an event for each token, and then that there is no more."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+        for token in (asked["prompt"], " is", " here") if asked["stream"] else ():
+            self.wfile.write(f"data: {json.dumps({'choices': [{'text': token}]})}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base class
+        """Say nothing."""
+
+
+def test_the_recipe_for_a_server_yields_its_tokens() -> None:
+    """In the form in which a server that speaks OpenAI's API streams them."""
+    names: dict[str, Any] = {}
+    (block,) = [block for block in RECIPES if "def stream(" in block.text]
+    server = HTTPServer(("127.0.0.1", 0), _Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        exec(block.text.replace("localhost:8000", f"127.0.0.1:{server.server_port}"), names)  # noqa: S102 # nosec B102
+        assert list(names["stream"](["Lima"])) == ["Lima", " is", " here"]
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def recipe(*words: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from pytest_quant.history.git_branch import BRANCH
 from tests.integration.test_init import LABELLED
 from tests.support import workflows
+from tests.support.documents import GUIDES, Document
 from tests.support.example import EXAMPLE
 from tests.support.forge_server import FakeForge, serving
 from tests.support.history_repository import run_command
@@ -221,3 +223,54 @@ def test_no_secret_is_printed(story: Story) -> None:
     """The token is in no output of a command."""
     output = "".join(each.output for each in (*story.pushed, *story.request_steps))
     assert workflows.TOKEN not in output
+
+
+def test_the_workflow_of_language_models_judges_two_runs_and_keeps_them(tmp_path: Path) -> None:
+    """A job for each side, and one that finds what both logged: a push begins the history, a request is compared."""
+    guide = Document(GUIDES / "language-models.md")
+    work, bare = make_repository(tmp_path / "work"), tmp_path / "bare.git"
+    work.git("init", "-q", "--bare", "-b", "main", str(bare))
+    work.git("remote", "add", "origin", bare.as_uri())
+    file = work.path / ".github" / "workflows" / "llm.yml"
+    (test,) = [block.text for block in guide.blocks("python") if block.file_name == "test_gsm8k.py"]
+    (workflow,) = [block.text for block in guide.blocks("yaml") if "\njobs:\n" in block.text]
+    for path, text in ((work.path / "tests" / "llm" / "test_gsm8k.py", test), (file, workflow)):
+        path.parent.mkdir(parents=True)
+        path.write_text(text, "utf-8")
+    served = Served(work, bare, tmp_path)
+    main = served.push("The test and the workflow")
+    _write_harness(tmp_path / "programs")
+
+    def runs(event: str, ref: str, commit: str, jobs: tuple[str, ...]) -> Iterator[Ran]:
+        for job in jobs:
+            for side in parse(file)["jobs"][job].get("strategy", {}).get("matrix", {}).get("include", [{}]):
+                name = "-".join((event, job, *side.values()))
+                machine = served.machine(name, ref, commit, depth=None, artifacts=f"shared-{event}")
+                machine.environ |= workflows.github(event, commit, "http://127.0.0.1:9")
+                machine.environ["PATH"] = f"{tmp_path / 'programs'}:{machine.environ['PATH']}"
+                compares = "--quant-compare" if event == "pull_request" else ""
+                machine.values = {f"matrix.{key}": value for key, value in side.items()} | {
+                    "!cancelled()": "true",
+                    "github.event_name == 'pull_request' && '--quant-compare' || ''": compares,
+                }
+                yield from machine.run_github(file, job)
+
+    pushed = list(runs("push", "refs/heads/main", main, ("lm-eval", "scores", "history")))
+    assert [(each.job, each.step, each.output) for each in pushed if each.returncode] == []
+    assert BRANCH in work.git("ls-remote", "origin")
+    topic(served, "topic")
+    merged = served.request("topic")
+    asked = list(runs("pull_request", f"refs/pull/{workflows.REQUEST}/merge", merged, ("lm-eval", "scores")))
+    assert [(each.job, each.step, each.output) for each in asked if each.returncode] == []
+    (check,) = loaded(tmp_path / "shared-pull_request")[0]["checks"]
+    assert (check["status"], check["accuracy"]["n"]) == ("PASS", 1319)
+    (summary,) = [each.summary for each in asked if each.step == "Judge"]
+    assert "NO REGRESSION: 2 unchanged" in summary
+
+
+def _write_harness(folder: Path) -> None:
+    """Write a program ``lm_eval`` as the machine of the job has it."""
+    folder.mkdir()
+    program = folder / "lm_eval"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.support.harness "$@"\n', "utf-8")
+    program.chmod(0o755)
