@@ -87,6 +87,12 @@ COUNTED = {
     "`pytest -n 4` on 2 processors with bursts of load, the same engine twice": (
         "`pytest -n 4` on 2 processors, A/A, bursty: FAIL"
     ),
+    "simulated, scores of 1319 samples, three runs a side, a drop of 3 points at `max_drop=1.0`": (
+        "scores, drop of 3 pp at max_drop 1, n 1319, 3 runs a side, 0 earlier records, answers drawn anew: FAIL"
+    ),
+    "the same with five earlier records in the history": (
+        "scores, drop of 3 pp at max_drop 1, n 1319, 3 runs a side, 5 earlier records, answers drawn anew: FAIL"
+    ),
     "`--quant-against`, the same code on both sides": "`--quant-against`, same code both sides: FAIL",
     "`--quant-against`, 5 % more work at a limit of 3 %": "`--quant-against`, +5 % at a limit of 3 %: FAIL",
 }
