@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.example import EXAMPLE, ExampleRun
+from tests.support.example import EXAMPLE, ExampleRun, copy_example, run_example
 
 CHECKS = (
     "test_digits.py::test_int8_is_as_good_and_all_of_it_is_int8",
@@ -102,3 +102,46 @@ def test_the_data_is_the_same_on_every_machine() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], cwd=EXAMPLE, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == DATA_DIGEST
+
+
+LANGUAGE = {
+    "language_model/test_letters.py::test_int4_perplexity": {"min_ratio": "PASS"},
+    "language_model/test_letters.py::test_int2_perplexity": {"min_ratio": "FAIL"},
+    "language_model/test_letters.py::test_int4_answers_in_time": {"max_ttft_ms": "PASS", "max_tpot_ms": "PASS"},
+    "language_model/test_lm_eval.py::test_greedy_int4": {"max_drop": "PASS"},
+    "language_model/test_lm_eval.py::test_greedy_int2": {"max_drop": "FAIL"},
+    "language_model/test_lm_eval.py::test_sampled_int4": {"max_drop": "INCONCLUSIVE"},
+}
+"""The folder of language models: what becomes of each limit. Answers in time have a hundred times what they need."""
+
+
+@pytest.fixture(scope="module")
+def language_run(tmp_path_factory: pytest.TempPathFactory) -> ExampleRun:
+    """One run of that folder, by the command of README.md."""
+    return run_example(copy_example(tmp_path_factory.mktemp("language")), "language_model")
+
+
+def test_language_models_are_judged_as_they_are_said_to_be(language_run: ExampleRun) -> None:
+    """Two bits are caught, four pass, and thirty sampled answers are too few to tell."""
+    assert language_run.returncode == 0, language_run.output
+    judged = {name: verdicts(check) for name, check in language_run.checks.items()}
+    assert judged == LANGUAGE
+    assert "4 passed, 2 xfailed" in language_run.output
+
+
+def test_logged_answers_are_caught_by_the_task_and_left_open_by_the_interval(language_run: ExampleRun) -> None:
+    """The reasons name the worst of the tasks, and the interval that the limit lies in; the two runs both count."""
+    name = "language_model/test_lm_eval.py::test_{}"
+    broken, open_ = (language_run.checks[name.format(each)] for each in ("greedy_int2", "sampled_int4"))
+    assert broken["verdicts"][0]["reason"].startswith("carry 83.33 pp is above 5.0 pp")
+    assert [task["n"] for task in broken["accuracy"]["by_task"]] == [24, 24, 48]
+    assert "encloses 2.0 pp" in open_["verdicts"][0]["reason"]
+    assert (open_["accuracy"]["reference_runs"], open_["accuracy"]["candidate_runs"]) == (2, 2)
+
+
+def test_logs_are_small_and_tell_of_no_machine() -> None:
+    """At most 150 kB in all; no path but those of the prompts, and no file that describes a processor."""
+    logs = [file for file in (EXAMPLE / "language_model" / "runs").rglob("*") if file.is_file()]
+    assert {file.suffix for file in logs} == {".jsonl"}
+    assert sum(file.stat().st_size for file in logs) <= 150_000
+    assert [file for file in logs if "/" in file.read_text("utf-8")] == []
