@@ -115,9 +115,7 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     verdict = by_value("max_drop", allowed, accuracy.drop, unit)
     if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
         return verdict
-    more = f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else ""
-    # Scores that vary are judged on the interval, however little one sample weighs.
-    need = more if accuracy.varies and accuracy.n > 1 else few or more
+    need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
     return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{written(allowed)}{unit}", need)
 
 
@@ -205,7 +203,9 @@ def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
     one sample more or less decides, and only the interval can tell. A limit without room is about these samples, and
     takes a hundred of them.
     """
-    return _steps(accuracy.n, accuracy.sample_weight, room, unit) or (_ONE_SAMPLE if accuracy.n == 1 else "")
+    # Scores that vary are judged on the interval, however little one sample weighs.
+    weight = None if accuracy.varies else accuracy.sample_weight
+    return _steps(accuracy.n, weight, room, unit) or (_ONE_SAMPLE if accuracy.n == 1 else "")
 
 
 _WHOLE_PCT = 100.0
@@ -279,7 +279,8 @@ _OTHER_SAMPLES = "evaluate samples of more classes, or name the output with a sc
 def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observed: float) -> Verdict:
     """Judge a share of all samples, in percent, on its interval where one sample weighs more than the limit leaves."""
     room = _WHOLE_PCT - allowed
-    few = _steps(accuracy.n, _WHOLE_PCT / accuracy.n if accuracy.n else None, room, " pp")
+    weight = _WHOLE_PCT / accuracy.n if accuracy.n and not accuracy.varies else None
+    few = _steps(accuracy.n, weight, room, " pp")
     if not accuracy.varies and not _needs_interval(verdict, few, room):
         return verdict
     low, high = wilson_interval(round(observed / _WHOLE_PCT * accuracy.n), accuracy.n, confidence=accuracy.confidence)

@@ -111,10 +111,13 @@ def test_scores_that_vary_are_judged_on_the_interval_and_others_are_facts() -> N
 
 def test_few_samples_that_vary_are_told_how_many_their_interval_needs() -> None:
     """One of 30 weighs 3.3 points, which 50 samples would put right for facts, and nothing does for an interval."""
-    result = measured(Scores.from_arrays(np.ones(30), np.concatenate([np.zeros(1), np.ones(29)])), max_drop=2.0)
-    (verdict,) = judge(result, None)
-    assert verdict.status is Status.INCONCLUSIVE
-    assert verdict.reason.endswith(f"with 30 samples; about {result.accuracy.n_to_resolve} samples would tell")
+    scores = Scores.from_arrays(np.ones(30), np.concatenate([np.zeros(1), np.ones(29)]))
+    result = measured(scores, max_drop=2.0, min_ratio=0.98, min_accuracy=98.0)
+    verdicts = {verdict.limit: verdict for verdict in judge(result, None)}
+    assert {verdict.status for verdict in verdicts.values()} == {Status.INCONCLUSIVE}
+    more = f"with 30 samples; about {result.accuracy.n_to_resolve} samples would tell"
+    assert verdicts["max_drop"].reason.endswith(more)
+    assert [limit for limit, verdict in verdicts.items() if "would do" in verdict.reason] == []
 
 
 def test_noise_of_earlier_runs_opens_a_limit_that_single_runs_would_decide() -> None:
