@@ -6,16 +6,14 @@ weighs more than the limit leaves: then the interval decides.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, OutputError, SelfDifference, Status, TaskScore, Verdict
+from pytest_quant.result import AccuracyResult, OutputError, SelfDifference, Status, Verdict
 from pytest_quant.spec import LIMITS, Dataset, Limit, Limits, OutputLimit, limits_on
-from pytest_quant.stats.holm import holm
 from pytest_quant.stats.paired import wilson_interval
-from pytest_quant.stats.runs import assumed_noise, with_run_noise
-from pytest_quant.verdict.rules import by_interval, by_value, not_measured, written
+from pytest_quant.verdict.rules import by_interval, by_value, not_measured, too_coarse, written
+from pytest_quant.verdict.tasks import beside_unknown_runs, drop_of_tasks
 
 
 def accuracy_verdicts(
@@ -110,48 +108,13 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
         return not_measured("max_drop", allowed, accuracy.note or "no metric could be computed")
     unit = _unit(accuracy)
     if accuracy.by_task:
-        return _drop_of_tasks(allowed, replace(accuracy, varies=accuracy.varies or confidence is not None), unit)
+        return drop_of_tasks(allowed, replace(accuracy, varies=accuracy.varies or confidence is not None), unit)
     few = _too_few(accuracy, allowed, unit)
     verdict = by_value("max_drop", allowed, accuracy.drop, unit)
     if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
         return verdict
     need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
     return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{written(allowed)}{unit}", need)
-
-
-def _drop_of_tasks(allowed: float, accuracy: AccuracyResult, unit: str) -> Verdict:
-    """Judge the drop of each of several tasks, and of all samples together.
-
-    Each has a one-sided test that its drop is within the limit, and Holm's adjustment keeps any false FAIL among all of
-    them at half of 1 - confidence. They PASS together where the interval of each lies within the limit. Scores that a
-    repeated run would give again are facts, as those of engines are, unless a task has too few samples for one.
-    """
-    rows, bound = accuracy.by_task, f"{written(allowed)}{unit}"
-    p_values = holm([1.0 if row.p is None else row.p for row in rows])
-    broken: list[tuple[TaskScore, str]] = []
-    undecided: list[TaskScore] = []
-    for row, p in zip(rows, p_values, strict=True):
-        weight = None if accuracy.sample_weight is None else accuracy.sample_weight * accuracy.n / row.n
-        is_fact = not accuracy.varies and not _steps(row.n, weight, allowed, unit)
-        if is_fact and row.drop > allowed:
-            broken.append((row, ""))
-        elif not is_fact and p <= (1.0 - accuracy.confidence) / 2.0:
-            broken.append((row, f" (p {p:.2g} after Holm over {len(rows)})"))
-        elif not is_fact and (row.drop_ci is None or row.drop_ci.high > allowed):
-            undecided.append(row)
-    if broken:
-        worst, p_text = max(broken, key=lambda pair: pair[0].drop)
-        more = f", the worst of {len(broken)}" if len(broken) > 1 else ""
-        reason = f"{worst.name} {worst.drop:.4g}{unit} is above {bound}{more}{p_text}"
-        return Verdict("max_drop", allowed, worst.drop, Status.FAIL, reason)
-    worst = max(undecided or rows, key=lambda row: row.drop)
-    ends = "" if worst.drop_ci is None else f" [{worst.drop_ci.low:.4g}, {worst.drop_ci.high:.4g}]"
-    figure = f"{worst.name} {worst.drop:.4g}{ends}{unit}"
-    if undecided:
-        which = f"{len(undecided)} of {len(rows)} intervals are not within {bound}"
-        reason = f"{which}, as of {figure}; more samples would tell"
-        return Verdict("max_drop", allowed, worst.drop, Status.INCONCLUSIVE, reason)
-    return Verdict("max_drop", allowed, worst.drop, Status.PASS, f"{figure} is within {bound}")
 
 
 def _unit(accuracy: AccuracyResult) -> str:
@@ -179,23 +142,6 @@ def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, 
     return beside_unknown_runs(verdict, accuracy, accuracy.drop_ci.low)
 
 
-def beside_unknown_runs(verdict: Verdict, accuracy: AccuracyResult, low: float) -> Verdict:
-    """Return a FAIL on the drop as INCONCLUSIVE where runs whose noise nothing shows could differ by as much.
-
-    `low` is the lower end of the interval that it was judged on.
-    """
-    runs = accuracy.reference_runs, accuracy.candidate_runs
-    if verdict.status is not Status.FAIL or accuracy.assumed_run_sd is None or verdict.observed is None:
-        return verdict
-    noise = assumed_noise(accuracy.assumed_run_sd, *(number or 1 for number in runs))
-    ends = with_run_noise(verdict.observed, (low, verdict.observed), noise, accuracy.confidence)
-    if verdict.allowed is None or ends[0] > verdict.allowed:
-        return verdict
-    usual = f"{accuracy.assumed_run_sd:g} pp of noise between runs, which single runs do not show"
-    why = f"{verdict.reason}, but not beside {usual}: give several of each side, or say deterministic=True"
-    return replace(verdict, status=Status.INCONCLUSIVE, reason=why)
-
-
 def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
     """Return why so few samples carry no verdict on the score itself; empty when they do.
 
@@ -205,23 +151,11 @@ def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
     """
     # Scores that vary are judged on the interval, however little one sample weighs.
     weight = None if accuracy.varies else accuracy.sample_weight
-    return _steps(accuracy.n, weight, room, unit) or (_ONE_SAMPLE if accuracy.n == 1 else "")
+    return too_coarse(accuracy.n, weight, room, unit) or (_ONE_SAMPLE if accuracy.n == 1 else "")
 
 
 _WHOLE_PCT = 100.0
-_ROUNDED = 1e-9
-_LEAST_SAMPLES = 100
-"""Of a set that a limit without room is judged on."""
-
 _ONE_SAMPLE = "one sample tells nothing about others"
-
-
-def _steps(n: int, weight: float | None, room: float, unit: str) -> str:
-    if weight is None or weight <= room or math.isclose(weight, room) or (room <= 0.0 and n >= _LEAST_SAMPLES):
-        return ""
-    enough = math.ceil(n * weight / room - _ROUNDED) if room > 0.0 else _LEAST_SAMPLES
-    subject = "the only sample" if n == 1 else f"one of {n} samples"
-    return f"{subject} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
 
 
 def _needs_interval(verdict: Verdict, few: str, room: float) -> bool:
@@ -280,7 +214,7 @@ def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observ
     """Judge a share of all samples, in percent, on its interval where one sample weighs more than the limit leaves."""
     room = _WHOLE_PCT - allowed
     weight = _WHOLE_PCT / accuracy.n if accuracy.n and not accuracy.varies else None
-    few = _steps(accuracy.n, weight, room, " pp")
+    few = too_coarse(accuracy.n, weight, room, " pp")
     if not accuracy.varies and not _needs_interval(verdict, few, room):
         return verdict
     low, high = wilson_interval(round(observed / _WHOLE_PCT * accuracy.n), accuracy.n, confidence=accuracy.confidence)

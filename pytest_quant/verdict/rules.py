@@ -61,6 +61,23 @@ def without_baseline(verdict: Verdict, why: str) -> Verdict:
     return replace(verdict, observed=None, status=Status.NO_BASELINE, reason=f"{why}; {how}")
 
 
+_ROUNDED = 1e-9
+_LEAST_SAMPLES = 100
+"""Of a set that a limit without room is judged on."""
+
+
+def too_coarse(n: int, weight: float | None, room: float, unit: str) -> str:
+    """Return why a score over `n` samples, of which each weighs `weight`, carries no verdict; empty where it does.
+
+    `room` is what the limit leaves; ``None`` is the weight of a sample in a score without bounds.
+    """
+    if weight is None or weight <= room or math.isclose(weight, room) or (room <= 0.0 and n >= _LEAST_SAMPLES):
+        return ""
+    enough = math.ceil(n * weight / room - _ROUNDED) if room > 0.0 else _LEAST_SAMPLES
+    subject = "the only sample" if n == 1 else f"one of {n} samples"
+    return f"{subject} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
+
+
 def by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least: bool | None = None) -> Verdict:
     """Return PASS when a figure that is a fact is within its limit, up to rounding, else FAIL.
 
