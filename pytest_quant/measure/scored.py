@@ -40,6 +40,7 @@ _ALL_MOVE = 6
 ASSUMED_RUN_SD_PCT = 0.7
 """Of the score of a run where nothing shows it: nightly runs of a model differ so (sgl-project/sglang#35477)."""
 
+_WHOLE_PCT = 100.0
 _MOST_NAMED = 8
 """Samples whose ids are told."""
 
@@ -215,9 +216,14 @@ def compared(
         if result.drop_ci is None:
             return result
         ends = result.drop_ci.low, result.drop_ci.high
-    ends = with_run_noise(result.drop or 0.0, ends, noise, accuracy.confidence)
+    ends = _within(metric.unit, with_run_noise(result.drop or 0.0, ends, noise, accuracy.confidence))
     # More samples of the same runs would not tell.
     return replace(result, drop_ci=Interval(*ends), n_to_resolve=None if noise.variance else result.n_to_resolve)
+
+
+def _within(unit: str, ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of a drop within what scores in that unit can lose."""
+    return (max(ends[0], -_WHOLE_PCT), min(ends[1], _WHOLE_PCT)) if unit == "%" else ends
 
 
 def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMetric, margin: float | None) -> TaskScore:
@@ -232,7 +238,8 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
     score = TaskScore(task.task, own.n, result.reference or 0.0, result.candidate or 0.0, result.drop or 0.0)
     if result.drop_ci is None:
         return score
-    ends = with_run_noise(score.drop, (result.drop_ci.low, result.drop_ci.high), noise, accuracy.confidence)
+    own_ends = result.drop_ci.low, result.drop_ci.high
+    ends = _within(metric.unit, with_run_noise(score.drop, own_ends, noise, accuracy.confidence))
     p = None if margin is None else tail_beyond(margin, score.drop, result.drop_ci.low, doubt, accuracy.confidence)
     return replace(score, drop_ci=Interval(*ends), p=p)
 

@@ -245,14 +245,16 @@ COLUMNS: tuple[Column, ...] = (
 WHICH = ("test", "model", "backend", "precision", "scheme", "batch")
 """The columns that say which check a row is."""
 
-_FIGURES = ("metric", "drop", "drop_ci", "agreement", "p50", "speedup", "speedup_ci", "coverage", "size")
+_FIGURES = (
+    "metric", "drop", "drop_ci", "agreement", "p50", "ttft", "tpot", "speedup", "speedup_ci", "coverage", "size",
+)  # fmt: skip
 
 DEFAULT = ("test", *_FIGURES, "status")
 """The columns that are shown unless others are asked for or no row fills one, beside those of `WHICH` that differ."""
 
 STAY_LONGEST = (
-    "test", "status", "drop", "speedup", "metric", "coverage", "scheme", "p50", "size", "batch", "precision", "backend",
-    "model", "agreement", "drop_ci", "speedup_ci",
+    "test", "status", "drop", "speedup", "metric", "coverage", "ttft", "tpot", "scheme", "p50", "size", "batch",
+    "precision", "backend", "model", "agreement", "drop_ci", "speedup_ci",
 )  # fmt: skip
 """The columns of `DEFAULT` and `WHICH` in the order in which a narrow terminal has room for them."""
 

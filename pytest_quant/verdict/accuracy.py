@@ -114,6 +114,8 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
     if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
         return verdict
     need = few or (f"about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else "")
+    if not need and max(accuracy.reference_runs or 1, accuracy.candidate_runs or 1) > 1:
+        need = "more runs of each side would narrow it"
     return _drop_interval(accuracy, confidence or accuracy.confidence, allowed, f"{written(allowed)}{unit}", need)
 
 

@@ -297,3 +297,16 @@ def test_single_runs_fail_only_beyond_the_noise_that_runs_usually_have() -> None
     assert statuses(fixed) == [Status.FAIL]
     in_mm = Scores.from_arrays(100 - reference[0], 100 - candidate[0], better="lower", unit="mm", scale=1)
     assert measured(in_mm, max_drop=0.01).accuracy.assumed_run_sd is None
+
+
+def test_an_interval_in_percent_ends_where_all_samples_are_lost() -> None:
+    """Two runs against one say little of the noise between runs: the interval is wide, and not beyond 100 pp."""
+    reference, candidate = np.ones((2, 60)), np.ones((1, 60))
+    reference[1, :30], candidate[0, :50] = 0.0, 0.0
+    result = measured(Scores.from_arrays(reference, candidate), max_drop=1.0)
+    accuracy = result.accuracy
+    assert accuracy.drop_ci is not None
+    assert list(accuracy.drop_ci) == [-100.0, 100.0]
+    (verdict,) = judge(result)
+    assert verdict.status is Status.INCONCLUSIVE
+    assert verdict.reason.endswith("more runs of each side would narrow it")
