@@ -71,7 +71,10 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         confidence=confidence,
         varies=not scores.deterministic,
         candidate_runs=len(whole.candidate),
+        run_sd=run_noise(whole.scale * whole.candidate[:1], whole.scale * whole.candidate).run_sd,
     )
+    if metric.unit == "%" and accuracy.varies and accuracy.run_sd is None:
+        accuracy = replace(accuracy, assumed_run_sd=ASSUMED_RUN_SD_PCT)
     measured = Measured(
         check=check,
         accuracy=accuracy,
@@ -99,9 +102,9 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         # What the record has are means of its runs, which differ by less than single ones.
         ours, theirs = len(whole.candidate), before.accuracy.candidate_runs or 1
         noise = replace(noise, variance=noise.variance * (1 / theirs + 1 / ours) / (1 + 1 / ours))
-    if not noise.freedom and metric.unit == "%" and not scores.deterministic:
-        accuracy = replace(accuracy, assumed_run_sd=ASSUMED_RUN_SD_PCT)
-    accuracy = replace(accuracy, reference_runs=len(whole.reference), run_sd=noise.run_sd)
+    assumed_run_sd = None if noise.freedom else accuracy.assumed_run_sd
+    runs = len(whole.reference)
+    accuracy = replace(accuracy, reference_runs=runs, run_sd=noise.run_sd, assumed_run_sd=assumed_run_sd)
     accuracy = compared(accuracy, whole, metric, check.limits.max_drop, noise)
     if len(tasks) > 1:
         by_task = (

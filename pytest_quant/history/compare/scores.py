@@ -14,7 +14,7 @@ from pytest_quant.history.compare.pairing import Draft, Pair, row_of, unit_of_ch
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import paired_bootstrap
 from pytest_quant.stats.ratio import student_tails
-from pytest_quant.stats.runs import RunNoise, tail_beyond, with_run_noise
+from pytest_quant.stats.runs import RunNoise, assumed_noise, tail_beyond, with_run_noise
 
 MIN_CHANGE = 1e-4
 """Of the reference's own score; a smaller change counts as none, however significant it is: kernels round that much."""
@@ -87,17 +87,19 @@ def paired_scores(
 def with_runs(
     base: AccuracyResult, head: AccuracyResult, change: float, interval: Interval | None, p: float | None
 ) -> tuple[Interval | None, float | None]:
-    """Return the interval of a change and its p with the noise between runs, as far as the runs of either side show it.
+    """Return the interval of a change and its p with the noise between runs that either side shows or assumes.
 
     It is taken whole, of which the pairs of samples have a part already: the result errs to the side of no change.
     """
     seen = [each for each in (base, head) if each.run_sd is not None]
     freedom = [(each.reference_runs or 1) + (each.candidate_runs or 1) - 2 for each in seen]
-    if not sum(freedom) or interval is None or p is None:
+    runs = [each.candidate_runs or 1 for each in (base, head)]
+    noise = assumed_noise(max(each.assumed_run_sd or 0.0 for each in (base, head)), *runs)
+    if sum(freedom):
+        squares = sum(count * (each.run_sd or 0.0) ** 2 for count, each in zip(freedom, seen, strict=True))
+        noise = RunNoise(squares / sum(freedom) * sum(1.0 / number for number in runs), None, sum(freedom))
+    if not noise.variance or interval is None or p is None:
         return interval, p
-    of_run = sum(count * (each.run_sd or 0.0) ** 2 for count, each in zip(freedom, seen, strict=True)) / sum(freedom)
-    shares = sum(1.0 / (each.candidate_runs or 1) for each in (base, head))
-    noise = RunNoise(of_run * shares, None, sum(freedom))
     nearest = abs(change) - (change - interval.low if change > 0.0 else interval.high - change)
     beyond = 2.0 * tail_beyond(0.0, abs(change), nearest, noise, CONFIDENCE)
     return Interval(*with_run_noise(change, interval, noise, CONFIDENCE)), max(p, beyond)

@@ -310,3 +310,15 @@ def test_an_interval_in_percent_ends_where_all_samples_are_lost() -> None:
     (verdict,) = judge(result)
     assert verdict.status is Status.INCONCLUSIVE
     assert verdict.reason.endswith("more runs of each side would narrow it")
+
+
+def test_a_first_record_keeps_the_noise_between_its_runs() -> None:
+    """Three runs of a candidate alone show it, of one it is assumed, and of one that repeats itself there is none."""
+    runs = answers(3, 400, 0.8, 2)
+    several, single, fixed = (
+        measured(Scores.from_arrays(None, scores, deterministic=deterministic), "there is none").accuracy
+        for scores, deterministic in ((runs, False), (runs[:1], False), (runs[:1], True))
+    )
+    assert several.run_sd == pytest.approx(100 * float(np.std(runs.mean(axis=1), ddof=1)))
+    assert (several.assumed_run_sd, single.run_sd, single.assumed_run_sd) == (None, None, 0.7)
+    assert (fixed.run_sd, fixed.assumed_run_sd) == (None, None)

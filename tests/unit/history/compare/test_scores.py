@@ -203,3 +203,18 @@ def test_a_change_of_scores_has_the_noise_between_their_runs(run_sd: float | Non
 def test_a_change_without_an_interval_stays_as_it_is() -> None:
     """Where no sample differs there is nothing to widen."""
     assert with_runs(_of_runs(1.0), _of_runs(1.0), 0.0, None, None) == (None, None)
+
+
+def test_single_runs_change_beyond_the_noise_that_runs_usually_have() -> None:
+    """With 0.7 pp assumed for both the interval is that of the samples and of one run a side; facts have none."""
+    single = AccuracyResult(
+        n=400, metric="acc", unit="%", better="higher", candidate_runs=1, reference_runs=1, assumed_run_sd=0.7
+    )
+    interval, p = with_runs(single, single, -2.5, Interval(-4.0, -1.0), 0.001)
+    reach = student_quantile(0.95, 1e6) * 0.7 * math.sqrt(2)
+    assert interval is not None
+    assert p is not None
+    assert list(interval) == pytest.approx([-2.5 - math.hypot(1.5, reach), -2.5 + math.hypot(1.5, reach)])
+    assert p > 0.03
+    fixed = replace(single, assumed_run_sd=None)
+    assert with_runs(fixed, fixed, -2.5, Interval(-4.0, -1.0), 0.001) == (Interval(-4.0, -1.0), 0.001)
