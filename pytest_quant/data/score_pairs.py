@@ -175,8 +175,8 @@ def _common(runs: Sequence[ScoreRun], task: str) -> tuple[list[str], tuple[str, 
             f"the runs{f' of {task}' if task else ''} have other samples, and scores are paired by id",
             value="; ".join(notes),
             allowed=f"at least {LEAST_COMMON:.0%} of the ids in all runs, with the same prompts",
-            fix="run both on the same samples, with the same --limit, chat template and few-shot examples; lm_eval "
-            "draws these anew with --seed N, and not with --seed 0,1234,N,1234",
+            fix="run both on the same samples, with the same --limit, chat template and few-shot examples: "
+            "lm_eval --seed N draws these anew; lm_eval --seed 0,1234,N,1234 does not",
         )
     return common, tuple(notes)
 

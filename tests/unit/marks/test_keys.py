@@ -168,6 +168,8 @@ UNITS = {
     "min_agreement": "%",
     "min_sqnr_db": "dB",
     "max_latency_ms": "ms",
+    "max_ttft_ms": "ms",
+    "max_tpot_ms": "ms",
     "min_speedup": "x",
     "max_size_mb": "MB",
     "max_memory_mb": "MB",
