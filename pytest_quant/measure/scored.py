@@ -18,12 +18,12 @@ from pytest_quant.metrics.answers import answers_of
 from pytest_quant.metrics.drop import with_drop, with_scores
 from pytest_quant.result import AccuracyResult, Baseline, Interval, Measured, TaskScore
 from pytest_quant.spec import Check, Scores
-from pytest_quant.stats.paired import samples_to_resolve
 from pytest_quant.stats.runs import (
     NO_NOISE_KNOWN,
     RunNoise,
     assumed_noise,
     run_noise,
+    samples_of_runs,
     tail_beyond,
     tango_of_runs,
     with_run_noise,
@@ -212,8 +212,7 @@ def compared(
         shares = tango_of_runs(better, worse, confidence=accuracy.confidence)
         ends: tuple[float, float] = scores.scale * shares[0], scores.scale * shares[1]
         if margin is not None and result.drop is not None:
-            variance = scores.scale**2 * float(np.var(means[0] - means[1]))
-            result = replace(result, n_to_resolve=samples_to_resolve(variance, result.drop, margin))
+            result = replace(result, n_to_resolve=samples_of_runs(better, worse, margin / scores.scale))
     else:
         result = with_drop(accuracy, *means, metric, margin)
         if result.drop_ci is None:

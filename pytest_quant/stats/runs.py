@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.stats.paired import tango_interval
+from pytest_quant.stats.paired import samples_to_resolve, tango_interval, variance_at
 from pytest_quant.stats.ratio import student_quantile
 
 Array = NDArray[Any]
@@ -101,12 +101,31 @@ def tango_of_runs(reference: Array, candidate: Array, *, confidence: float = 0.9
     -------
     Lower and upper end, within -1..1.
     """
+    lost, won, times = _as_answers(reference, candidate)
+    n = reference.shape[1] * times
+    return tango_interval(lost * n, won * n, n, confidence=confidence)
+
+
+def samples_of_runs(reference: Array, candidate: Array, limit: float) -> int | None:
+    """Return the samples at which `tango_of_runs` would leave out a limit on the drop, see `samples_to_resolve`.
+
+    Parameters
+    ----------
+    reference, candidate : as in `tango_of_runs`.
+    limit : largest allowed drop, as a share of the samples.
+    """
+    lost, won, times = _as_answers(reference, candidate)
+    drop, at_limit = lost - won, variance_at(lost, won, limit)
+    variance = (lost + won - drop**2) / times
+    return samples_to_resolve(variance, drop, limit, at_limit=None if at_limit is None else at_limit / times)
+
+
+def _as_answers(reference: Array, candidate: Array) -> tuple[float, float, float]:
+    """Return the shares of samples lost and won, and how many single answers a sample's difference is worth."""
     differences = reference.mean(axis=0) - candidate.mean(axis=0)
     lost, won = (float(np.mean(np.maximum(sign * differences, 0.0))) for sign in (1.0, -1.0))
     variance = float(np.var(differences))
-    of_answers = lost + won - (lost - won) ** 2
-    n = len(differences) * (of_answers / variance if variance > _ROUNDING else 1.0)
-    return tango_interval(lost * n, won * n, n, confidence=confidence)
+    return lost, won, (lost + won - (lost - won) ** 2) / variance if variance > _ROUNDING else 1.0
 
 
 def with_run_noise(

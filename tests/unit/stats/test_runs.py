@@ -16,8 +16,16 @@ from scipy import stats as scipy_stats
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.weightstats import DescrStatsW
 
-from pytest_quant.stats.paired import tango_interval
-from pytest_quant.stats.runs import NO_NOISE_KNOWN, RunNoise, run_noise, tail_beyond, tango_of_runs, with_run_noise
+from pytest_quant.stats.paired import samples_to_resolve, tango_interval, variance_at
+from pytest_quant.stats.runs import (
+    NO_NOISE_KNOWN,
+    RunNoise,
+    run_noise,
+    samples_of_runs,
+    tail_beyond,
+    tango_of_runs,
+    with_run_noise,
+)
 
 _SCORES = st.integers(-8, 8).map(lambda score: score / 8.0)
 
@@ -216,3 +224,18 @@ def test_the_tail_beyond_a_limit_is_that_of_the_interval(drop: float, limit: flo
     if 1e-6 < p < 0.4:
         reach = NormalDist().inv_cdf(1.0 - p) * error
         assert with_run_noise(drop, (drop - reach, drop), noise, 1.0 - 2.0 * p)[0] == pytest.approx(limit, abs=1e-4)
+
+
+def test_samples_of_single_runs_are_those_of_the_counts() -> None:
+    """One run a side: the sample size of the score interval; shares of several runs vary less and take fewer."""
+    random = np.random.default_rng(3)
+    sides = [(random.random((3, 400)) < share).astype(float) for share in (0.8, 0.75)]
+    single = [side[:1] for side in sides]
+    lost, won = (int(np.sum(single[i] > single[1 - i])) / 400 for i in (0, 1))
+    wanted = samples_to_resolve(lost + won - (lost - won) ** 2, lost - won, 0.01, at_limit=variance_at(lost, won, 0.01))
+    assert samples_of_runs(single[0], single[1], 0.01) == wanted
+    several = samples_of_runs(sides[0], sides[1], float(np.mean(sides[0]) - np.mean(sides[1])) - 0.05)
+    alone = samples_of_runs(single[0], single[1], lost - won - 0.05)
+    assert several is not None
+    assert alone is not None
+    assert several < alone
