@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.integration.projects import output, run_marks, run_project_apart
@@ -102,33 +100,35 @@ def test_only_what_has_a_version_is_kept(pytester: pytest.Pytester) -> None:
         assert "callable of candidate has no version" in " ".join(checks["lost"]["notes"])
 
 
-def failing(pytester: pytest.Pytester, **marks: str) -> dict[str, dict[str, Any]]:
-    """Run one test for each mark, and return its records."""
-    pytester.makeconftest(CONFTEST)
-    written = {name: f"model='fp16', max_drop=1.0, {mark}" for name, mark in marks.items()}
-    result, checks = run_marks(pytester, written, "--quant-step-timeout=0.3")
-    result.assert_outcomes(errors=len(marks))
-    assert {check["status"] for check in checks.values()} == {"ERROR"}
-    return checks
-
-
 def test_what_fails_is_an_error_that_names_the_sample(pytester: pytest.Pytester) -> None:
-    """Of a batch, its samples; a callable that hangs is ended, and the run of pytest goes on."""
-    checks = failing(
-        pytester,
-        refuses="backend='callable', quantized='refuses'",
-        hangs="backend='callable', quantized='hangs', precision='int4'",
-        other="backend='callable', quantized='other_outputs'",
-        ort="backend='ort'",
-    )
+    """Of a batch, its samples; other outputs, and a backend that runs no functions, are errors too."""
+    pytester.makeconftest(CONFTEST)
+    marks = {
+        "refuses": "backend='callable', quantized='refuses'",
+        "other": "backend='callable', quantized='other_outputs'",
+        "ort": "backend='ort'",
+    }
+    result, checks = run_marks(pytester, {name: f"model='fp16', max_drop=1.0, {mark}" for name, mark in marks.items()})
+    result.assert_outcomes(errors=3)
+    assert {check["status"] for check in checks.values()} == {"ERROR"}
     refused = checks["refuses"]["message"]
     assert "callable refusing failed, on samples 64 to 95" in refused
     assert "ConnectionError: no route to host" in refused
-    hanging = checks["hangs"]
-    assert hanging["message"].startswith("a run of callable-int4-qat of hangs did not end within 0.3 s, on sample 0")
-    assert (hanging["precision"], hanging["scheme"]) == ("int4", "qat")
     assert checks["other"]["message"].startswith("the candidate has 2 outputs, the reference 1")
     assert checks["ort"]["message"].startswith("backend 'ort' runs no functions, and model 'fp16' is one")
+
+
+def test_a_function_that_hangs_is_ended_and_the_run_goes_on(pytester: pytest.Pytester) -> None:
+    """In a process of its own, which a limit of 3 s on any step could end."""
+    pytester.makeconftest(CONFTEST)
+    mark = "backend='callable', model='fp16', quantized='hangs', precision='int4', max_drop=1.0"
+    source = f"import pytest\n\n@pytest.mark.quant({mark})\ndef test_hangs(): pass\n\ndef test_after(): pass\n"
+    pytester.makepyfile(source)
+    result, (check,) = run_project_apart(pytester, "--quant-step-timeout=3")
+    result.assert_outcomes(errors=1, passed=1)
+    assert check["status"] == "ERROR"
+    assert check["message"].startswith("a run of callable-int4-qat of hangs did not end within 3 s, on sample 0")
+    assert (check["precision"], check["scheme"]) == ("int4", "qat")
 
 
 @pytest.mark.parametrize(
