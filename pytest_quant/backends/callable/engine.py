@@ -23,8 +23,19 @@ from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 _OUTPUT = "output"
 """Name of an output that the function gives none."""
 
+STOP = signal.SIGUSR2
+"""What interrupts a function. Not the signal of Ctrl-C, which programs in the background of a shell ignore."""
+
 _SIGNAL_S = 1.0
 """Longest wait for a signal that was sent."""
+
+
+class _StoppedError(BaseException):
+    """Raised where the function is; one that catches every `Exception` of its own does not catch it."""
+
+
+def _raise_stopped(_number: int, _frame: object) -> None:
+    raise _StoppedError
 
 
 class CallableEngine(Engine):
@@ -46,20 +57,22 @@ class CallableEngine(Engine):
 
     def _run(self, feeds: Feeds) -> Outputs:
         self._is_stopped = False
+        # Signals reach the main thread only.
+        takes_signals = threading.current_thread() is threading.main_thread()
+        before = signal.signal(STOP, _raise_stopped) if takes_signals else None
         try:
-            # Signals reach the main thread only.
-            self._is_running = threading.current_thread() is threading.main_thread()
+            self._is_running = takes_signals
             returned = self._call(_batch(feeds))
             with self._lock:
                 self._is_running = False
             if self._is_stopped:
                 time.sleep(_SIGNAL_S)  # the signal is on its way, and must not hit what comes after
-        except KeyboardInterrupt as error:
-            if not self._is_stopped:
-                raise
+        except _StoppedError as error:
             raise TimeoutError from error
         finally:
             self._is_running = False
+            if takes_signals:
+                signal.signal(STOP, before or signal.SIG_DFL)
         n = len(next(iter(feeds.values())))
         named = returned if isinstance(returned, Mapping) else {_OUTPUT: returned}
         outputs = {str(name): self._array(str(name), value, n) for name, value in named.items()}
@@ -126,14 +139,13 @@ class CallableEngine(Engine):
         )
 
     def _stop(self) -> bool:
-        """Interrupt the function as Ctrl-C would, which also ends a wait for an answer of a server."""
+        """Interrupt the function by a signal, which also ends a wait for an answer of a server."""
         with self._lock:
-            can = self._is_running and signal.getsignal(signal.SIGINT) is signal.default_int_handler
             main = threading.main_thread().ident
-            if can and main is not None:
+            if self._is_running and main is not None:
                 self._is_stopped = True
-                signal.pthread_kill(main, signal.SIGINT)
-            return can
+                signal.pthread_kill(main, STOP)
+            return self._is_running
 
     def _coverage(self, feeds: Feeds) -> Coverage:  # noqa: ARG002
         return Coverage(None, "nodes", (), self.provider, notes=("what a callable runs cannot be read back",))

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_quant import Dataset, Model
 from pytest_quant.backends import Engine, Feeds, get_backend
+from pytest_quant.backends.callable.engine import STOP
 from pytest_quant.data import inputs_of
 from pytest_quant.errors import BuildError, DataError, ModelError, QuantError, UsageError
 from pytest_quant.measure.steps import Steps
@@ -189,22 +190,28 @@ def test_a_call_that_never_ends() -> None:
 
 def test_an_interrupt_of_the_user_is_no_timeout() -> None:
     """Ctrl-C ends the run of pytest."""
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        opened(lambda _: signal.raise_signal(signal.SIGINT)).run(BATCH)
+        opened(interrupted).run(BATCH)
 
 
-def test_what_cannot_be_interrupted() -> None:
-    """Nothing runs, or another handler has the signal: then the step ends the process, as it does for any engine."""
-    engine = opened(lambda _: stopped.append(stop()))
-    stop, stopped = engine._stop, list[bool]()
-    assert not stop()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def test_what_ignores_ctrl_c_is_ended_all_the_same() -> None:
+    """As a program in the background of a shell does; the handlers of both signals are those of before."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.getsignal(STOP)
     try:
-        with pytest.raises(ModelError):
-            engine.run(BATCH)
+        with pytest.raises(BuildError, match="did not end within"):
+            bounded(lambda _: time.sleep(60), 0.1).run(BATCH)
+        assert signal.getsignal(STOP) == before[1]
     finally:
-        signal.signal(signal.SIGINT, before)
-    assert stopped == [False]
+        signal.signal(signal.SIGINT, before[0])
+
+
+def test_what_does_not_run_cannot_be_ended() -> None:
+    """Then the step ends the process, as it does for any engine."""
+    assert not opened(lambda batch: batch)._stop()
 
 
 def test_a_signal_that_comes_late_hits_the_run() -> None:
@@ -212,7 +219,7 @@ def test_a_signal_that_comes_late_hits_the_run() -> None:
 
     def call(batch: Any) -> Any:
         engine._is_stopped = True  # type: ignore[attr-defined]
-        threading.Timer(0.05, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)).start()
+        threading.Timer(0.05, lambda: signal.pthread_kill(threading.main_thread().ident or 0, STOP)).start()
         return batch
 
     engine = opened(call)
