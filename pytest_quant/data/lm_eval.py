@@ -39,15 +39,15 @@ def runs_by_task(places: Sequence[Path], tasks: Sequence[str]) -> dict[str, list
         for file in _below(place) if place.is_dir() else [place]:
             match = _FILE.fullmatch(file.name)
             files.setdefault(match["task"] if match else file.stem, []).append(file)
-    for task in tasks:
-        if task not in files:
-            where = ", ".join(str(place) for place in places)
-            allowed = nearest(task, files) if files else "samples_<task>_<time>.jsonl below the folder"
-            fix = "run lm_eval with --log_samples --output_path, and name that folder"
-            raise DataError(f"there are no samples of task '{task}'", value=where, allowed=allowed, fix=fix)
-    if not files:
-        fix = "run lm_eval with --log_samples --output_path, and name that folder"
-        raise DataError("there are no samples of lm-eval", value=", ".join(map(str, places)), fix=fix)
+    missing = next((task for task in tasks if task not in files), "")
+    if missing or not files:
+        what = f"task '{missing}'" if missing else "lm-eval"
+        raise DataError(
+            f"there are no samples of {what}",
+            value=", ".join(map(str, places)),
+            allowed=nearest(missing, files) if files else "samples_<task>_<time>.jsonl below the folder",
+            fix="run lm_eval with --log_samples --output_path, and name that folder",
+        )
     return {task: sorted(files[task], key=lambda file: file.name) for task in tasks or sorted(files)}
 
 

@@ -97,7 +97,8 @@ def value_of(place: str, row: Row, key: str) -> Any:
         return reduce(lambda part, name: part[name], key.split("."), row)
     except (KeyError, TypeError, IndexError):
         numbers = [name for name, value in row.items() if _is_number(value)]
-        names = nearest(key, numbers or row)
+        # Cells beyond the head of a CSV have no name.
+        names = nearest(key, map(str, numbers or row))
         raise DataError(f"{place}: there is no '{key}'", allowed=names, fix="name the key of a number in it") from None
 
 
@@ -123,7 +124,10 @@ def _number(place: str, value: object, key: str) -> float:
             allowed="a number for each sample, true or false",
             fix="name a metric that is the mean of one number for each sample; a list is a part of one that is not",
         )
-    number = float(value)  # type: ignore[arg-type]
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         fix = "give such a sample the worst score, on both sides, or leave it out of both"
         raise DataError(f"{place}: '{key}' is {number}", allowed="a finite number", fix=fix)

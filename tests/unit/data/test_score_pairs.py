@@ -90,6 +90,7 @@ def test_three_formats_give_the_same_scores(tmp_path: Path) -> None:
     [
         ({"id": "s9", "score": [1.0, 0.0]}, ["line 3", "'score' is not a number", "[1.0, 0.0]", "next"]),
         ({"id": "s9", "score": float("nan")}, ["line 3", "'score' is nan", "a finite number", "next"]),
+        ({"id": "s9", "score": 10**400}, ["line 3", "'score' is inf", "a finite number"]),
         ({"id": "s9", "score": None}, ["line 3", "'score' is not a number", "None"]),
         ({"id": "s9", "acc": 1.0}, ["line 3", "there is no 'score'", "acc"]),
         ({"score": 1.0}, ["line 3", "there is no 'id'"]),
@@ -141,6 +142,8 @@ def test_bytes_that_are_no_table_are_errors(tmp_path: Path) -> None:
     assert "a.csv, line 3: it is no CSV in UTF-8" in refused(Scores.from_files(None, tmp_path / "a.csv"))
     (tmp_path / "b.csv").write_bytes(b'id,score\n"s0,1\n')
     assert "it is no CSV in UTF-8" in refused(Scores.from_files(None, tmp_path / "b.csv"))
+    (tmp_path / "c.csv").write_bytes(b"id,right\ns0,1,2,3\n")
+    assert "c.csv, line 2: there is no 'score'" in refused(Scores.from_files(None, tmp_path / "c.csv"))
     (tmp_path / "a.txt").write_text("1")
     assert ".jsonl, .ndjson, .json, .csv, .parquet" in refused(Scores.from_files(None, tmp_path / "a.txt"), UsageError)
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
