@@ -209,7 +209,7 @@ def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:
             on_set = "" if accuracy.varies else "; the limit is judged on this set as it is"
             yield f"chance alone could give this loss{on_set}"
     span, allowed = accuracy.drop_ci, verdict.allowed
-    if allowed is not None and lost_samples(accuracy) and allowed < 100.0 / accuracy.n:
+    if allowed is not None and lost_samples(accuracy) and allowed < 100.0 / accuracy.n and not accuracy.varies:
         sample = f"1 of {accuracy.n} samples, {points(100.0 / accuracy.n)} pp"
         yield f"the limit is less than {sample}: no loss at all is within it"
     if span is not None and allowed is not None and span.low <= allowed < span.high:

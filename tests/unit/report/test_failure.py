@@ -12,7 +12,7 @@ from pytest_quant.report.details import lost_samples
 from pytest_quant.report.failure import SINCE, failure, headline
 from pytest_quant.result import Hint, Status, Verdict
 from tests.support.failed_checks import with_launches
-from tests.unit.record.examples import FAILED_DROP, a_pass, a_record
+from tests.unit.record.examples import FAILED_DROP, a_pass, a_record, with_accuracy
 from tests.unit.record.strategies import records
 
 
@@ -101,6 +101,15 @@ def test_what_no_set_of_samples_can_lose_is_not_counted() -> None:
     assert accuracy is not None
     assert lost_samples(accuracy) == "76 of 1797 samples"
     assert lost_samples(replace(accuracy, drop=1e308)) == ""
+
+
+def test_a_step_of_the_score_says_nothing_of_scores_that_are_judged_on_the_interval() -> None:
+    """One of 1000 samples is 0.1 pp, beyond a limit of 0.05: of a fact that is said, of scores that vary it is not."""
+    verdict = replace(FAILED_DROP, allowed=0.05, observed=0.1)
+    drop = {"n": 1000, "drop": 0.1, "discordant": 1}
+    for varies in (False, True):
+        text = failure(with_accuracy(a_record(verdicts=(verdict,)), varies=varies, **drop))
+        assert ("no loss at all is within it" in " ".join(text.split())) is not varies
 
 
 @pytest.mark.parametrize(
