@@ -1,0 +1,89 @@
+"""The kinds of values that options have: each reads a text, and says in words what it takes.
+
+Every start of pytest imports this module, so that it imports nothing large and makes neither dataclass nor named tuple.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+from collections.abc import Callable
+
+_MOST_LAUNCHES = 100
+
+
+class OptionKind:
+    """One kind of value.
+
+    Parameters
+    ----------
+    metavar : as in `argparse`.
+    value_of : returns the value of a text without blanks around it, of a type that xdist can send to its workers;
+        ``None`` or a `ValueError` for another kind.
+    words : the kind and an example, in the words that follow "is not".
+    """
+
+    def __init__(self, metavar: str, value_of: Callable[[str], object | None], words: str) -> None:
+        self.metavar = metavar
+        self._value_of = value_of
+        self._words = words
+
+    def __call__(self, text: str) -> object:
+        """Return the value. Raises `argparse.ArgumentTypeError`, with a text that may be printed, for another kind."""
+        try:
+            value = self._value_of(text.strip())
+        except ValueError:
+            value = None
+        if value is None:
+            # Here, because its patterns take milliseconds of each start.
+            from pytest_quant.printable import clean
+
+            raise argparse.ArgumentTypeError(clean(f"{text!r} is not {self._words}"))
+        return value
+
+
+def _matching(metavar: str, pattern: str, words: str) -> OptionKind:
+    return OptionKind(metavar, lambda text: text if re.fullmatch(pattern, text) else None, words)
+
+
+def _number(metavar: str, is_allowed: Callable[[float], bool], words: str) -> OptionKind:
+    return OptionKind(metavar, lambda text: number if is_allowed(number := float(text)) else None, words)
+
+
+def _names_in(text: str) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in text.replace("\n", ",").split(",") if name.strip()) or None
+
+
+def _launches(text: str) -> int | str | None:
+    if text.lower() == "auto":
+        return "auto"
+    return int(text) if text.isdecimal() and 1 <= int(text) <= _MOST_LAUNCHES else None
+
+
+NAME = _matching("NAME", r".+", "a name, for example ort")
+NAMES = OptionKind("NAME[,NAME]", _names_in, "a list of names with commas between them; write ort,trt")
+REVISION = _matching("REV", r".+", "a revision of git, for example main")
+COMMAND = _matching("PYTHON_OR_COMMAND", r".+", "an interpreter or a command")
+LEVEL = _number("LEVEL", lambda level: 0.0 < level < 1.0, "a level strictly between 0 and 1; write 0.95")
+SECONDS = _number("SECONDS", lambda seconds: 0.0 < seconds < math.inf, "a time above 0 in seconds; write 30")
+SECONDS_OR_NONE = _number(
+    "SECONDS", lambda seconds: 0.0 <= seconds < math.inf, "a time in seconds; write 30, or 0 for none"
+)
+PERCENT = OptionKind(
+    "PERCENT",
+    lambda text: percent if 0.0 < (percent := float(text.removesuffix("%"))) < math.inf else None,
+    "a percentage above 0; write 5",
+)
+LAUNCHES = OptionKind("N|auto", _launches, f"a number of launches; write auto, or 1 to {_MOST_LAUNCHES}")
+SIZE_OF_PAGES = _matching("SIZE", "huge|small", "a size of pages; write small or huge")
+TARGET = _matching("SMxx", r"SM\d{2,3}", "a compute capability; write SM89")
+DEVICE = _matching(
+    "DEVICE",
+    r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*",
+    "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736",
+)
+FILE = OptionKind("FILE", lambda text: text if text and not os.path.isdir(text) else None, "the name of a file")  # noqa: PTH112 - `Path` raises for long names
+DIRECTORY = _matching("DIR", r".+", "a folder")
+LOCATION = _matching("FILE_OR_URL", r".+", "a file or a database URL")
