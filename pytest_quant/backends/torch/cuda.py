@@ -24,6 +24,7 @@ from pytest_quant.spec import EngineSpec
 
 _INSTALL = "install torch for CUDA, see https://pytorch.org/get-started/locally"
 _OLDER_CUDA = _INSTALL.replace("CUDA", "an older CUDA")
+_DEVICE = "cuda:0"
 
 
 def find_device(spec: EngineSpec | None) -> Availability:
@@ -99,16 +100,23 @@ class TorchCudaEngine(TorchEngine):
         return call
 
     def _tensors(self, feeds: Feeds) -> tuple[Any, ...]:
-        return tuple(tensor.cuda() for tensor in super()._tensors(feeds))
+        return tuple(tensor.to(_DEVICE) for tensor in super()._tensors(feeds))
 
     def _load(self) -> Any:
         import torch
-        from torch.export.passes import move_to_device_pass
 
         before = torch.cuda.memory_allocated()
-        module = move_to_device_pass(load_program(self._file), "cuda").module()
+        module = load_on_device(self._file).module()
         self.device_bytes = (self.device_bytes or 0) + torch.cuda.memory_allocated() - before
         return module
+
+
+def load_on_device(file: Path) -> Any:
+    """Return the ``torch.export.ExportedProgram`` in `file`, with its tensors on the GPU. Raises as `load_program`."""
+    from torch.export.passes import move_to_device_pass
+
+    # With the number of the device: a program asserts the device of its tensors, and theirs has one.
+    return move_to_device_pass(load_program(file), _DEVICE)
 
 
 def _time_ms(start: Callable[[], object]) -> float:
@@ -155,7 +163,7 @@ class TorchCudaBackend(TorchBackend):
     """Half precision, and int8 weights by torchao; int8 activations are the domain of TensorRT there."""
 
     name = "torch-cuda"
-    device = "cuda:0"
+    device = _DEVICE
     offer = replace(
         TorchBackend.offer,
         precisions={"fp32": (None,), "fp16": (None,), "bf16": (None,), "int8": ("weight-only",)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,17 @@ def measure_coverage(
     ):
         call()
     events: list[Any] = list(profiled.events() or [])
+    # The public events have no dtypes in torch 2.11.
+    recorded: Any = profiled.profiler
+    dtypes = {event.correlation_id(): event.dtypes() for event in recorded.kineto_results.events()}
     outermost = (event for event in events if not _is_inside(event))
-    return tally([_tallied(module, precision, takes_linear_only=takes_linear_only) for module in outermost], provider)
+    return tally(
+        [
+            _tallied(event, dtypes.get(event.id, ()), precision, takes_linear_only=takes_linear_only)
+            for event in outermost
+        ],
+        provider,
+    )
 
 
 def beyond_linear(name: str) -> str:
@@ -124,8 +133,7 @@ def _is_inside(event: Any) -> bool:
     return False
 
 
-def _tallied(event: Any, precision: str, *, takes_linear_only: bool) -> Tallied:
-    dtypes = list(event.input_dtypes or [])
+def _tallied(event: Any, dtypes: Sequence[str], precision: str, *, takes_linear_only: bool) -> Tallied:
     kind = kind_of(event.name, str(dtypes[0]) if dtypes else "", precision)
     shapes = [str(shape) for shape in (event.input_shapes or [])[:2]]
     beyond = beyond_linear(event.name) if takes_linear_only else ""

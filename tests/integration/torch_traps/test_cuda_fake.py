@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
-from pytest_quant.backends.torch.cuda import TorchCudaEngine
+from pytest_quant.backends.torch.cuda import TorchCudaEngine, load_on_device
 from pytest_quant.backends.torch.engine import TorchEngine
-from pytest_quant.backends.torch.program import engine_ingredients, write_engine
+from pytest_quant.backends.torch.program import PROGRAM_FILE, engine_ingredients, load_program, write_engine
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense, module_model
 
@@ -129,3 +130,22 @@ def test_an_engine_with_tf32_is_another_one() -> None:
     ]
     assert kinds[0] == kinds[1]
     assert kinds[2] == {**kinds[0], "TF32": "allowed"}
+
+
+@pytest.mark.parametrize(("precision", "scheme"), [("fp32", None), ("int8", "weight-only")])
+def test_a_program_takes_tensors_of_the_device_with_fake_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, scheme: str | None
+) -> None:
+    """Tensors without values know their device as real ones do, ``cuda:0``; a program asserts it of its weights."""
+    spec = EngineSpec("torch-cuda", precision, scheme, module_model(dense()))
+    write_engine(spec, None, tmp_path)
+    program = load_program(tmp_path / PROGRAM_FILE)
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    mode = next(value.fake_mode for value in values if isinstance(value, FakeTensor))
+    for name, weight in program.state_dict.items():
+        program._state_dict[name] = torch.nn.Parameter(mode.from_tensor(weight), requires_grad=False)
+    monkeypatch.setattr("pytest_quant.backends.torch.cuda.load_program", lambda _: program)
+    with torch.no_grad(), mode:
+        inputs = [torch.empty(array.shape, device="cuda:0") for array in dense().feeds(4, 1).values()]
+        outputs = load_on_device(tmp_path / PROGRAM_FILE).module()(*inputs)
+    assert {output.device for output in outputs.values()} == {torch.device("cuda:0")}
