@@ -183,7 +183,7 @@ def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
     host = f"host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)"
     if times.gpu_ms is None:
         return (f"{name}: {host}, {copies}, all by the host's clock",)
-    step = " (events step by 0.0005 to 0.001 ms)" if times.gpu_ms < _NEAR_STEP_MS else ""
+    step = " (events may step by 0.001 ms)" if times.gpu_ms < _NEAR_STEP_MS else ""
     parts = f"{name}: GPU {times.gpu_ms:.4g} ms{step}, {copies}, {host}"
     if times.enqueue_ms is None or times.enqueue_ms <= _BOUND * times.gpu_ms:
         return (parts,)
