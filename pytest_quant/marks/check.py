@@ -278,6 +278,8 @@ def timed_reference(reference: EngineSpec, precision: str) -> EngineSpec | None:
 def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
     """Add the coverage that a quantized engine must prove; of fp32 there is nothing to prove.
 
+    Nor of an engine that its backend offers for accuracy only, because it has no such kernels; its notes say so.
+
     Raises
     ------
     UsageError : a limit is set on what cannot be read back of a function.
@@ -295,6 +297,8 @@ def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
     if candidate.precision == "fp32":
         return replace(limits, min_coverage=None)
     if limits.min_coverage is not None or candidate.scheme is None:
+        return limits
+    if get_backend(candidate.backend).refuses_speed(candidate) is not None:
         return limits
     return replace(limits, default_min_coverage=_MIN_COVERAGE_PCT)
 

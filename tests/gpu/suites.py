@@ -110,8 +110,6 @@ def mission(limit_s: float, home: Path, backends: tuple[str, ...]) -> Found:
             else:
                 limits = "max_drop=1.0" if find_spec("sklearn") else "min_sqnr_db=20"
             has_digits = "max_drop" in limits
-            # The provider has no INT8 kernels, as its offer says.
-            limits += ", min_coverage=0" if backend == "ort-cuda" else ""
             project = copy_example(Path(folder)) if has_digits else _project(Path(folder), backend, 1)
             (project / "test_mission.py").write_text(_MISSION.format(backend=backend, limits=limits))
             own = home.with_name(f"{home.name}-{backend}")

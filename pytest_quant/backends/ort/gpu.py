@@ -54,4 +54,10 @@ class OrtCudaBackend(OrtBackend):
         from pytest_quant.backends.ort.session import Provider
 
         providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(parse_options(spec.options).tf32))}),)
-        return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=notes_of(spec))
+        return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=(*notes_of(spec), *_float_note(spec)))
+
+
+def _float_note(spec: EngineSpec) -> tuple[str, ...]:
+    if spec.scheme is None:
+        return ()
+    return (f"{spec.id} computes in float what its Q/DQ pairs round: it tells of accuracy only",)

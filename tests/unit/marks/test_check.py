@@ -117,6 +117,8 @@ def _check(**keys: object) -> Check:
         ({"min_coverage": 80}, 80.0, None),
         ({"scheme": "dynamic", "min_coverage": 0}, 0.0, None),
         ({"backend": "trt", "precision": "fp16", "min_coverage": 80}, 80.0, None),
+        ({"backend": "ort-cuda"}, None, None),
+        ({"backend": "ort-cuda", "min_coverage": 80}, 80.0, None),
         ({"precision": "fp32", "min_coverage": 80}, None, None),
     ],
 )
