@@ -17,9 +17,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
 )
 
-VERSION = 7
+VERSION = 8
 """Of the tables; one more with each change of them. A history of another version is refused, see `connect`."""
 
 METADATA = MetaData()
@@ -41,8 +42,9 @@ RUNS = Table(
     Column("dirty", Boolean, nullable=False),
     Column("run", Text, nullable=False),
     Column("tree", String, index=True),
+    Column("thinned", Boolean, nullable=False, server_default=false()),
 )
-"""`started_at` is converted to UTC, so that its order is that of time."""
+"""`started_at` is converted to UTC, so that its order is that of time. A run that is `thinned` is pruned no more."""
 
 SERIES = Table(
     "quant_series",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Table, bindparam, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, insert, select, tuple_, update
 
 from pytest_quant.history.connect import open_engine, outside, storage_errors, writing
 from pytest_quant.history.rows import Row, digest_of, pack, run_row, series_row, unpack
@@ -132,7 +132,8 @@ def _without_rounds(latency: LatencyFigures) -> LatencyFigures:
 def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[int, int, int]:
     """Drop the raw times of every run that is not among the newest.
 
-    Each run is one transaction, so that a killed process leaves whole records, and the next call continues.
+    Each run is one transaction, so that others wait for none, a killed process leaves whole records, and the next call
+    continues with the runs that are left.
 
     Parameters
     ----------
@@ -149,13 +150,18 @@ def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[
     HistoryError : the history cannot be read or written, or a record of it is damaged.
     """
     engine, shown = open_engine(place)
-    newest_first = select(RUNS.c.number, RUNS.c.id).order_by(RUNS.c.started_at.desc(), RUNS.c.id.desc())
+    place_in_time = tuple_(RUNS.c.started_at, RUNS.c.id)
+    newest_first = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
+    first_old = select(RUNS.c.started_at, RUNS.c.id).order_by(*newest_first).offset(keep_runs).limit(1)
+    whole = select(RUNS.c.number, RUNS.c.id).where(~RUNS.c.thinned, place_in_time <= first_old.scalar_subquery())
     with storage_errors(shown, "read"), engine.connect() as connection:
-        old = connection.execute(newest_first.offset(keep_runs)).all()
+        old = connection.execute(whole.order_by(*newest_first)).all()
     runs = records = freed_bytes = 0
     for run in old:
         with storage_errors(shown, "written"), engine.connect() if dry_run else writing(engine) as connection:
             smaller, freed = _smaller(connection, run.number, run.id)
+            if not dry_run:
+                connection.execute(update(RUNS).where(RUNS.c.number == run.number).values(thinned=True))
             if smaller and not dry_run:
                 row = (RECORDS.c.run == run.number) & (RECORDS.c.position == bindparam("at"))
                 changed = update(RECORDS).where(row).values(record=bindparam("packed"))

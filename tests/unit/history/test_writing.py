@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_quant.history import open_store
+from pytest_quant.history import open_store, writing
+from pytest_quant.history.rows import unpack
 from pytest_quant.history.writing import prune, thinned
 from pytest_quant.record import Record, Run
 from pytest_quant.result import LatencyFigures
@@ -67,6 +70,28 @@ def test_a_dry_run_tells_and_changes_nothing(place: Path) -> None:
     assert _days_with_rounds(place) == [1, 2, 3, 4]
     assert prune(place, keep_runs=0) == result
     assert result[:2] == (4, 4)
+    assert prune(place, keep_runs=0) == (0, 0, 0)
+
+
+def test_a_prune_goes_on_where_the_last_one_ended(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that it has thinned are whole, are not read again, and the others follow, with those that came since."""
+
+    def broken(stored: bytes, where: str) -> Record:
+        if "run-2" in where:
+            raise KeyboardInterrupt
+        return unpack(stored, where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "unpack", broken)
+        with pytest.raises(KeyboardInterrupt):
+            prune(place, keep_runs=0)
+    assert _days_with_rounds(place) == [1, 2]
+    open_store(place).append(_run(5), [_with_rounds(), unavailable()])
+    assert prune(place, keep_runs=0)[:2] == (3, 3)
+    assert _days_with_rounds(place) == []
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("UPDATE quant_records SET record = 'damaged'")
+        connection.commit()
     assert prune(place, keep_runs=0) == (0, 0, 0)
 
 
