@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from pytest_quant.environment.revision import main_branch
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.rows import StoredRun
-from pytest_quant.history.summaries import CheckSummary, SeriesSummary
+from pytest_quant.history.summaries import CheckSummary, SeriesName, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.record import run_to_json
 from pytest_quant.report.series import changes_text, series_list, series_name, series_text
@@ -107,15 +107,15 @@ def list_records(
     """  # noqa: D301 - click reads a backspace
     store = open_store(existing_history(place))
     name = " ".join(words)
-    series = _matching(store.series(), name) if name or list_series else []
+    series = _matching(store, name) if name or list_series else []
     if len(series) == 1 and not list_series:
         limit = last or (None if as_json else _POINTS)
         points = store.points(series[0].key, branch=branch, since=since, limit=limit)
-        _print_series(series[0], points, as_json=as_json)
+        _print_series(store.series([series[0].key])[0], points, as_json=as_json)
     elif list_series and name and not series:
         raise _unknown(store, name)
     elif series or list_series:
-        _print_series_list(series, as_json=as_json)
+        _print_series_list(store.series([each.key for each in series] if name else None), as_json=as_json)
     else:
         runs = [_run(store, name)] if name else store.runs(last or _RUNS, branch=branch, since=since)
         _print_runs(store, runs, as_json=as_json)
@@ -160,7 +160,7 @@ def changes(
 
     store = open_store(existing_history(place))
     name = " ".join(words)
-    searched = _matching(store.series(), name)
+    searched = _matching(store, name)
     if name and not searched:
         raise _unknown(store, name)
     branch = branch or main_branch(Path.cwd())
@@ -181,12 +181,12 @@ def changes(
         show(changes_text(level_changes, {series.key: series_name(series) for series in searched}, branch))
 
 
-def _matching(series: Iterable[SeriesSummary], name: str) -> list[SeriesSummary]:
+def _matching(store: Store, name: str) -> list[SeriesName]:
     """Return the one series with the key `name`, else all whose test, model, engine and metric have its words."""
     words = name.lower().split()
-    listed = list(series)
-    exact = [summary for summary in listed if name == summary.key]
-    return exact or [summary for summary in listed if all(word in series_name(summary).lower() for word in words)]
+    listed = store.series_names()
+    exact = [series for series in listed if name == series.key]
+    return exact or [series for series in listed if all(word in series_name(series).lower() for word in words)]
 
 
 def _unknown(store: Store, name: str) -> UsageError:
@@ -204,7 +204,7 @@ def _run(store: Store, name: str) -> StoredRun:
 
 
 def _nearest(store: Store, name: str) -> str | None:
-    texts = [series_name(summary) for summary in store.series()]
+    texts = [series_name(series) for series in store.series_names()]
     close = difflib.get_close_matches(name, texts, n=3, cutoff=0.2) or texts[:3]
     return f"nearest series: {'; '.join(close)}" if close else None
 

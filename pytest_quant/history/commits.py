@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_quant.history.store import Store
 
 _RUN_ID = re.compile(r"\d{8}T\d")
-_RECENT_RUNS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +161,7 @@ def find_side(store: Store, name: str, root: Path) -> NamedRecords:
     committed = Committed(commit, git.tree(commit))
     checks = records_of(store, committed)
     shown = f"{clean(name)} ({commit[:12]})" if not commit.startswith(name) else commit[:12]
-    recent = (stored.run for stored in store.runs(limit=_RECENT_RUNS))
-    dirty = [run for run in recent if run.commit == commit and run.dirty]
+    dirty = store.dirty_runs(commit)
     if checks:
         newer = [run.id for run in dirty if run.started_at > checks[-1].run.started_at]
         left_out = f"; left out: {len(newer)} newer, with uncommitted changes, the last {newer[0]}" if newer else ""

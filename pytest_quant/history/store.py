@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -25,7 +26,7 @@ from pytest_quant.history.rows import (
     unpack,
 )
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES
-from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
+from pytest_quant.history.summaries import CheckSummary, SeriesName, SeriesSummary, read_summary
 from pytest_quant.history.writing import RunToAdd, add_runs, batches
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import Status
@@ -34,7 +35,10 @@ T = TypeVar("T")
 
 _NEWEST_FIRST = (RUNS.c.started_at.desc(), RUNS.c.id.desc())
 _OLDEST_FIRST = (RUNS.c.started_at, RUNS.c.id)
+# By the start that stands beside each check, so that one index has the checks of a series in this order.
+_NEWEST_CHECKS = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
 _RUNS_AT_ONCE = 200
+_SERIES_AT_ONCE = 5000
 _SHOWN_IDS = 10
 
 # From the checks to their records, so that a check whose record is missing is seen.
@@ -53,6 +57,13 @@ _CHECKS: Select[*tuple[Any, ...]] = (
     .join(RECORDS, (RECORDS.c.run == CHECKS.c.run) & (RECORDS.c.position == CHECKS.c.position))
     .join(SERIES, SERIES.c.number == CHECKS.c.series)
 )
+
+# The index tells the last check of each series at once; to count them is to read all of it.
+_OF_SERIES = CHECKS.c.series == SERIES.c.number
+_LAST = select(func.max(CHECKS.c.started_at)).where(_OF_SERIES).scalar_subquery()
+_NAMES: Select[*tuple[Any, ...]] = select(
+    SERIES.c.key, SERIES.c.nodeid, SERIES.c.model, SERIES.c.engine_id, SERIES.c.metric
+).where(_LAST.is_not(None))
 
 _SUMMARIES: Select[*tuple[Any, ...]] = (
     select(
@@ -119,6 +130,11 @@ class Store:
         run_id = self._id(beginning)
         return self._stored_runs(select(RUNS.c.number, RUNS.c.id, RUNS.c.run).where(RUNS.c.id == run_id))[0]
 
+    def dirty_runs(self, commit: str) -> list[Run]:
+        """Return the runs of a commit with uncommitted changes, newest first."""
+        wanted = select(RUNS.c.id, RUNS.c.run).where(RUNS.c.commit == indexed(commit), RUNS.c.dirty)
+        return [decode_run(text, f"run {run_id}") for run_id, text in self._read(wanted.order_by(*_NEWEST_FIRST))]
+
     def remove(self, beginning: str, *, dry_run: bool = False) -> str:
         """Remove the run that `run` would return, with its records, and return its id. Raises as `run` does."""
         run_id = self._id(beginning)
@@ -129,8 +145,9 @@ class Store:
 
     def _id(self, beginning: str) -> str:
         text = searchable(beginning)[: MOST_INDEXED - 65]
-        begins = func.substr(RUNS.c.id, 1, len(text)) == text
-        matching = self._read(select(RUNS.c.id).where(begins).order_by(*_NEWEST_FIRST))
+        # A range, which an index finds; both databases sort these texts by their bytes.
+        begins = (RUNS.c.id >= text, RUNS.c.id <= text + chr(sys.maxunicode))
+        matching = self._read(select(RUNS.c.id).where(*begins).order_by(*_NEWEST_FIRST))
         ids = [str(run_id) for (run_id,) in matching]
         if text not in ids and len(ids) != 1:
             if ids:
@@ -150,8 +167,10 @@ class Store:
         return [unpack(packed, _place(run_id, position)) for position, packed in rows]
 
     def checks(self, limit: int | None = None) -> list[StoredCheck]:
-        """Return the last `limit` records, newest run first, in the order of each run."""
-        return _stored_checks(self._read(_CHECKS.order_by(*_NEWEST_FIRST, CHECKS.c.position).limit(limit)))
+        """Return the last `limit` records, out of as many runs at most, newest run first, in the order of each run."""
+        newest = select(RUNS.c.number).order_by(*_NEWEST_FIRST).limit(limit)
+        wanted = _CHECKS.where(RUNS.c.number.in_(newest)).order_by(*_NEWEST_FIRST, CHECKS.c.position)
+        return _stored_checks(self._read(wanted.limit(limit)))
 
     def commits(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids`, ids of commits or of trees, that have a run without uncommitted changes."""
@@ -175,7 +194,7 @@ class Store:
     def last_pass(self, series: str) -> StoredCheck | None:
         """Return the newest record of a series that is a PASS, of any commit; ``None`` without one."""
         passed = _CHECKS.where(SERIES.c.digest == digest_of(series), CHECKS.c.status == Status.PASS.value)
-        newest = passed.order_by(*_NEWEST_FIRST, CHECKS.c.position.desc()).limit(1)
+        newest = passed.order_by(*_NEWEST_CHECKS).limit(1)
         return next(iter(_stored_checks(self._read(newest))), None)
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
@@ -183,18 +202,20 @@ class Store:
         wanted = _SUMMARIES.where(*_clean(commits)).order_by(*_OLDEST_FIRST, CHECKS.c.position)
         return list(map(_summary, self._read(wanted)))
 
-    def series(self) -> list[SeriesSummary]:
-        """Return a summary of every series, sorted by node id and key."""
-        counted = (
-            select(CHECKS.c.series, func.count().label("n_points"), func.max(CHECKS.c.started_at).label("last"))
-            .group_by(CHECKS.c.series)
-            .subquery()
-        )
-        wanted = select(SERIES, counted.c.n_points, counted.c.last).join(counted, counted.c.series == SERIES.c.number)
-        return [
-            SeriesSummary(row.key, row.nodeid, row.model, row.engine_id, row.metric, row.n_points, row.last)
-            for row in sorted(self._read(wanted), key=lambda row: (row.nodeid, row.key))
-        ]
+    def series_names(self) -> list[SeriesName]:
+        """Return the name of every series, sorted by node id and key, without counting its checks."""
+        return sorted((SeriesName(*row) for row in self._read(_NAMES)), key=_by_nodeid)
+
+    def series(self, keys: Sequence[str] | None = None) -> list[SeriesSummary]:
+        """Return a summary of the series with these `keys`, of every one for ``None``, sorted by node id and key."""
+        wanted = _NAMES.add_columns(select(func.count()).where(_OF_SERIES).scalar_subquery(), _LAST)
+        portions = [wanted]
+        if keys is not None:
+            digests = list(map(digest_of, keys))
+            starts = range(0, len(digests), _SERIES_AT_ONCE)
+            portions = [wanted.where(SERIES.c.digest.in_(digests[at : at + _SERIES_AT_ONCE])) for at in starts]
+        rows = (row for portion in portions for row in self._read(portion))
+        return sorted((SeriesSummary(*row) for row in rows), key=_by_nodeid)
 
     def points(
         self, series: str, *, branch: str | None = None, since: str | None = None, limit: int | None = None
@@ -209,8 +230,7 @@ class Store:
         limit : largest number of checks, the newest ones; ``None`` for all.
         """
         wanted = _SUMMARIES.where(SERIES.c.digest == digest_of(series), *_wanted(branch, since))
-        newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
-        return list(map(_summary, reversed(self._read(wanted.order_by(*newest_first).limit(limit)))))
+        return list(map(_summary, reversed(self._read(wanted.order_by(*_NEWEST_CHECKS).limit(limit)))))
 
     def each_run(
         self, run_id: str | None = None, unreadable: list[str] | None = None
@@ -306,6 +326,10 @@ def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]
         StoredCheck(runs[number], unpack(packed, _place(run_id, position)))
         for number, run_id, _, position, packed in rows
     ]
+
+
+def _by_nodeid(series: SeriesName) -> tuple[str, str]:
+    return series.nodeid, series.key
 
 
 def _place(run_id: str, position: int) -> str:

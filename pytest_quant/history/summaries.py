@@ -9,7 +9,7 @@ from typing import Any
 from pytest_quant.errors import HistoryError
 from pytest_quant.history.rows import encode, identity_of, in_utc, version_of
 from pytest_quant.record import Record, Run
-from pytest_quant.record.figures import figures
+from pytest_quant.record.figures import PLACES, figures
 from pytest_quant.result import Status
 
 
@@ -68,7 +68,7 @@ class CheckSummary:
     def of(cls, run: Run, record: Record) -> CheckSummary:
         """Return the summary of a record of a run."""
         p50 = record.latency.bound_of(50.0) if record.latency else None
-        values: dict[str, Any] = figures(record)
+        values: dict[str, Any] = figures(record, _RECORDED)
         return cls(
             run_id=run.id,
             started_at=in_utc(run.started_at),
@@ -82,7 +82,7 @@ class CheckSummary:
             status=record.status,
             p50_low_ms=p50.low_ms if p50 else None,
             p50_high_ms=p50.high_ms if p50 else None,
-            **{name: values[name] for name in FIGURES if name in values},
+            **values,
         )
 
     @property
@@ -93,6 +93,7 @@ class CheckSummary:
 
 _COLUMNS = ("run_id", "started_at", "commit", "branch", "dirty", "series", "status")
 FIGURES = tuple(field.name for field in fields(CheckSummary) if field.name not in _COLUMNS)
+_RECORDED = tuple(name for name in FIGURES if name in PLACES)
 
 
 def read_summary(columns: dict[str, Any], figures: str) -> CheckSummary:
@@ -109,15 +110,13 @@ def read_summary(columns: dict[str, Any], figures: str) -> CheckSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesSummary:
-    """One series.
+class SeriesName:
+    """What one series is called.
 
     Attributes
     ----------
     nodeid : of the test, without the parameters that lists in the mark add.
     engine_id : of the candidate, ``ort-int8-static``.
-    n_points : number of its checks in the history.
-    last_started_at : start of the last run with one of them, UTC, ISO 8601.
     """
 
     key: str
@@ -125,6 +124,18 @@ class SeriesSummary:
     model: str
     engine_id: str
     metric: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSummary(SeriesName):
+    """One series, and what the history has of it.
+
+    Attributes
+    ----------
+    n_points : number of its checks in the history.
+    last_started_at : start of the last run with one of them, UTC, ISO 8601.
+    """
+
     n_points: int
     last_started_at: str
 

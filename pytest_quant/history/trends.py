@@ -222,7 +222,7 @@ def series_histories(
     ------
     HistoryError : the history cannot be read.
     """
-    summaries = {summary.key: summary for summary in store.series()}
+    summaries = {summary.key: summary for summary in store.series(keys)}
     stored = [key for key in dict.fromkeys(keys) if key in summaries]
     limit = min(_MOST_EACH, max(most_points // max(len(stored), 1), _LEAST_EACH))
     read = {key: store.points(key, limit=limit) for key in stored}

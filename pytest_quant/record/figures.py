@@ -6,7 +6,7 @@ in newline-delimited JSON and in ``--quant-json``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from pytest_quant.printable import clean
@@ -41,9 +41,9 @@ PLACES: Mapping[str, str] = {
 """Where each figure stands in a record."""
 
 
-def figures(record: Record) -> dict[str, str | float | int | None]:
-    """Return the figures of a check by name; ``None`` where one was not measured."""
-    return {name: _at(record, place) for name, place in PLACES.items()}
+def figures(record: Record, names: Iterable[str] = PLACES) -> dict[str, str | float | int | None]:
+    """Return the figures of a check by name, all or those with these `names`; ``None`` where one was not measured."""
+    return {name: _at(record, PLACES[name]) for name in names}
 
 
 def _at(record: Record, place: str) -> str | float | int | None:

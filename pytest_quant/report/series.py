@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesSummary
+from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesName, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.report.text import NOT_MEASURED, aligned, count, figure, in_unit, letter, points
 
@@ -40,9 +40,9 @@ def change_words(change: Change) -> str:
 _BORDER = "---- what is measured changed here: not comparable with the rows above ----"
 
 
-def series_name(summary: SeriesSummary) -> str:
+def series_name(series: SeriesName) -> str:
     """Return how a series is called where there is room for a line."""
-    parts = (summary.nodeid, summary.model, summary.engine_id, summary.metric)
+    parts = (series.nodeid, series.model, series.engine_id, series.metric)
     return clean("  ".join(part for part in parts if part))
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event
@@ -211,6 +215,71 @@ def test_runs_of_the_future_and_of_other_zones_sort_by_time(history_url: str) ->
         store.append(replace(RUN, id=str(index), started_at=time), [a_pass()])
     assert [stored.run.id for stored in store.runs()] == ["0", "2", "1", "3"]
     assert [point.run_id for point in store.points(_SERIES)] == ["3", "1", "2", "0"]
+
+
+_QUESTIONS: dict[str, Callable[[Store], object]] = {
+    "names": Store.series_names,
+    "series": lambda store: store.series([_SERIES]),
+    "every series": Store.series,
+    "run": lambda store: store.run(_run(4).id[:8]),
+    "runs": lambda store: store.runs(limit=2),
+    "runs of a branch": lambda store: store.runs(limit=2, branch="main"),
+    "dirty runs": lambda store: store.dirty_runs("c3"),
+    "commits": lambda store: store.commits(["c1", "c2"]),
+    "launches": lambda store: store.launches("c1", "c2"),
+    "launches of a series": lambda store: store.launches("c1", series=_SERIES),
+    "last pass": lambda store: store.last_pass(_SERIES),
+    "points": lambda store: store.points(_SERIES, branch="main", limit=2),
+    "points of commits": lambda store: store.points_of(["c1", "c2"]),
+    "checks": lambda store: store.checks(limit=2),
+}
+
+
+@pytest.mark.parametrize("question", _QUESTIONS)
+def test_an_index_answers(tmp_path: Path, question: str) -> None:
+    """Nothing goes through all runs, checks or records, and what is asked for the newest alone sorts no others."""
+    place = tmp_path / "history.db"
+    store = open_store(place)
+    asked: list[tuple[str, Any]] = []
+    store.append_many(_RUNS)
+
+    def note(_conn: object, _cursor: object, statement: str, parameters: object, _context: object, _many: bool) -> None:
+        asked.append((statement, parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        _QUESTIONS[question](store)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    selects = [each for each in asked if each[0].startswith("SELECT")]
+    assert selects
+    with closing(sqlite3.connect(place)) as connection:
+        plans = [connection.execute(f"EXPLAIN QUERY PLAN {select}", values).fetchall() for select, values in selects]
+    steps = [row[3] for plan in plans for row in plan]
+    newest = ["SCAN quant_runs USING INDEX ix_quant_runs_started_at"] if question in ("runs", "checks") else []
+    assert [
+        step for step in steps if step.startswith("SCAN quant_") and step not in ("SCAN quant_series", *newest)
+    ] == []
+    if question in ("last pass", "points"):
+        assert "USE TEMP B-TREE FOR ORDER BY" not in steps
+
+
+def test_a_series_of_removed_runs_is_listed_no_more(store: Store) -> None:
+    """Neither by name nor with its points."""
+    other = replace(_run(5), id="other")
+    store.append(other, [replace(a_pass(), series="other")])
+    assert "other" in [series.key for series in store.series_names()]
+    store.remove("other")
+    assert [series.key for series in store.series_names()] == [series.key for series in store.series()]
+    assert store.series(["other"]) == []
+
+
+def test_runs_of_uncommitted_changes_are_those_of_one_commit(store: Store) -> None:
+    """Newest first; those of a clean tree are left out."""
+    store.append(_run(6, commit="c3", dirty=True), [])
+    store.append(_run(7, commit="c9", dirty=True), [])
+    assert store.dirty_runs("c3") == [_run(6, commit="c3", dirty=True), _run(4, None, "c3", dirty=True)]
+    assert store.dirty_runs("c1") == []
 
 
 def test_the_number_of_queries_does_not_grow(history_url: str) -> None:

@@ -167,10 +167,11 @@ class _InMemory(Store):
         self.stored = stored
         self.limits: list[int | None] = []
 
-    def series(self) -> list[SeriesSummary]:
+    def series(self, keys: Sequence[str] | None = None) -> list[SeriesSummary]:
         return [
             SeriesSummary(key, key, "digits", "ort-int8-static", "top1", len(points_of_it), "")
             for key, points_of_it in self.stored.items()
+            if keys is None or key in keys
         ]
 
     def points(self, series: str, *, limit: int | None = None, **_: str | None) -> list[CheckSummary]:
