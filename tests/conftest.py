@@ -20,7 +20,10 @@ from tests.support.example import ExampleRun, copy_example, run_example
 from tests.support.in_process import bring_back
 from tests.tiers import LONGEST, ROOT, TIERS, is_in
 
-pytest_plugins = ["pytester", "tests.support.browser", "tests.support.nvml_stub", "tests.support.postgres"]
+pytest_plugins = [
+    "pytester",
+    *(f"tests.support.{name}" for name in ("browser", "nvml_stub", "postgres", "pgbouncer")),
+]
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # a test tells of the code, not of who else uses the processor

@@ -40,6 +40,11 @@ _FIXES = (
     (("malformed",), "sqlite3 FILE .recover | sqlite3 NEW saves what can be read; move the damaged file away"),
     (("full", "no space"), "make room on the disk"),
     (("locked", "acquired", "lock timeout"), "wait for the other process that uses it, and try again"),
+    (
+        ("permission denied for",),
+        "a role that records needs SELECT and INSERT on all quant_ tables and USAGE on their sequences; "
+        "the owner of the tables creates them, prunes and removes",
+    ),
     (("psycopg",), 'pip install "pytest-quant[postgres]"'),
     (("connection", "server", "authentication", "resolve"), "see that the server runs and takes this user, try again"),
 )
@@ -163,7 +168,9 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
         if url.get_backend_name() == "postgresql" and "connect_timeout" not in url.query:
             # Without it an address that does not answer delays the tests by minutes.
             url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT_S)})
-        engine = create_engine(url, poolclass=NullPool)
+        # A statement prepared by name stays with a connection, which pgbouncer gives to others after each transaction.
+        arguments = {"prepare_threshold": None} if url.get_driver_name() == "psycopg" else {}
+        engine = create_engine(url, poolclass=NullPool, connect_args=arguments)
         if url.get_backend_name() == "sqlite":
             event.listen(engine, "connect", _set_up_sqlite)
             event.listen(engine, "begin", _begin_sqlite)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,6 +36,11 @@ class PostgresServer:
     Parameters
     ----------
     programs : folder of ``initdb`` and ``postgres``.
+
+    Attributes
+    ----------
+    folder : of its data and its socket.
+    user : of the system that it runs as; ``None`` for the one who runs the tests.
     """
 
     def __init__(self, programs: Path) -> None:
@@ -43,34 +48,26 @@ class PostgresServer:
         # Not pytest's folder, which only the user who runs the tests may enter; short, as the name of a socket must be.
         self.folder = Path(tempfile.mkdtemp(prefix="quant-pg-"))
         self._process: subprocess.Popen[bytes] | None = None
-        self._user = _own_user()
-        if self._user is not None:
-            shutil.chown(self.folder, self._user)
+        self.user = _own_user()
+        if self.user is not None:
+            shutil.chown(self.folder, self.user)
         command = [str(programs / "initdb"), "-D", str(self.folder / "data"), "-U", _USER, "-A", "trust", "-E", "UTF8"]
         done = subprocess.run(
-            [*command, "--no-sync", "--locale=C.UTF-8"], capture_output=True, text=True, check=False, user=self._user
+            [*command, "--no-sync", "--locale=C.UTF-8"], capture_output=True, text=True, check=False, user=self.user
         )
         if done.returncode != 0:
             raise RuntimeError(f"initdb failed: {done.stderr}")
 
-    def start(self) -> None:
-        """Start the server and wait until it answers."""
+    def start(self, *settings: str) -> None:
+        """Start the server, with these settings in place of the usual ones, and wait until it answers."""
         data = str(self.folder / "data")
-        command = [str(self._programs / "postgres"), "-D", data, "-k", str(self.folder), *_OPTIONS]
+        options = [word for setting in settings for word in ("-c", setting)]
+        command = [str(self._programs / "postgres"), "-D", data, "-k", str(self.folder), *_OPTIONS, *options]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, user=self._user, start_new_session=True, cwd=self.folder
+                command, stdout=log, stderr=log, user=self.user, start_new_session=True, cwd=self.folder
             )
-        deadline = time.monotonic() + _START_S
-        while True:
-            try:
-                psycopg.connect(self._address("postgres")).close()
-            except psycopg.OperationalError:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"PostgreSQL does not start: {(self.folder / 'log').read_text()}") from None
-                time.sleep(0.02)
-            else:
-                return
+        wait_for(lambda: psycopg.connect(self._address("postgres")), self._process, self.folder / "log")
 
     def stop(self) -> None:
         """Stop the server and end its connections."""
@@ -91,8 +88,26 @@ class PostgresServer:
             connection.execute(f"CREATE DATABASE {name}".encode())
         return f"postgresql+psycopg://{_USER}@/{name}?host={self.folder}"
 
+    def address(self, url: str) -> str:
+        """Return what psycopg connects with to the database of a URL."""
+        return self._address(url.split("@/")[1].split("?")[0])
+
     def _address(self, database: str) -> str:
         return f"host={self.folder} user={_USER} dbname={database}"
+
+
+def wait_for(connect: Callable[[], psycopg.Connection], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server answers. Raises `RuntimeError` with what it wrote when it has ended, or takes too long."""
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            connect().close()
+        except psycopg.OperationalError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server does not start: {log.read_text()}") from None
+            time.sleep(0.02)
+        else:
+            return
 
 
 def find_programs() -> Path | None:
