@@ -188,12 +188,12 @@ class Store:
         """
         wanted = _CHECKS.where(*_clean(ids))
         if series is not None:
-            wanted = wanted.where(SERIES.c.digest == digest_of(series))
+            wanted = wanted.where(_of_series(series))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
     def last_pass(self, series: str) -> StoredCheck | None:
         """Return the newest record of a series that is a PASS, of any commit; ``None`` without one."""
-        passed = _CHECKS.where(SERIES.c.digest == digest_of(series), CHECKS.c.status == Status.PASS.value)
+        passed = _CHECKS.where(_of_series(series), CHECKS.c.status == Status.PASS.value)
         newest = passed.order_by(*_NEWEST_CHECKS).limit(1)
         return next(iter(_stored_checks(self._read(newest))), None)
 
@@ -229,7 +229,7 @@ class Store:
         since : only checks of runs that started then or later, date or time in ISO 8601, UTC when it names no zone.
         limit : largest number of checks, the newest ones; ``None`` for all.
         """
-        wanted = _SUMMARIES.where(SERIES.c.digest == digest_of(series), *_wanted(branch, since))
+        wanted = _SUMMARIES.where(_of_series(series), *_wanted(branch, since))
         return list(map(_summary, reversed(self._read(wanted.order_by(*_NEWEST_CHECKS).limit(limit)))))
 
     def each_run(
@@ -309,6 +309,11 @@ def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
     if since is not None:
         conditions.append(RUNS.c.started_at >= in_utc(since))
     return conditions
+
+
+def _of_series(key: str) -> ColumnElement[bool]:
+    # By its number, found first: only then does a server take the newest checks from the index, and leave the rest.
+    return CHECKS.c.series == select(SERIES.c.number).where(SERIES.c.digest == digest_of(key)).scalar_subquery()
 
 
 def _clean(ids: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
