@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Encoded, build_record, failed_record
-from pytest_quant.result import Baseline, Hint, LatencyResult, Measured, Status
+from pytest_quant.result import Baseline, Cost, Hint, LatencyResult, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Scores
 from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, worst
 
@@ -77,7 +78,9 @@ class Session:
         # Here, because most checks have engines.
         from pytest_quant.measure.scored import measure_scores
 
-        return measure_scores(check, scores, self._baseline, self._tools)
+        began_s = time.perf_counter()
+        measured = measure_scores(check, scores, self._baseline, self._tools)
+        return replace(measured, cost=Cost(0.0, time.perf_counter() - began_s, 0.0))
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
@@ -96,6 +99,7 @@ class Session:
         # Here, because most checks have one launch.
         from pytest_quant.measure.timing import LaunchCount, add_launches
 
+        began_s = time.perf_counter()
         wanted = LaunchCount(auto=True) if self._launches == "auto" else LaunchCount(self._launches)
         baseline = self._baseline(measurement)
 
@@ -105,7 +109,10 @@ class Session:
         latency = add_launches(
             measurement.check, measurement.latency, measurement.bench.timed, wanted, unsure, self._tools
         )
-        return replace(measurement, latency=latency)
+        cost = measurement.cost
+        if cost is not None:
+            cost = replace(cost, timing_s=cost.timing_s + time.perf_counter() - began_s)
+        return replace(measurement, latency=latency, cost=cost)
 
     def judge(self, measurement: Measured) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from pytest_quant.history.git_branch import BRANCH, GitBranch
 from pytest_quant.history.git_branch import pull as pull_runs
 from pytest_quant.history.git_branch import push as push_runs
 from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
+from pytest_quant.history.rows import in_utc
 from pytest_quant.printable import redact_address
+from pytest_quant.record import Run
 from pytest_quant.report.spreadsheet import csv_lines
 from pytest_quant.report.text import count
 
@@ -30,9 +33,13 @@ branch_option = click.option(
 )
 
 
+_COUNTED = {"ndjson": "run", "csv": "check", "durations": "test"}
+"""By format: what a piece of it is, after the first one, which is a head."""
+
+
 @click.command(short_help="Write the history, or one run, for other histories and for spreadsheets.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["ndjson", "csv"]), help="How it is written  [FILE.csv: csv]")
+@click.option("--format", "form", type=click.Choice(list(_COUNTED)), help="How it is written  [FILE.csv: csv]")
 @click.option(
     "--run", "which", default="all", metavar="RUN", help="The beginning of a run's id, 'last' or 'all'  [all]"
 )
@@ -43,8 +50,9 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
     A run or a record that is damaged is named and left out; the rest can be imported into a new history.
 
     \b
-    ndjson  a line that names the format, then one run in each: pytest-quant history import reads it
-    csv     a row for each check with its figures
+    ndjson     a line that names the format, then one run in each: pytest-quant history import reads it
+    csv        a row for each check with its figures
+    durations  the seconds that each test costs, for pytest --splits, of pytest-split; of all runs together
 
     Exit code: 0 everything was written, 1 something damaged was left out, 2 a question that cannot be answered.
 
@@ -53,16 +61,19 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
       pytest-quant history export shard-1.jsonl              the artifact of one CI job
       pytest-quant history export | gzip > history.jsonl.gz
       pytest-quant history export checks.csv                 for pandas, R and spreadsheets
+      pytest-quant history export --format durations .test_durations
     """  # noqa: D301 - click reads a backspace
     where = existing_history(place)
     unreadable: list[str] = []
-    runs = _chosen_runs(which, where, unreadable)
-    is_csv = form == "csv" if form else file is not None and file.suffix.lower() == ".csv"
-    pieces = (line.encode() for line in csv_lines(runs)) if is_csv else lines_of(runs)
+    form = form or ("csv" if file is not None and file.suffix.lower() == ".csv" else "ndjson")
+    if form == "durations":
+        pieces = _durations(where, which)
+    else:
+        runs = _chosen_runs(which, where, unreadable)
+        pieces = (line.encode() for line in csv_lines(runs)) if form == "csv" else lines_of(runs)
     target = None if str(file or "-") == "-" else file
     opened = nullcontext(sys.stdout.buffer) if target is None else whole_file(target)
     what = f"{target or 'the output'} cannot be written"
-    # The first piece is a head.
     number = -1
     with file_errors(HistoryError, what, "name a file in a folder with room"), opened as stream:
         for piece in pieces:
@@ -72,7 +83,7 @@ def export(file: Path | None, form: str | None, which: str, place: str | None) -
     if target is not None:
         rest = f"; left out as damaged: {len(unreadable)}" if unreadable else ""
         # What reads the records from a device must not find this line among them.
-        say(f"{count(number, 'check' if is_csv else 'run')} written to {file}{rest}", err=True)
+        say(f"{count(number, _COUNTED[form])} written to {file}{rest}", err=True)
     for reason in unreadable:
         say(f"left out: {reason}", color="red", err=True)
     sys.exit(1 if unreadable else 0)
@@ -89,26 +100,66 @@ def _chosen_runs(which: str, where: str, unreadable: list[str]) -> Iterable[RunW
     return store.each_run(newest[0].run.id, unreadable)
 
 
+def _durations(where: str, which: str) -> Iterator[bytes]:
+    """Yield the JSON that pytest-split reads. Raises `UsageError` where one run is named: a median needs several."""
+    if which != "all":
+        raise UsageError("durations are of all runs together", value=f"--run {which}", fix="leave out --run")
+    # Here, because other formats need none of it.
+    from pytest_quant.history.durations import durations_s
+
+    lines = [f"    {json.dumps(nodeid)}: {spent_s}" for nodeid, spent_s in durations_s(open_store(where)).items()]
+    ends = [*[",\n"] * (len(lines) - 1), "\n}\n"]
+    yield b"{\n" if lines else b"{}\n"
+    yield from (f"{line}{end}".encode() for line, end in zip(lines, ends, strict=False))
+
+
 @click.command("import", short_help="Add records of files to the history.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option(
+    "--expect", type=click.IntRange(min=1), metavar="N", help="Shards of the newest commit that must have reported."
+)
 @history_option
-def import_records(files: tuple[Path, ...], place: str | None) -> None:
+def import_records(files: tuple[Path, ...], expect: int | None, place: str | None) -> None:
     """Add the runs in each FILE to the history; a run that is already there is left as it is.
 
     A FILE is one of pytest-quant history export, one that a run left because the history could not be written, or
     one of --quant-json. Where any line of any file cannot be understood nothing is imported.
 
+    With --expect a FILE may be missing. The shards of the newest commit in the files that did not come to their end,
+    and the tests that none of them ran, are named when everything else is imported.
+
+    Exit code: 0 everything was imported, 1 shards or tests never reported, 2 a question that cannot be answered.
+
     \b
-    Example:
+    Examples:
       pytest-quant history import shard-1.jsonl shard-2.jsonl shard-3.jsonl
+      pytest-quant history import --expect 8 shards/*/quant.json
     """  # noqa: D301 - click reads a backspace
+    if expect is not None:
+        files = tuple(file for file in files if file.exists())
+    elif not files:
+        raise UsageError("no FILE is named", fix="pytest-quant history import FILE...; --expect N takes none as lost")
     # Read twice, so that a file with a bad line is refused before any of it is imported, without holding it in memory.
-    for _ in _runs(files):
-        pass
+    read = [(run, {record.nodeid for record in records}) for run, records in _runs(files)]
     where = history_place(place)
     added, repeated = open_store(where).append_many(_runs(files))
     rest = f", {repeated} already there" if repeated else ""
     say(f"{added} of {added + repeated} runs added to {where}{rest}")
+    if expect is not None and (missing := _missing(read, expect)):
+        say(missing, color="red", err=True)
+        sys.exit(1)
+
+
+def _missing(read: Sequence[tuple[Run, set[str]]], expected: int) -> str:
+    """Return which shards and tests of the newest commit never reported, a line each; empty where all did."""
+    # Here, because few imports ask for it.
+    from pytest_quant.history.shards import find_unreported
+
+    commit = max(read, key=lambda each: in_utc(each[0].started_at))[0].commit if read else None
+    of_commit = [(run, tests) for run, tests in read if run.commit == commit]
+    found = find_unreported([run for run, _ in of_commit], set().union(*(tests for _, tests in of_commit)), expected)
+    lines = [f"shards that never reported: {', '.join(found.shards)}"] if found.shards else []
+    return "\n".join([*lines, *(f"never reported: {test}" for test in found.tests)])
 
 
 def _runs(files: tuple[Path, ...]) -> Iterator[RunWithRecords]:

@@ -16,6 +16,7 @@ from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.history.merge_base import elsewhere, records_of, resolve, select_base
 from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.shards import find_unreported
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
 
@@ -44,12 +45,16 @@ def compare_records(
     store : the history.
     root : the project's folder, with its baselines, in the git repository.
     base, head : see `find_sides`.
-    strict, full_suite : see `Comparison`.
+    strict, full_suite : see `Comparison`; shards and tests of the head that never reported count in a full suite.
 
     Raises
     ------
     HistoryError : a record or the file of baselines is damaged.
     """
+    unreported = None
+    if full_suite and head.commit is not None:
+        tests = {check.record.nodeid for check in head.checks}
+        unreported = find_unreported(store.runs_of(*head.commit.ids), tests)
     return compare(
         base.checks,
         head.checks,
@@ -58,6 +63,7 @@ def compare_records(
         strict=strict,
         full_suite=full_suite,
         about=tuple(side.description for side in (base, head) if side.description),
+        unreported=unreported,
     )
 
 

@@ -191,6 +191,18 @@ class Store:
             wanted = wanted.where(_of_series(series))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
 
+    def newest(self, limit: int) -> Iterator[StoredCheck]:
+        """Yield the newest `limit` records of each series, the newest first; no other record is read."""
+        newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
+        for (number,) in self._read(select(SERIES.c.number)):
+            wanted = _CHECKS.where(CHECKS.c.series == number).order_by(*newest_first).limit(limit)
+            yield from _stored_checks(self._read(wanted))
+
+    def runs_of(self, *ids: str) -> list[Run]:
+        """Return every run of these commits or trees with a clean tree, with and without checks."""
+        rows = self._read(select(RUNS.c.id, RUNS.c.run).where(*_clean(ids)).order_by(*_OLDEST_FIRST))
+        return [decode_run(text, f"run {run_id}") for run_id, text in rows]
+
     def last_pass(self, series: str) -> StoredCheck | None:
         """Return the newest record of a series that is a PASS, of any commit; ``None`` without one."""
         passed = _CHECKS.where(_of_series(series), CHECKS.c.status == Status.PASS.value)

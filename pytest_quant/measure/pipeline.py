@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from pytest_quant.measure.build import Tools, each_engine, export_spec
 from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
-from pytest_quant.result import AccuracyResult, Resources, SelfDifference
+from pytest_quant.result import AccuracyResult, Cost, Resources, SelfDifference
 from pytest_quant.spec import Check
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     ------
     QuantError : a backend cannot run here, or the model, the data or an engine does not meet its requirements.
     """
+    began_s = time.perf_counter()
     with tools.steps.show(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
     opaque = candidate.offer.is_opaque
@@ -55,6 +57,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
                 feeds = bench.data.first(bench.latency_batch_size)
                 deployed = timed_reference(check, bench.reference, bench.data, feeds, tools)
                 bench = replace(bench, timed=(deployed, bench.timed[1]))
+        evaluated_s = time.perf_counter()
         latency = energy = None
         if times and check.latency is not None:
             # Timing opens three engines; in the memory of a GPU there may be no room for more.
@@ -67,6 +70,8 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             energy = None if opaque else _energy(check, bench.timed[1], tools)
         opened.pop_all()
     built = bench.candidate.built
+    both = (built, bench.reference.built)
+    build_s = sum(each.build_s or 0.0 for each in both if each.status == "built")
     return Measurement(
         check=check if not why_not else replace(check, latency_off=why_not),
         engine=bench.candidate.engine,
@@ -88,6 +93,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         notes=_notes(bench, accuracy),
         accuracy_again=again,
         unsteady=bench.unsteady,
+        cost=Cost(build_s, max(0.0, evaluated_s - began_s - build_s), time.perf_counter() - evaluated_s),
         bench=bench,
     )
 

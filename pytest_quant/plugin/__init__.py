@@ -11,6 +11,7 @@ from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.settings import OPTIONS, add_options, keeps_benchmarks, on_command_line, settings_of
+from pytest_quant.plugin.shard import BeforeSplit, note_split, shard_of
 
 _MARK_ERRORS = pytest.StashKey[list[str]]()
 
@@ -71,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_quant.plugin.against import Against
 
             config.pluginmanager.register(Against(config, controller), "quant-against")
+    if shard_of(config):
+        config.pluginmanager.register(BeforeSplit(), "quant-before-split")
     leave = getattr(config, "workerinput", {}).get("quant_leave") or config.getoption("quant_leave")
     if leave:
         from pytest_quant.plugin.against import Leaving
@@ -125,6 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     collected = list(items)
     yield
     note_left_out(config, collected, items)
+    note_split(config, items)
     marked = [item for item in items if is_marked(item)]
     if marked:
         from pytest_quant.plugin.collect import backends_of, before_loading

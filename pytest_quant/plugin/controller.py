@@ -12,6 +12,7 @@ import pytest
 
 from pytest_quant.marks import RECORD_ATTRIBUTE
 from pytest_quant.plugin.settings import on_command_line, settings_of
+from pytest_quant.plugin.shard import from_worker
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -103,9 +104,11 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Note whether a worker of xdist left out tests that it had collected; a crashed one reports nothing."""
-        if getattr(node, "workeroutput", {}).get(_OF_WORKER):
+        """Note what a worker of xdist left out of the tests that it had collected; a crashed one reports nothing."""
+        output = getattr(node, "workeroutput", {})
+        if output.get(_OF_WORKER):
             self._config.stash[_LEFT_OUT] = True
+        from_worker(self._config, output)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:
@@ -134,7 +137,7 @@ class Controller:
         end.failed = session.exitstatus != pytest.ExitCode.OK
         self.note_untracked()
         all_ran = whole and takes_all(self._config)
-        end_run(self._config, self.in_order(), ended_by_tests=ended_by_tests, all_ran=all_ran)
+        end_run(self._config, self.in_order(), ended_by_tests=ended_by_tests, whole=whole, all_ran=all_ran)
         self._has_ended = True
         could_pass = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         if could_pass and (end.regression or end.faults):

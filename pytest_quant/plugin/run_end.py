@@ -6,6 +6,7 @@ import os
 import shlex
 import traceback
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks import ENCODED
 from pytest_quant.plugin.outputs import RunEnd, end_of, json_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
+from pytest_quant.plugin.shard import left_to_others, shard_of
 from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, start_run
 from pytest_quant.report.summary import summary, table
@@ -32,7 +34,7 @@ def begin(config: pytest.Config) -> Run:
     """Return the run of this process, which begins with the first call."""
     end = end_of(config)
     if end.run is None:
-        end.run = start_run(config.rootpath)
+        end.run = start_run(config.rootpath, shard_of(config))
         if not end.run.parents and (trouble := git_trouble(config.rootpath)):
             end.warnings.append(trouble)
     return end.run
@@ -61,7 +63,7 @@ def journal_check(config: pytest.Config, record: dict[str, Json]) -> None:
 
 
 def end_run(
-    config: pytest.Config, collected: Sequence[dict[str, Json]], *, ended_by_tests: bool, all_ran: bool
+    config: pytest.Config, collected: Sequence[dict[str, Json]], *, ended_by_tests: bool, whole: bool, all_ran: bool
 ) -> None:
     """Write the records to the JSON file, the history, the page and the Markdown, and compare them.
 
@@ -73,6 +75,7 @@ def end_run(
     collected : encoded records, in the order of the tests.
     ended_by_tests : the tests ended by themselves: required backends that are unknown are faults and, if `all_ran`,
         those that no test used.
+    whole : every test that was to run ended.
     all_ran : every test of the suite ran.
     """
     settings, end = settings_of(config), end_of(config)
@@ -81,7 +84,7 @@ def end_run(
     encoded = decoded(config, collected)
     end.records = tuple(each.record for each in encoded)
     if encoded or settings.json_file is not None or settings.html_file is not None:
-        run = begin(config)
+        run = end.run = replace(begin(config), deselected=left_to_others(config) if whole else None)
         if settings.json_file is not None:
             end.faults += write_output("--quant-json", settings.json_file, json_of(run, encoded))
         if encoded and settings.history is not None:

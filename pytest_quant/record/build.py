@@ -52,6 +52,7 @@ def build_record(
             calibration_samples=measured.calibration_samples,
             threads=measured.threads,
             hints=tuple(hints),
+            cost=measured.cost,
         )
     )
 

@@ -18,6 +18,7 @@ import msgspec
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.result import (
     AccuracyResult,
+    Cost,
     Count,
     Coverage,
     Hint,
@@ -69,6 +70,7 @@ class Record:
     hints : what is worth trying about the broken limits, the best first; each was measured.
     stands_in : the samples only stand in for real ones, see `Dataset.placeholder`.
     expected : the test failed as its ``xfail`` says.
+    cost : seconds that the check took; ``None`` where it was not measured.
     """
 
     nodeid: str
@@ -99,6 +101,7 @@ class Record:
     hints: tuple[Hint, ...] = ()
     stands_in: bool = False
     expected: bool = False
+    cost: Cost | None = None
 
     @property
     def engine_id(self) -> str:

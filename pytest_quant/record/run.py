@@ -37,6 +37,10 @@ class Run:
     pull_request : its number, from the variables of CI; ``None`` outside of one.
     tree : id of the tree of `commit`, equal for commits of equal content, as an amended, squashed or picked one may be;
         ``None`` where it is dirty or not known.
+    shard : which part of the suite it ran, as pytest-split counts them: ``3/8`` is the third of eight; ``None`` where
+        the suite was not split.
+    deselected : node ids of the quant tests that a shard left to the others; ``None`` of a run that is no shard, or
+        that did not come to its end.
     """
 
     id: str
@@ -50,10 +54,12 @@ class Run:
     target: str | None = None
     pull_request: str | None = None
     tree: str | None = None
+    shard: str | None = None
+    deselected: tuple[str, ...] | None = None
 
 
-def start_run(root: Path) -> Run:
-    """Return a new run, now, of the code at `root` on this machine.
+def start_run(root: Path, shard: str | None = None) -> Run:
+    """Return a new run, now, of the code at `root` on this machine; `shard` as in `Run`.
 
     Nothing about the code is an error, because the tests matter more: what is not known is ``None``.
     """
@@ -75,6 +81,7 @@ def start_run(root: Path) -> Run:
         target=ci_target(os.environ) if target is None else target.removeprefix("origin/"),
         pull_request=ci_pull_request(os.environ),
         tree=None if commit is None or state.dirty else repository.tree(commit),
+        shard=shard,
     )
 
 

@@ -64,7 +64,15 @@ def verdict(comparison: Comparison) -> str:
     both = comparison.base.checks and comparison.head.checks
     counts = ", ".join(_counts(comparison, missing)) if both else missing
     word = _WORDS[comparison.verdict]
-    return f"{word}: {counts}" if counts else word
+    return ": ".join([word, "; ".join(filter(None, (_unreported(comparison), counts)))]).removesuffix(": ")
+
+
+def _unreported(comparison: Comparison) -> str:
+    """Return which shards never reported, and how many tests with them; empty where all did."""
+    found = comparison.unreported
+    shards = f"shard{'s' * (len(found.shards) > 1)} {', '.join(found.shards)}" if found.shards else ""
+    tests = count(len(found.tests), "test") if found.tests else ""
+    return f"{' and '.join(filter(None, (shards, tests)))} never reported" if found else ""
 
 
 def _counts(comparison: Comparison, missing: str) -> Iterator[str]:
@@ -89,7 +97,8 @@ def _counts(comparison: Comparison, missing: str) -> Iterator[str]:
 def fault(comparison: Comparison) -> str:
     """Return why a comparison lets a run fail; empty if it does not."""
     worse = len(comparison.having(Outcome.REGRESSION))
-    reasons = [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
+    reasons = [_unreported(comparison)] if comparison.unreported else []
+    reasons += [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
     if comparison.missing:
         gone = len(comparison.missing)
         reasons.append(f"{gone} tests of the base are gone; pytest-quant accept --removed tells that they should be")
@@ -198,6 +207,7 @@ def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     yield from _grouped("inconclusive", comparison.having(Outcome.INCONCLUSIVE))
     removed = sorted(comparison.removed, key=lambda listed: bool(listed.accepted))
     lists = (
+        ("never reported", list(map(clean, comparison.unreported.tests))),
         ("added", [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]),
         ("removed", [f"{name(listed)}  was {clean(listed.status)}{_accepted(listed)}" for listed in removed]),
         ("renamed", [f"{clean(listed.base_nodeid)} -> {clean(listed.nodeid)}" for listed in comparison.renamed]),

@@ -102,7 +102,8 @@ def run_comment(
     faults : reasons beside the checks why the run fails.
     links : addresses of the run of CI and of its artifacts.
     """
-    faults = [*faults, *(words.fault(each) for each in compared if each.missing)]
+    faults = [*faults, *(words.fault(each) for each in compared if each.missing or each.unreported)]
+    faults += [f"never reported: {test}" for each in compared for test in each.unreported.tests]
     broken_records = [record for record in records if record.nodeid in broken]
     expected = {record.nodeid for record in records if record.expected}
     checks = counted(records, expected, broken) if records else "no checks"

@@ -28,6 +28,7 @@ from pytest_quant.result.latency import SelfTest as SelfTest
 from pytest_quant.result.latency import TokenTime as TokenTime
 from pytest_quant.result.latency import WhichToken as WhichToken
 from pytest_quant.result.measured import Baseline as Baseline
+from pytest_quant.result.measured import Cost as Cost
 from pytest_quant.result.measured import Coverage as Coverage
 from pytest_quant.result.measured import Environment as Environment
 from pytest_quant.result.measured import Hint as Hint

@@ -118,6 +118,27 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds that a check took in this run, by which a suite is split into shards.
+
+    Attributes
+    ----------
+    build_s : building engines, calibration included; 0 where all came out of the cache.
+    evaluation_s : all before the timing but the builds: loading, reading the data, running both engines over it.
+    timing_s : latency in all launches, and energy.
+    """
+
+    build_s: float
+    evaluation_s: float
+    timing_s: float
+
+    @property
+    def total_s(self) -> float:
+        """All of it."""
+        return self.build_s + self.evaluation_s + self.timing_s
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """Machine and libraries.
 
@@ -223,6 +244,7 @@ class Measured:
     calibration_samples : that the calibration saw, ``None`` when the scheme has none.
     threads : processor threads of the candidate, ``None`` when its backend does not say.
     notes : what the reader should know beside the verdicts.
+    cost : seconds that it took.
     """
 
     check: Check
@@ -237,3 +259,4 @@ class Measured:
     calibration_samples: int | None = None
     threads: int | None = None
     notes: tuple[str, ...] = ()
+    cost: Cost | None = None

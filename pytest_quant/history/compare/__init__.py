@@ -14,6 +14,7 @@ from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.rows import StoredCheck, way_of_timing
+from pytest_quant.history.shards import Unreported
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.metrics.answers import answers_of
 
@@ -27,6 +28,7 @@ def compare(
     strict: bool = False,
     full_suite: bool = False,
     about: tuple[str, ...] = (),
+    unreported: Unreported | None = None,
 ) -> Comparison:
     """Compare all launches of one commit with all launches of another.
 
@@ -37,8 +39,9 @@ def compare(
         `accepted_since`.
     earlier : summaries of all series in the commits before the base, oldest first, which tell how launches and days
         differ; without any, a difference between two days is proven only where it is large.
-    strict, full_suite, about : see `Comparison`.
+    strict, full_suite, about, unreported : see `Comparison`.
     """
+    unreported = unreported or Unreported()
     pairs, comparison = pair(base, head)
     by_series = {each.series: each for each in pairs}
     accepted = accepted or {}
@@ -47,11 +50,16 @@ def compare(
     rows = [_with_accepted(row, by_series[row.series], accepted.get(row.series)) for row in judged]
     return replace(
         comparison.with_rows(explained(row, by_series[row.series]) for row in rows),
-        removed=tuple(_removed(listed, accepted.get(listed.series)) for listed in comparison.removed),
+        removed=tuple(
+            _removed(listed, accepted.get(listed.series))
+            for listed in comparison.removed
+            if listed.nodeid not in unreported.tests
+        ),
         notes=tuple(_notes(base, head)),
         strict=strict,
         full_suite=full_suite,
         about=about,
+        unreported=unreported,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from pytest_quant.history.shards import Unreported
 from pytest_quant.result import Better, Count, Interval, Probability
 
 ALPHA = 0.01
@@ -214,6 +215,7 @@ class Comparison:
     full_suite : base and head ran every test, so that a missing one was removed, which is a regression unless the
         removal was accepted.
     about : lines that name base and head, and where their records are from.
+    unreported : shards of the head that never reported, and tests of the suite that none of them ran; a regression.
     """
 
     base: Side
@@ -228,6 +230,7 @@ class Comparison:
     strict: bool = False
     full_suite: bool = False
     about: tuple[str, ...] = ()
+    unreported: Unreported = field(default_factory=Unreported)
 
     def having(self, *outcomes: Outcome) -> tuple[Row, ...]:
         """Return the rows with one of these outcomes."""
@@ -257,7 +260,7 @@ class Comparison:
         some launches of the head and in none of the base makes it inconclusive, and a base without a quantity, a
         machine or a version of the data is no baseline. An added test is none of these.
         """
-        if self.missing or self.having(Outcome.REGRESSION):
+        if self.missing or self.unreported or self.having(Outcome.REGRESSION):
             return Word.REGRESSION
         if not self.head.checks:
             return Word.NOTHING
