@@ -19,7 +19,7 @@ from pytest_quant.measure.steps import LINES_AT_S
 from pytest_quant.plugin.check import SESSION
 from pytest_quant.plugin.console import open_steps
 from pytest_quant.record import Encoded, build_record
-from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, Status, Verdict
+from pytest_quant.result import AccuracyResult, Cost, Coverage, Measured, Resources, Status, Verdict
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec
 from tests.support.example import ROOT
@@ -103,6 +103,7 @@ class FakeSession:
             resources=Resources(),
             cache={"engine": "built", "reference": "built"},
             digests={},
+            cost=Cost(1.0, 2.0, 3.0),
         )
         verdict = Verdict("max_drop", 1.0, 2.0, status, f"the reason of {status.value}")
         return build_record(measured, status=status, verdicts=[verdict])

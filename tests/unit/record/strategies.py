@@ -11,6 +11,7 @@ from pytest_quant.record import Record, Run
 from pytest_quant.result import (
     AccuracyResult,
     ClassScore,
+    Cost,
     Coverage,
     Environment,
     LatencyFigures,
@@ -66,12 +67,15 @@ coverages = whole(
     by_op=st.lists(whole(OpCoverage), max_size=3, unique_by=lambda op: op.op_type).map(tuple),
 )
 
+_SECONDS = st.floats(0, 1e6)
+
 records = whole(
     Record,
     accuracy=st.none() | accuracies,
     latency=st.none() | latencies,
     coverage=st.none() | coverages,
     cache=st.none() | _TEXTS,
+    cost=st.none() | st.builds(Cost, _SECONDS, _SECONDS, _SECONDS),
     digests=_TEXTS,
 )
 
