@@ -116,7 +116,10 @@ def _durations(where: str, which: str) -> Iterator[bytes]:
 @click.command("import", short_help="Add records of files to the history.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
-    "--expect", type=click.IntRange(min=1), metavar="N", help="Shards of the newest commit that must have reported."
+    "--expect",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Shards that must have reported, as pytest --splits N made.",
 )
 @history_option
 def import_records(files: tuple[Path, ...], expect: int | None, place: str | None) -> None:

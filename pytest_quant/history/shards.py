@@ -18,7 +18,7 @@ class Unreported:
 
     Attributes
     ----------
-    shards : that never came to their end, ``3/8`` for the third of eight, or ``2 others`` where no number is known.
+    shards : that never came to their end, ``3/8`` for the third of eight, or ``2 of unknown number``.
     tests : node ids of the tests that every shard that came to its end left to others, and that have no record.
     """
 
@@ -39,23 +39,20 @@ def find_unreported(runs: Iterable[Run], tests: Collection[str], expected: int =
     ----------
     runs : of the commit, of all its jobs; a shard counts once, however often it ran.
     tests : node ids of their records.
-    expected : number of shards, where it is known; runs that are no shards count only where none of them is one.
+    expected : number of shards, where it is known; a run that is no shard stands for none.
     """
-    left_by: dict[int, dict[int, list[Collection[str]]]] = {}
-    others = set()
+    left_by: dict[int, dict[int, list[set[str]]]] = {}
     for run in runs:
         if matched := _SHARD.fullmatch(run.shard or ""):
             number, total = map(int, matched.groups())
             of_shard = left_by.setdefault(total, {}).setdefault(number, [])
-            of_shard += [] if run.deselected is None else [run.deselected]
-        else:
-            others.add(run.id)
+            of_shard += [] if run.deselected is None else [set(run.deselected)]
     lost, orphans, ended = [], set(), 0
     for total, shards in sorted(left_by.items()):
-        lists = [set(left) for of_shard in shards.values() for left in of_shard]
+        lists = [left for of_shard in shards.values() for left in of_shard]
         orphans |= set.intersection(*lists) if lists else set()
         lost += [f"{number}/{total}" for number in range(1, total + 1) if not shards.get(number)]
         ended += sum(map(bool, shards.values()))
-    unknown = expected - (ended if left_by else len(others)) - len(lost)
-    lost += [f"{unknown} other{'s' * (unknown > 1)}"] if unknown > 0 else []
+    unknown = expected - ended - len(lost)
+    lost += [f"{unknown} of unknown number"] if unknown > 0 else []
     return Unreported(tuple(lost), tuple(sorted(orphans - set(tests))))

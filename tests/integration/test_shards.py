@@ -152,21 +152,36 @@ def test_a_shard_that_was_interrupted_is_not_whole(pytester: pytest.Pytester, pr
     ]
 
 
+def test_a_shard_that_was_killed_is_not_whole(pytester: pytest.Pytester, project: ScratchRepository) -> None:
+    """Its journal is all that it hands on: what it had measured counts, and the rest of its tests is named."""
+    dies = SUITE.replace("def test_04(): pass", "def test_04(): import os; os._exit(9)")
+    whole = _shard(pytester, 2, 2, source=dies)
+    options = ("--splits=2", "--group=1", f"--quant-history={pytester.path / 'killed.db'}", *BY_COST)
+    assert run_fake_apart(pytester, dies, *options).ret == 9
+    (journal,) = pytester.path.glob("killed.db.*.unfinished")
+    answer = _import(project.path, 2, whole, journal)
+    left = sorted(set(_run(whole)["deselected"]) - {"test_it.py::test_00", "test_it.py::test_02"})
+    assert answer.stderr.splitlines() == [
+        "shards that never reported: 1/2",
+        *(f"never reported: {test}" for test in left),
+    ]
+    assert "2 of 2 runs added" in answer.stdout
+
+
 def test_a_suite_that_is_not_split_is_no_shard(pytester: pytest.Pytester, project: ScratchRepository) -> None:
-    """Runs count as what they are where there are no shards at all."""
+    """It has nothing that others ran, and stands for no shard that is expected."""
     file = pytester.path / "run.json"
     run_fake(pytester, SUITE, f"--quant-json={file}", "-k", "00")
     assert (_run(file)["shard"], _run(file)["deselected"]) == (None, None)
-    assert _import(project.path, 1, file).returncode == 0
     answer = _import(project.path, 3, file)
-    assert (answer.returncode, answer.stderr) == (1, "shards that never reported: 2 others\n")
+    assert (answer.returncode, answer.stderr) == (1, "shards that never reported: 3 of unknown number\n")
 
 
 def test_no_file_at_all_is_red(pytester: pytest.Pytester, project: ScratchRepository) -> None:
     """Neither a glob that nothing matches nor one that the shell has removed hides it."""
     for files in ((), (project.path / "shards" / "*" / "quant.json",)):
         answer = _import(project.path, 8, *files)
-        assert (answer.returncode, answer.stderr) == (1, "shards that never reported: 8 others\n")
+        assert (answer.returncode, answer.stderr) == (1, "shards that never reported: 8 of unknown number\n")
     assert run_command(project.path, "history", "import").returncode == 2
 
 
