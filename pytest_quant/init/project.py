@@ -36,6 +36,9 @@ _ROOT_FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pypr
 
 _SECTIONS = {"pytest.ini": "pytest", ".pytest.ini": "pytest", "tox.ini": "pytest", "setup.cfg": "tool:pytest"}
 _TEST_FOLDERS = ("tests", "test")
+_SPLITTER = '"pytest-split>=0.11"'
+"""What gives each job of CI its part of the tests."""
+
 _PLAIN_FOLDER = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*")
 """Folders that are one word in a shell, with or without quotes: workflows name them in both ways."""
 
@@ -160,7 +163,7 @@ def is_kept_by_git(root: Path, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Commands of bash by which CI installs a project, its tests' dependencies, and this package.
+    """Commands of bash by which CI installs a project, its tests' dependencies, this package and pytest-split.
 
     Attributes
     ----------
@@ -185,8 +188,11 @@ def find_installation(root: Path, extras: Sequence[str], commands: str = "", *, 
     gpu : the job runs on a GPU, for which the wheel of ONNX Runtime is another.
     """
     package = f'"pytest-quant[{",".join(extras)}]"' if extras else "pytest-quant"
+    # The other jobs are groups of their tests.
+    package += "" if gpu else f" {_SPLITTER}"
     if commands:
-        return Installation((*commands.splitlines(), *(_package("python -m pip", package, gpu=True) if gpu else ())))
+        own = _package("python -m pip", package if gpu else _SPLITTER, gpu=gpu)
+        return Installation((*commands.splitlines(), *own))
     if (root / "uv.lock").is_file():
         sync = ("python -m pip install uv", "uv sync --locked --all-groups")
         return Installation((*sync, *_package("uv pip", package, gpu=gpu)), ".venv/bin")

@@ -86,21 +86,16 @@ def on_github(served: Served) -> Iterator[Story]:
             for job in jobs:
                 machine = served.machine(f"github-{event}-{job}", ref, commit, depth=None, artifacts=f"github-{event}")
                 machine.environ |= workflows.github(event, commit, forge.address)
-                machine.values = workflows.github_values(event) | _matrix(file)
+                machine.values = workflows.github_values(event)
                 yield from machine.run_github(file, job)
 
-        pushed = list(runs("push", main, "refs/heads/main", ("cpu", "gpu", "history")))
+        pushed = list(runs("push", main, "refs/heads/main", ("split", "cpu", "gpu", "history")))
         topic(served, "topic")
         merged = served.request("topic")
         ref = f"refs/pull/{workflows.REQUEST}/merge"
-        request_steps = list(runs("pull_request", merged, ref, ("cpu", "gpu", "verdict")))
+        request_steps = list(runs("pull_request", merged, ref, ("split", "cpu", "gpu", "verdict")))
         shards = loaded(served.place / "github-pull_request")
         yield Story(served, forge, pushed, request_steps, shards, served.place / "github-pull_request" / "quant-report")
-
-
-def _matrix(file: Path) -> dict[str, str]:
-    (tests,) = parse(file)["jobs"]["cpu"]["strategy"]["matrix"]["tests"]
-    return {"matrix.tests": tests}
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +116,11 @@ def on_gitlab(served: Served, on_github: Story) -> Iterator[Story]:
                 yield from machine.run_gitlab(file, job, "merge_request_event" if "merge" in event else "BRANCH")
                 shared[job] = machine
 
-        pushed = list(runs("push", main, "refs/heads/main", 1, ("quant-cpu", "quant-gpu", "quant-history")))
+        pushed = list(
+            runs("push", main, "refs/heads/main", 1, ("quant-split", "quant-cpu", "quant-gpu", "quant-history"))
+        )
         commit = topic(served, "other")
-        jobs = ("quant-cpu", "quant-gpu", "quant-verdict")
+        jobs = ("quant-split", "quant-cpu", "quant-gpu", "quant-verdict")
         request_steps = list(runs("merge_request_event", commit, "refs/heads/other", None, jobs))
         last = served.place / "gitlab-merge_request_event-quant-verdict" / "clone"
         yield Story(served, forge, pushed, request_steps, loaded(last / "shards"), last / "report")
@@ -140,8 +137,9 @@ def _redirection(served: Served) -> Path:
 def _hand_over(done: Any, machine: Machine) -> None:
     """Copy the artifacts of earlier jobs, as GitLab does for a job that needs them."""
     for other in done:
-        if (other.clone / "shards").is_dir():
-            shutil.copytree(other.clone / "shards", machine.clone / "shards", dirs_exist_ok=True)
+        for name in ("shards", "durations"):
+            if (other.clone / name).is_dir():
+                shutil.copytree(other.clone / name, machine.clone / name, dirs_exist_ok=True)
 
 
 @pytest.fixture(params=["github", "gitlab"])
@@ -154,13 +152,13 @@ def story(request: pytest.FixtureRequest) -> Story:
 def test_every_command_of_the_push_is_green(story: Story) -> None:
     """In a repository that has no history yet."""
     assert [each for each in story.pushed if each.returncode] == []
-    assert len({each.job for each in story.pushed}) == 3
+    assert len({each.job for each in story.pushed}) == 4
 
 
 def test_every_command_of_the_request_is_green(story: Story) -> None:
     """With the history that the push has left."""
     assert [each for each in story.request_steps if each.returncode] == []
-    assert len({each.job for each in story.request_steps}) == 3
+    assert len({each.job for each in story.request_steps}) == 4
 
 
 def test_the_push_begins_the_history(story: Story) -> None:

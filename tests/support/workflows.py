@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,9 @@ class Machine:
                 if source.is_dir():
                     shutil.copytree(source, target, dirs_exist_ok=True)
         elif action == "actions/download-artifact":
-            for folder in self.artifacts.glob(given["pattern"]):
+            if "name" in given:
+                shutil.copytree(self.artifacts / given["name"], self.clone / given["path"])
+            for folder in self.artifacts.glob(given["pattern"]) if "pattern" in given else ():
                 shutil.copytree(folder, self.clone / given["path"] / folder.name)
         elif action == "actions/checkout" and given.get("persist-credentials") == "False":
             # The server is that of a private repository, which answers nobody without a token.
@@ -149,22 +151,17 @@ class Machine:
         jobs = parse(file)
         merged = _extended(jobs, job)
         (rule,) = [rule for rule in merged["rules"] if source in rule["if"]]
-        matrix = [dict.fromkeys([name], value) for each in _matrix(merged) for name, value in each.items()]
         ran = []
-        for number, own in enumerate(matrix or [{}]):
-            given = {**merged.get("variables", {}), **rule.get("variables", {}), **own}
-            environ = {**self.environ, "CI_JOB_ID": f"{job}-{number}", "CI_NODE_INDEX": str(number + 1)}
+        total = merged.get("parallel", 1)
+        for number in range(1, total + 1):
+            given = {**merged.get("variables", {}), **rule.get("variables", {})}
+            nodes = {"CI_NODE_INDEX": str(number), "CI_NODE_TOTAL": str(total)}
+            environ = {**self.environ, **nodes, "CI_JOB_ID": f"{job}-{number}"}
             environ |= {name: _expanded(str(value), environ) for name, value in given.items()}
             lines = [line for part in ("before_script", "script") for line in merged[part]]
             code, output = _bash("\n".join(lines), self.clone, environ)
             ran.append(Ran(job, "script", code, output))
         return ran
-
-
-def _matrix(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    for each in job.get("parallel", {}).get("matrix", []):
-        for name, values in each.items():
-            yield from ({name: value} for value in values)
 
 
 def _extended(jobs: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -320,8 +317,10 @@ def github_values(event: str) -> dict[str, str]:
         "github.run_id": "1",
         "github.token": TOKEN,
         "hashFiles('.quant/cache/*/*/manifest.json')": "0",
-        "matrix.tests": "",
+        "needs.cpu.outputs.groups || 1": "1",
+        "matrix.group": "1",
         "strategy.job-index": "0",
+        "strategy.job-total": "1",
     }
 
 

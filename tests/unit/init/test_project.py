@@ -18,6 +18,7 @@ from pytest_quant.init.project import (
 )
 from tests.support.repository import make_repository
 
+SPLITTER = '"pytest-split>=0.11"'
 OURS = 'python -m pip install "pytest-quant[ort]"'
 REMOVE = "python -m pip uninstall -y onnxruntime onnxruntime-gpu"
 UV = ("python -m pip install uv", "uv sync --locked --all-groups")
@@ -155,13 +156,25 @@ def test_a_configuration_of_other_types_is_none(tmp_path: Path, text: str) -> No
 @pytest.mark.parametrize(
     ("files", "gpu", "lines"),
     [
-        ({}, False, (OURS,)),
+        ({}, False, (f"{OURS} {SPLITTER}",)),
         ({}, True, (OURS,)),
-        ({"requirements.txt": ""}, False, ('python -m pip install -r requirements.txt "pytest-quant[ort]"',)),
+        (
+            {"requirements.txt": ""},
+            False,
+            ('python -m pip install -r requirements.txt "pytest-quant[ort]" ' + SPLITTER,),
+        ),
         ({"requirements.txt": ""}, True, ("python -m pip install -r requirements.txt", REMOVE, OURS)),
-        ({"pyproject.toml": "[project]\n"}, False, ('python -m pip install -e . "pytest-quant[ort]"',)),
-        ({"setup.py": ""}, False, ('python -m pip install -e . "pytest-quant[ort]"',)),
-        ({"uv.lock": "", "requirements.txt": ""}, False, (*UV, 'uv pip install "pytest-quant[ort]"')),
+        (
+            {"pyproject.toml": "[project]\n"},
+            False,
+            ('python -m pip install -e . "pytest-quant[ort]" ' + SPLITTER,),
+        ),
+        ({"setup.py": ""}, False, ('python -m pip install -e . "pytest-quant[ort]" ' + SPLITTER,)),
+        (
+            {"uv.lock": "", "requirements.txt": ""},
+            False,
+            (*UV, 'uv pip install "pytest-quant[ort]" ' + SPLITTER),
+        ),
         (
             {"uv.lock": ""},
             True,
@@ -173,7 +186,7 @@ def test_a_configuration_of_other_types_is_none(tmp_path: Path, text: str) -> No
             (
                 "python -m pip install poetry",
                 "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction",
-                'python -m pip --python .venv/bin/python install "pytest-quant[ort]"',
+                'python -m pip --python .venv/bin/python install "pytest-quant[ort]" ' + SPLITTER,
             ),
         ),
     ],
@@ -193,9 +206,9 @@ def test_the_project_is_installed_by_its_own_manager(
     )
 
 
-@pytest.mark.parametrize(("gpu", "more"), [(False, ()), (True, (REMOVE, OURS))])
+@pytest.mark.parametrize(("gpu", "more"), [(False, (f"python -m pip install {SPLITTER}",)), (True, (REMOVE, OURS))])
 def test_the_commands_of_the_user_are_taken_as_they_are(tmp_path: Path, gpu: bool, more: tuple[str, ...]) -> None:
-    """Whatever files are there."""
+    """Whatever files are there; what the workflow itself needs comes after them."""
     write(tmp_path, {"uv.lock": "", "pyproject.toml": "[project\n"})
     installation = find_installation(tmp_path, ["ort"], "make venv\nmake install", gpu=gpu)
     assert installation.lines == ("make venv", "make install", *more)
