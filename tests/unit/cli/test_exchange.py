@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from pytest_quant.cli import commands
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.git_branch import BRANCH
+from pytest_quant.history.json_lines import run_line
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
+from pytest_quant.result import Cost
 from tests.unit.record.examples import LATER, RUN, a_pass, a_record, unavailable
 
 
@@ -73,6 +76,37 @@ def test_an_export_names_damage_and_writes_the_rest(place: Path, tmp_path: Path)
     _run("history", "import", "rest.jsonl", "--history", "new.db")
     assert open_store(tmp_path / "new.db").records(LATER.id) == [a_pass(), unavailable()]
     assert open_store(tmp_path / "new.db").records(RUN.id) == []
+
+
+def test_durations_are_of_all_runs_together(place: Path, tmp_path: Path) -> None:
+    """A history without costs knows none, and one run is no median."""
+    assert _run("history", "export", "--format", "durations").stdout == "{}\n"
+    costly = (replace(a_pass(), nodeid=name, series=name, cost=Cost(1.0, 2.0, 0.5)) for name in ('b"', "a"))
+    open_store(place).append(replace(LATER, id="newest"), list(costly))
+    written = _run("history", "export", "--format", "durations", ".test_durations")
+    assert (written.exit_code, written.stderr) == (0, "2 tests written to .test_durations\n")
+    text = (tmp_path / ".test_durations").read_text()
+    assert json.loads(text) == {"a": 3.5, 'b"': 3.5}
+    assert text.splitlines()[1:3] == ['    "a": 3.5,', '    "b\\"": 3.5']
+    with pytest.raises(UsageError, match="all runs together"):
+        _run("history", "export", "--format", "durations", "--run", "last")
+
+
+def test_only_the_newest_commit_is_expected_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files may hold older runs too; one that is missing is an error where nobody says how many there are."""
+    monkeypatch.chdir(tmp_path)
+    old = replace(RUN, commit="b" * 40, shard="1/9", deselected=())
+    new = [replace(LATER, id=f"s{number}", shard=f"{number}/2", deselected=()) for number in (1, 2)]
+    for number, run in enumerate([old, *new]):
+        (tmp_path / f"{number}.jsonl").write_bytes(run_line(run, []))
+    for files, code in ((("0.jsonl", "1.jsonl", "2.jsonl"), 0), (("0.jsonl", "1.jsonl", "gone.jsonl"), 1)):
+        answer = _run("history", "import", "--expect", "2", *files)
+        assert answer.exit_code == code
+        assert answer.stderr == "shards that never reported: 2/2\n" * code
+    with pytest.raises(HistoryError, match=r"gone\.jsonl cannot be read"):
+        _run("history", "import", "1.jsonl", "gone.jsonl")
+    with pytest.raises(UsageError, match="no FILE"):
+        _run("history", "import")
 
 
 def test_a_branch_moves_the_history(place: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.metrics import Metric
-from pytest_quant.result import Coverage, Interval, LatencyResult
+from pytest_quant.result import Cost, Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
     Check,
     Dataset,
@@ -354,3 +355,15 @@ def test_another_engine_is_compared_over_a_part_of_the_data(bench: Bench) -> Non
     other = bench.backend.open(OFF, side.built.folder)
     assert result.bench.compare(replace(side, engine=other), data) == result.accuracy
     assert bench.backend.engines[-1].runs
+
+
+def test_the_cost_is_what_this_run_took(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines that come out of the cache cost no build; without a timing there is next to none."""
+    clock = iter(range(0, 3000, 100))
+    monkeypatch.setattr(pipeline, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    built, found = (bench.measure().cost for _ in range(2))
+    assert built is not None
+    assert found == Cost(0.0, 100.0, 100.0)
+    assert built.build_s > 0.0
+    assert built.evaluation_s + built.build_s == pytest.approx(100.0)
+    assert built.total_s == pytest.approx(200.0)

@@ -14,8 +14,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from rich.cells import cell_len
 
 from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.comparison import Word
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.report.comparison import comparison_json
+from pytest_quant.history.shards import Unreported
+from pytest_quant.report.comparison import comparison_json, fault, verdict
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.pull_request import MARKER, MAX_CHARACTERS, run_comment
 from pytest_quant.result import Resources
@@ -55,6 +57,27 @@ def test_no_name_becomes_markup() -> None:
     assert set(re.findall(r"<[^>]*>", text)) <= {MARKER, "<br>", "<details>", "<summary>", "</summary>", "</details>"}
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows} == {5}
+
+
+def test_what_never_reported_is_named_and_not_called_removed() -> None:
+    """In the verdict, in the list of the terminal, and at the top of the comment, which fails."""
+    kept, lost, gone = (record_of(f"test_{name}") for name in ("kept", "lost", "gone"))
+    missing = Unreported(("3/8",), ("test_lost", "test_new"))
+    result = compare(launch(kept, lost, gone), launch(kept, commit="head"), full_suite=True, unreported=missing)
+    assert (result.verdict, result.exit_code) == (Word.REGRESSION, 1)
+    assert [listed.nodeid for listed in result.missing] == ["test_gone"]
+    text = comparison_text(result, 100)
+    assert "REGRESSION: shard 3/8 and 2 tests never reported; 1 test removed" in text
+    assert "never reported (2):\n    test_lost\n    test_new" in text
+    comment = run_comment(None, [], failed=True, compared=[result])
+    assert comment.splitlines()[1].startswith("**FAIL: ")
+    assert "- never reported: test_lost\n- never reported: test_new" in comment
+    assert fault(result).startswith("shard 3/8 and 2 tests never reported; 1 tests of the base")
+    Draft202012Validator(_SCHEMA).validate(comparison_json(result))
+    only = compare(launch(kept), launch(kept, commit="head"), full_suite=True, unreported=Unreported(("1/2", "2/2")))
+    assert verdict(only).startswith("REGRESSION: shards 1/2, 2/2 never reported; ")
+    assert only.exit_code == 1
+    assert verdict(compare((), (), full_suite=True)) == "NOTHING TO COMPARE"
 
 
 @pytest.mark.parametrize("tests", [0, 3, 400, 3000])
