@@ -124,9 +124,8 @@ class Session:
             # Here, because a check that passes needs no advice.
             from pytest_quant.diagnose.advise import find_hints
 
-            hints = find_hints(
-                measurement, verdicts, lambda trial: judge(trial, baseline), self._diagnose_s, self._tools
-            )
+            budget_s = 0.0 if measurement.check.accuracy_off else self._diagnose_s
+            hints = find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), budget_s, self._tools)
         doubts = reference_doubts(measurement.accuracy, measurement.check.output)
         noted = replace(measurement, notes=(*measurement.notes, *doubts))
         return build_record(noted, status=status, verdicts=verdicts, hints=hints)

@@ -37,7 +37,7 @@ class Bench:
     ----------
     output, metric : what the score is computed of, and by.
     memory : that opening the candidate added.
-    recorded : where outputs of the reference over all of the data are kept.
+    recorded : where outputs of the reference over all of the data are kept; ``None`` where accuracy is off.
     unseen : what is not proven of the reference because it cannot be seen into; empty where everything can.
     timed : reference and candidate as their latency is measured.
     latency_batch_size : samples in one timed run: those that the check asks for, unless a graph fixes its batch size.
@@ -51,7 +51,7 @@ class Bench:
     output: str
     metric: ResolvedMetric | None
     memory: AddedMemory
-    recorded: Entry
+    recorded: Entry | None
     unseen: str
     timed: tuple[TimingSubject, TimingSubject]
     latency_batch_size: int
@@ -61,8 +61,8 @@ class Bench:
         if opened.engine is not self.candidate.engine:
             # Probed anew, because whether outputs depend on the batch is a matter of the scheme.
             opened = _probed(self.check, opened, data, self.tools)
-        recorded = read_outputs(self.recorded) if data is self.data else run_over(self.reference, data)
-        return self._compare(opened, data, recorded)
+        kept = self.recorded if data is self.data else None
+        return self._compare(opened, data, run_over(self.reference, data) if kept is None else read_outputs(kept))
 
     def compare_again(self) -> AccuracyResult | None:
         """Evaluate both engines once more where one is nondeterministic by more than rounding, else return ``None``."""
@@ -91,7 +91,7 @@ class Bench:
 
 
 def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Bench:
-    """Build and open both engines, prove the reference, and evaluate it.
+    """Build and open both engines, prove the reference, and evaluate it unless accuracy is off.
 
     Parameters
     ----------
@@ -126,8 +126,10 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
     timed_size = next(fixed, check.batch_size if check.latency is None else check.latency.batch_size)
     feeds = data.first(timed_size)
     unseen = prove_float(reference, reference.feeds(feeds), tools)
-    with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
-        recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
+    recorded = None
+    if not check.accuracy_off:
+        with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
+            recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
     timed = TimingSubject(ref_built, reference.feeds(feeds)), TimingSubject(built, candidate.feeds(feeds))
     return Bench(check, tools, data, reference, candidate, output, metric, memory, recorded, unseen, timed, timed_size)
 

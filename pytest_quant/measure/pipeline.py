@@ -47,8 +47,10 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data, EVAL_BATCH_SIZE)
             bench = open_bench(check, data, tools, opened)
-            accuracy = bench.compare(bench.candidate, bench.data)
-            again = bench.compare_again()
+            if check.accuracy_off:
+                accuracy, again = AccuracyResult(0, bench.metric.name if bench.metric else None), None
+            else:
+                accuracy, again = bench.compare(bench.candidate, bench.data), bench.compare_again()
             with tools.steps.show(f"reading back what {bench.candidate.built.name} runs"):
                 coverage = bench.candidate.engine.coverage(bench.timed[1].feeds)
             why_not = _why_not_timed(bench)
@@ -80,7 +82,10 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         latency=latency,
         coverage=coverage,
         resources=find_resources(bench.candidate, bench.reference, bench.memory, energy),
-        cache={**({} if opaque else {"engine": built.status}), "reference": bench.recorded.status},
+        cache={
+            **({} if opaque else {"engine": built.status}),
+            **({} if bench.recorded is None else {"reference": bench.recorded.status}),
+        },
         digests={
             **built.models,
             "engine": built.key,
@@ -167,7 +172,8 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
     notes = [*bench.data.notes, *bench.candidate.engine.notes]
     notes += [note for opened in (bench.reference, bench.candidate) for note in opened.notes]
     engine = bench.candidate.built
-    built = [("engine", engine.status, engine.reason), ("reference outputs", recorded.status, recorded.reason)]
+    built = [("engine", engine.status, engine.reason)]
+    built += [] if recorded is None else [("reference outputs", recorded.status, recorded.reason)]
     notes += [f"{what} built: {reason}" for what, status, reason in built if status == "built" and reason]
     size = bench.latency_batch_size
     if check.latency is not None and size != check.latency.batch_size:
@@ -179,7 +185,7 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
         for output in accuracy.by_output
         if output.sqnr_db is not None and output.centred_sqnr_db is not None
     ]
-    if bench.reference.itself.relative > SELF_ROUNDING and recorded.status == "hit":
+    if bench.reference.itself.relative > SELF_ROUNDING and recorded is not None and recorded.status == "hit":
         notes.append(
             f"outputs of {bench.reference.spec.id} are those of an earlier run, which a new one would not repeat"
         )

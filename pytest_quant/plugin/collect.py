@@ -207,7 +207,8 @@ def with_settings(check: Check, settings: Settings) -> Check:
     latency = None
     if check.latency is not None and not settings.latency_off:
         latency = replace(check.latency, max_s=settings.max_time_s, pages=settings.pages)
-    return replace(check, latency=latency, latency_off=settings.latency_off, confidence=settings.confidence)
+    check = replace(check, latency_off=settings.latency_off, accuracy_off=settings.accuracy_off)
+    return replace(check, latency=latency, confidence=settings.confidence)
 
 
 @contextmanager

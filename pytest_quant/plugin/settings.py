@@ -115,8 +115,8 @@ class Settings:
     """The options of one run. Each attribute is declared with its row, which says what it means.
 
     The rows stand in the order of the help, see `_HEADINGS`. Paths are absolute. `history` is a file or a database URL,
-    ``None`` if nothing is added to a history. `compare` is also on if `compare_base` is given. `latency_off` is the
-    reason why latency is not measured, empty if it is.
+    ``None`` if nothing is added to a history. `compare` is also on if `compare_base` is given. `latency_off` and
+    `accuracy_off` are the reasons why latency and accuracy are not measured, empty if they are.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -179,6 +179,11 @@ class Settings:
     )
     latency_off: str = _flag(
         "measure no latency; its limits are then INCONCLUSIVE, never PASS", name="quant_no_latency"
+    )
+    accuracy_off: str = _flag(
+        "measure no accuracy; its limits are then INCONCLUSIVE, never PASS, until this record is joined with that of a "
+        "run of the same commit and engines under --quant-no-latency",
+        name="quant_only_latency",
     )
     max_time_s: float = _option(
         SECONDS,
@@ -291,6 +296,7 @@ def read_settings(config: pytest.Config) -> Settings:
     values = {field: row.value(config) for field, row in _ROWS.items()}
     values["compare"] = values["compare"] or values["compare_base"] is not None
     values["latency_off"] = _latency_off(config, is_off=values["latency_off"])
+    values["accuracy_off"] = _accuracy_off(is_off=values["accuracy_off"], latency_off=values["latency_off"])
     values["history"] = None if values["no_history"] else _history(config, values["history"])
     return Settings(**values)
 
@@ -319,6 +325,13 @@ def _latency_off(config: pytest.Config, *, is_off: bool) -> str:
         if config.getoption(name, False) and not config.getoption(overruled_by, False):
             return f"--{name.replace('_', '-')} is set"
     return ""
+
+
+def _accuracy_off(*, is_off: bool, latency_off: str) -> str:
+    """Return which option turns accuracy off, empty for none. Raises `pytest.UsageError` where latency is off too."""
+    if is_off and latency_off:
+        raise pytest.UsageError(f"--quant-only-latency leaves nothing to measure: {latency_off}; leave one of them out")
+    return "--quant-only-latency is set" if is_off else ""
 
 
 _BENCHMARK_FILES = ("save", "autosave", "json", "compare", "histogram")

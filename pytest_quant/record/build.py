@@ -42,7 +42,7 @@ def build_record(
             unmeasured,
             batch_size=unmeasured.batch_size if latency is None else latency.batch_size,
             verdicts=tuple(verdicts),
-            accuracy=measured.accuracy,
+            accuracy=None if measured.check.accuracy_off else measured.accuracy,
             latency=latency,
             coverage=measured.coverage,
             resources=measured.resources,
@@ -100,6 +100,7 @@ def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
         # Scores were made elsewhere.
         isa=isa_tier() if check.engines else "unknown",
         latency_off=check.latency_off,
+        accuracy_off=check.accuracy_off,
         stands_in=check.dataset.stands_in,
     )
 

@@ -48,7 +48,7 @@ class Record:
     status : the worst of the verdicts.
     series : key of the records that this one may be compared with, a JSON list as text: node id, model, backend,
         precision, scheme, batch size and metric.
-    accuracy : candidate against reference over the evaluation set.
+    accuracy : candidate against reference over the evaluation set; ``None`` also where it was off, see `accuracy_off`.
     latency : the timing; ``None`` also where it was off, see `latency_off`.
     coverage : what ran in the asked precision.
     resources : size, memory, build time and energy.
@@ -63,8 +63,9 @@ class Record:
     threads : processor threads that the candidate was given; ``None`` when its backend does not say.
     isa : best instruction set of the machine for int8, ``avx512_vnni`` for example.
     latency_off : why latency was not measured; empty when it was.
+    accuracy_off : why accuracy was not measured; empty when it was.
     cache : of ``engine`` and ``reference``, whether it was built in this run or found in the cache (``hit``); a
-        function is no engine.
+        function is no engine, and without accuracy no reference is evaluated.
     digests : of the model, the engines and the data, by name: what a difference between two records comes from.
     notes : what else the reader should know, one sentence each.
     hints : what is worth trying about the broken limits, the best first; each was measured.
@@ -88,7 +89,7 @@ class Record:
     latency: LatencyFigures | None = None
     coverage: Coverage | None = None
     resources: Resources | None = None
-    cache: Annotated[Mapping[str, _Origin], ("required", ("reference",))] | None = None
+    cache: Mapping[str, _Origin] | None = None
     verdicts: tuple[Verdict, ...] | None = None
     confidence: float | None = None
     calibration: str | None = None
@@ -96,6 +97,7 @@ class Record:
     threads: Positive | None = None
     isa: str = "unknown"
     latency_off: str = ""
+    accuracy_off: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()

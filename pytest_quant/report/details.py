@@ -67,7 +67,7 @@ class DetailSection:
 def details(record: Record) -> tuple[DetailSection, ...]:
     """Return what was measured, by kind; sections without anything are left out."""
     sections = (
-        DetailSection("Accuracy") if record.accuracy is None else _accuracy(record.accuracy),
+        _left_out("Accuracy", record.accuracy_off) if record.accuracy is None else _accuracy(record.accuracy),
         _latency(record),
         DetailSection("Coverage") if record.coverage is None else _coverage(record, record.coverage),
         _resources(record),
@@ -113,6 +113,10 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) 
     """Return a table of the first rows; none without rows."""
     left_out = max(0, len(rows) - _MOST_ROWS)
     return (DetailTable(caption, tuple(heads), tuple(rows[:_MOST_ROWS]), left_out),) if rows else ()
+
+
+def _left_out(title: str, why: str) -> DetailSection:
+    return DetailSection(title, lines=(f"not measured: {why}",) if why else ())
 
 
 def _accuracy(accuracy: AccuracyResult) -> DetailSection:
@@ -212,7 +216,7 @@ _TOKENS = {"ttft": "to the first token", "tpot": "per token"}
 def _latency(record: Record) -> DetailSection:
     latency = record.latency
     if latency is None:
-        return DetailSection("Latency", lines=(f"not measured: {record.latency_off}",) if record.latency_off else ())
+        return _left_out("Latency", record.latency_off)
     repeat = latency.repeat
     of_launches = (latency.speedup, *(launch.speedup for launch in latency.launches)) if latency.launches else ()
     groups = (

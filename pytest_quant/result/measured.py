@@ -235,11 +235,13 @@ class Measured:
 
     Attributes
     ----------
+    accuracy : of no samples when it is off; `Check.accuracy_off` says why.
     latency : ``None`` when it is off; `Check.latency_off` says why.
     coverage, resources : ``None`` of scores, which say nothing of the engine that they are of.
     accuracy_again : a second evaluation, where an engine differs from itself by more than rounding; else ``None``.
     unsteady : those of reference and candidate that differ from themselves on the same batch.
-    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``; ``None`` without engines.
+    cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``; without ``reference`` where accuracy is
+        off, ``None`` without engines.
     digests : of the engines and the data, by name.
     calibration_samples : that the calibration saw, ``None`` when the scheme has none.
     threads : processor threads of the candidate, ``None`` when its backend does not say.

@@ -215,7 +215,7 @@ def _command(python: str, folder: Path, invocation: Invocation) -> Iterator[str]
         yield from ("-n", "0")
     yield from (f"--quant-leave={folder}", f"--quant-json={folder / _RECORDS}", f"--quant-cache={invocation.cache}")
     yield from ("--quant-no-history", "--no-quant-compare", "--quant-no-latency", "--quant-diagnose-time=0")
-    yield from ("--no-quant-strict", *invocation.options)
+    yield from ("--no-quant-strict", "--no-quant-only-latency", *invocation.options)
 
 
 def _has_xdist(python: str) -> bool:

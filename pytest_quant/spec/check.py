@@ -315,6 +315,7 @@ class Check:
     eval_batch_size : samples in one batch of the evaluation; ``None`` for the default or the model's fixed size.
     latency : ``None`` when latency is not to be measured.
     latency_off : reason why latency is not measured; empty when it is.
+    accuracy_off : reason why the evaluation is left out; empty when it is not.
     confidence : judge accuracy by its interval at this level; ``None`` judges it by the point estimate.
     scores : of single samples that were given in place of engines and data; ``None`` where there are engines.
     """
@@ -331,6 +332,7 @@ class Check:
     eval_batch_size: int | None = None
     latency: LatencyPlan | None = field(default_factory=LatencyPlan)
     latency_off: str = ""
+    accuracy_off: str = ""
     confidence: float | None = None
     batch_size: int = 1
     reference_precision: str = "fp32"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import Check
 from pytest_quant.verdict.accuracy import (
+    accuracy_left_out,
     accuracy_verdicts,
     doubt_worthless_reference,
     open_on_placeholder,
@@ -53,6 +54,8 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
     )
     if is_alone and measured.accuracy.drop is None:
         return tuple(without_baseline(verdict, measured.accuracy.note) for verdict in verdicts)
+    if check.accuracy_off:
+        verdicts = tuple(accuracy_left_out(verdicts, check.accuracy_off))
     return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts
 
 

@@ -320,6 +320,19 @@ def open_where_classes_change(verdicts: Iterable[Verdict], unsteady: Sequence[Se
 
 
 _OUTPUTS = "outputs"
+_ON_ACCURACY = (_OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
+
+
+def is_on_accuracy(limit: str) -> bool:
+    """Whether the limit of a verdict is on a figure of accuracy, also one that names its output."""
+    return limit.partition("[")[0] in _ON_ACCURACY
+
+
+def accuracy_left_out(verdicts: Iterable[Verdict], why: str) -> Iterator[Verdict]:
+    """Yield `verdicts`, those on accuracy as not measured for the reason `why`."""
+    for verdict in verdicts:
+        left_out = replace(verdict, observed=None, status=Status.INCONCLUSIVE, reason=f"not measured: {why}")
+        yield left_out if is_on_accuracy(verdict.limit) else verdict
 
 
 def open_on_placeholder(verdicts: Iterable[Verdict], dataset: Dataset) -> Iterator[Verdict]:
@@ -336,13 +349,7 @@ def open_on_placeholder(verdicts: Iterable[Verdict], dataset: Dataset) -> Iterat
         f"{dataset.name} is a placeholder, whose samples tell nothing about accuracy; "
         "next: return real ones there, Dataset.from_arrays(inputs, labels, calibration=100)"
     )
-    on_accuracy = (_OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
-    is_open = False
-    for verdict in verdicts:
-        if verdict.limit.partition("[")[0] not in on_accuracy:
-            yield verdict
-            continue
-        is_open = True
-        yield replace(verdict, observed=None, status=Status.INCONCLUSIVE, reason=f"not measured: {why}")
-    if not is_open:
+    verdicts = tuple(verdicts)
+    yield from accuracy_left_out(verdicts, why)
+    if not any(is_on_accuracy(verdict.limit) for verdict in verdicts):
         yield replace(not_measured(_OUTPUTS, 0.0, why), implicit=True)

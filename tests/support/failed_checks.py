@@ -87,6 +87,11 @@ def failed_checks() -> Mapping[str, Record]:
             verdicts=_broken("min_speedup", 1.0, None, Status.INCONCLUSIVE),
             status=Status.INCONCLUSIVE,
         ),
+        "accuracy off": a_record(
+            replace(a_check(), accuracy_off="--quant-only-latency is set"),
+            latency=slow,
+            verdicts=(_broken("max_drop", 1.0, None, Status.INCONCLUSIVE)[0], *_broken("min_speedup", 1.0, 0.16)),
+        ),
         "nothing quantized": a_record(
             a_check(scheme="qat"), coverage=float_only, verdicts=_broken("min_coverage", 50.0, 0.0)
         ),

@@ -20,7 +20,7 @@ from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.pipeline import measure_check
 from pytest_quant.metrics import Metric
-from pytest_quant.result import Cost, Coverage, Interval, LatencyResult
+from pytest_quant.result import AccuracyResult, Cost, Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
     Check,
     Dataset,
@@ -227,6 +227,28 @@ def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: li
     assert bench.steps.texts[-1] == "measuring the energy of played-int8-static"
     assert result.coverage.provider == "{'x': (4, 2)}"
     assert result.check.latency_off == ""
+
+
+def test_accuracy_that_is_off_is_not_evaluated(bench: Bench, timed: list[Any]) -> None:
+    """First batches alone run; the rest is what a run that measures both finds, of the same series and digests."""
+    ran: list[int] = []
+
+    def counted(feeds: Any) -> Any:
+        ran.append(len(feeds["x"]))
+        return {"y": feeds["x"]}
+
+    bench.candidate = bench.reference = counted
+    both = bench.measure(latency=LatencyPlan(), latency_off="", metric="top1")
+    evaluated, told = len(ran), len(bench.steps.texts)
+    ran.clear()
+    result = bench.measure(latency=LatencyPlan(), latency_off="", metric="top1", accuracy_off="why")
+    assert len(ran) < evaluated
+    assert not [text for text in bench.steps.texts[told:] if "evaluating" in text]
+    assert (result.accuracy, result.accuracy_again) == (AccuracyResult(0, "top1"), None)
+    assert (result.latency, result.resources.energy_mj) == (both.latency, both.resources.energy_mj)
+    assert (result.digests, result.coverage) == (both.digests, both.coverage)
+    assert result.cache == {"engine": "hit"}
+    assert len(timed) == 2
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ def test_latency_that_is_off_says_why(pytester: pytest.Pytester) -> None:
     assert (check.latency, check.latency_off) == (None, "--quant-no-latency is set")
 
 
+def test_accuracy_that_is_off_says_why(pytester: pytest.Pytester) -> None:
+    """Latency is measured as ever."""
+    check = _check(pytester, "--quant-only-latency")
+    assert (check.latency, check.accuracy_off) == (LatencyPlan(batch_size=4), "--quant-only-latency is set")
+
+
 def test_proof_is_asked_for_a_whole_run(pytester: pytest.Pytester) -> None:
     """Not for one mark."""
     assert (_check(pytester).confidence, _check(pytester, "--quant-confidence=0.9").confidence) == (None, 0.9)

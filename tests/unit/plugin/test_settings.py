@@ -36,6 +36,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         "against_limit_pct": LIMIT_PCT,
         "against_equal": False,
         "latency_off": "",
+        "accuracy_off": "",
         "confidence": None,
         "max_time_s": LatencyPlan().max_s,
         "launches": 1,
@@ -129,6 +130,17 @@ def test_no_history_wins_over_a_history(pytester: pytest.Pytester) -> None:
 def test_pytest_benchmarks_switches_turn_our_timing_off(pytester: pytest.Pytester, option: str) -> None:
     """The reason names the option."""
     assert read_settings(pytester.parseconfig(option)).latency_off == f"{option} is set"
+
+
+def test_one_of_accuracy_and_latency_is_measured(pytester: pytest.Pytester) -> None:
+    """Nothing would be left without both, whichever option turns latency off; what undoes one of them helps."""
+    assert read_settings(pytester.parseconfig("--quant-only-latency")).accuracy_off == "--quant-only-latency is set"
+    pytester.makeini("[pytest]\nquant_only_latency = true\n")
+    for option in ("--quant-no-latency", "--benchmark-disable"):
+        with pytest.raises(pytest.UsageError, match=f"leaves nothing to measure: {option} is set"):
+            read_settings(pytester.parseconfig(option))
+        undone = read_settings(pytester.parseconfig(option, "--no-quant-only-latency"))
+        assert (undone.accuracy_off, undone.latency_off) == ("", f"{option} is set")
 
 
 HEADINGS = {"everyday": "--quant-html", "speed": "--quant-no-latency", "CI": "--quant-require", "GPU": "--quant-device"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.metrics import Metric
 from pytest_quant.record import Record, build_record, failed_record, series_key, to_json
-from pytest_quant.result import Blocks, Hint, LatencyFigures, LatencyResult, Status
+from pytest_quant.result import AccuracyResult, Blocks, Hint, LatencyFigures, LatencyResult, Status
 from pytest_quant.spec import Calibration, Check, Dataset, LatencyPlan, Model
 from tests.unit.record.examples import (
     ACCURACY,
@@ -172,3 +172,14 @@ def test_rounds_stay_small(rounds: int, runs_ns: int) -> None:
     if rounds:
         assert [medians[0], medians[-1]] == pytest.approx([runs_ns / 1e6, (runs_ns + rounds - 1) / 1e6], rel=1e-3)
     assert len(json.dumps(to_json(record)["latency"])) <= 4096
+
+
+def test_accuracy_that_is_off_is_null() -> None:
+    """The series has its metric all the same, so that both passes are of one."""
+    check = replace(a_check(), accuracy_off="why not")
+    record = build_record(
+        a_measurement(check, accuracy=AccuracyResult(0, "top1")), status=Status.PASS, verdicts=()
+    ).record
+    assert (record.accuracy, record.accuracy_off, record.metric) == (None, "why not", "top1")
+    assert record.series == series_key(a_check(), "top1")
+    assert record.latency is not None

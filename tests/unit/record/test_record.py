@@ -215,7 +215,7 @@ WRONG = {
     "batch_size": (0,),
     "threads": (0,),
     "calibration_samples": (-1,),
-    "cache": ({"engine": "built"}, {"engine": "found", "reference": "hit"}),
+    "cache": ({"engine": "found", "reference": "hit"},),
     "accuracy.n": (-1,),
     "accuracy.confidence": (1,),
     "accuracy.agreement_pct": (100.5,),

@@ -215,3 +215,21 @@ def test_coverage_that_is_missing_fails() -> None:
     check = replace(a_check(), dataset=RANDOM, limits=Limits(max_drop=1.0, min_coverage=50.0))
     none = Coverage(pct=0.0, unit="MACs", by_op=(), provider="CPUExecutionProvider", float_nodes=())
     assert worst(judge(a_measurement(check, coverage=none))) is Status.FAIL
+
+
+def test_limits_on_accuracy_that_is_off_are_open() -> None:
+    """All of them, that against the baseline and those of single outputs too; the others are judged as ever."""
+    limits = Limits(
+        max_drop=1.0, min_ratio=0.9, min_accuracy=90.0, min_agreement=90.0, min_sqnr_db=(("y", 20.0),),
+        max_drop_increase=5.0, min_speedup=1.0, max_size_mb=1.0, min_coverage=50.0,
+    )  # fmt: skip
+    check = replace(a_check(), limits=limits, accuracy_off="why not")
+    verdicts = judge(a_measurement(check, accuracy=AccuracyResult(0, "top1")), ACCEPTED)
+    is_open = {verdict.limit for verdict in verdicts if verdict.reason == "not measured: why not"}
+    assert {verdict.limit for verdict in verdicts if verdict.status is INCONCLUSIVE} == is_open
+    assert is_open == {
+        *("max_drop", "min_ratio", "min_accuracy", "min_agreement", "min_sqnr_db[y]", "max_drop_increase")
+    }
+    assert {verdict.limit for verdict in verdicts if verdict.status is PASS} == {
+        *("min_speedup", "max_size_mb", "min_coverage")
+    }
