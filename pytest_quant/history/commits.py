@@ -15,6 +15,7 @@ from pytest_quant.history.baselines.launches import points_before
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.history.merge_base import elsewhere, records_of, resolve, select_base
+from pytest_quant.history.passes import join_passes
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.shards import find_unreported
 from pytest_quant.printable import clean
@@ -112,10 +113,11 @@ def compare_run(
     before = find_base(store, root, base, head, dirty=run.dirty)
     of_base = [check for check in before.checks if check.run.id != run.id]
     mine = {record.series for record in records}
-    stored = [] if run.dirty or run.commit is None else records_of(store, head)
+    # Not joined yet: the other pass may be this run.
+    stored = [] if run.dirty or run.commit is None else store.launches(*head.ids)
     ids = {run.id, *(check.run.id for check in of_base)}
     others = [check for check in stored if check.run.id not in ids and check.record.series in mine]
-    now = [*others, *(StoredCheck(run, record) for record in records)]
+    now = join_passes([*others, *(StoredCheck(run, record) for record in records)])
     before = replace(before, checks=of_base)
     return compare_records(store, root, before, NamedRecords(now, ""), strict=strict, full_suite=all_ran)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.environment.revision import MAX_DISTANCE, Committed, Repository
 from pytest_quant.errors import UsageError
+from pytest_quant.history.passes import join_passes
 from pytest_quant.printable import clean
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def line_below(git: Repository, commit: str) -> tuple[Committed, ...]:
 def records_of(recorded: Store, committed: Committed, beside: Committed | None = None) -> list[StoredCheck]:
     """Return the records of a commit, those of other commits with the same content among them, oldest run first.
 
+    Those of its two passes are one, see `join_passes`.
+
     Parameters
     ----------
     recorded : the history.
@@ -110,7 +113,7 @@ def records_of(recorded: Store, committed: Committed, beside: Committed | None =
     """
     same = beside is not None and committed.tree is not None and committed.tree == beside.tree
     own = recorded.launches(committed.id) if same else []
-    return own or recorded.launches(*committed.ids)
+    return join_passes(own or recorded.launches(*committed.ids))
 
 
 def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:

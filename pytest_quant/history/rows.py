@@ -35,10 +35,14 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheck:
-    """One record and the run it belongs to."""
+    """One record and the run it belongs to.
+
+    `first` is the pass that its accuracy comes from, where that is another run, see `pytest_quant.history.passes`.
+    """
 
     run: Run
     record: Record
+    first: StoredCheck | None = None
 
 
 def commit_of(checks: Sequence[StoredCheck]) -> str | None:
@@ -172,12 +176,17 @@ _LENGTH = 12
 def version_of(record: Record) -> str:
     """Return a short digest of evaluation data, metric, unit and direction of the metric.
 
-    Two records of one series with different versions are never compared. Empty for a check that was not measured.
+    Two records of one series with different versions are never compared. Empty without accuracy.
     """
     accuracy = record.accuracy
     if accuracy is None:
         return ""
     return _digest([record.digests.get("data"), accuracy.metric, accuracy.unit, accuracy.better])
+
+
+def is_second_pass(record: Record) -> bool:
+    """Whether all but the accuracy of the check was measured, see `pytest_quant.history.passes`."""
+    return bool(record.accuracy_off) and record.verdicts is not None
 
 
 def identity_of(run: Run, record: Record) -> str:

@@ -22,6 +22,7 @@ from pytest_quant.history.baselines.launches import (
     with_launches,
 )
 from pytest_quant.history.merge_base import line_below, records_of, select_base
+from pytest_quant.history.passes import join_passes
 from pytest_quant.history.rows import StoredCheck, identity_of, way_of_timing
 from pytest_quant.result import AccuracyResult, Baseline, LaunchFigures, Status
 
@@ -121,7 +122,7 @@ class Baselines:
         if base.recorded is None or any(check.record.status not in _NEVER_A_BASE for check in checks):
             return first
         try:
-            below = base.recorded.launches(*base.commits, series=series)
+            below = join_passes(base.recorded.launches(*base.commits, series=series))
         except HistoryError as error:
             return f"{base.why}, and {error.what}"
         for commit in base.reach:
@@ -157,7 +158,7 @@ class Baselines:
         if base.recorded is None:
             return []
         try:
-            checks = base.recorded.launches(*base.commits, series=series)
+            checks = join_passes(base.recorded.launches(*base.commits, series=series))
         except HistoryError:
             # A damaged record of an earlier commit: with less known the interval is wider, and never a wrong verdict.
             return []

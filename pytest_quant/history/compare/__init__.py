@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from pytest_quant.history.compare.facts import compare_exact, compare_statuses, 
 from pytest_quant.history.compare.latency import compare_latency
 from pytest_quant.history.compare.machine import Machine, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
+from pytest_quant.history.passes import TWO_PASSES
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.history.shards import Unreported
 from pytest_quant.history.summaries import CheckSummary
@@ -78,6 +80,8 @@ def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator
     for name, side in (("base", base), ("head", head)):
         if not side:
             yield f"the {name} has no records"
+        told = Counter(note for check in side for note in check.record.notes if note.startswith(TWO_PASSES))
+        yield from (f"the {name}, {count} record{'s' * (count > 1)}: {note}" for note, count in told.items())
         if any(check.run.dirty for check in side):
             yield f"the {name} was run with uncommitted changes"
         damaged = [check.run.id for check in side if check.record.accuracy and answers_of(check.record.accuracy).damage]

@@ -29,7 +29,9 @@ def compare_accuracy(pair: Pair) -> Iterator[Draft]:
     if pair.other_version:
         yield Draft(_not_compared(pair))
         return
-    common, same_machine = on_common_machines(pair)
+    # Of two passes that were not joined only one was scored, maybe on another machine than the other.
+    scored = (tuple(check for check in side if check.record.accuracy is not None) for side in (pair.base, pair.head))
+    common, same_machine = on_common_machines(Pair(pair.series, *scored))
     sides = [_distinct(side) for side in (common.base, common.head)]
     if not all(sides):
         return

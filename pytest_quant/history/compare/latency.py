@@ -51,16 +51,20 @@ def when_ratio_changed(
 
 
 def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
-    """Return the launches on machines that base and head share, and true; all launches, and false, without any."""
-    base, head = by_identity(pair.base), by_identity(pair.head)
-    common = base.keys() & head.keys()
+    """Return the launches on machines that base and head share, and true; all launches, and false, without any.
+
+    One of two passes was on both machines, with one engine.
+    """
+    base, head = ({machine for check in side for machine in _machines(check)} for side in (pair.base, pair.head))
+    common = base & head
     if not common:
         return pair, False
-    sides = (
-        tuple(check for check in side if identity_of(check.run, check.record) in common)
-        for side in (pair.base, pair.head)
-    )
+    sides = (tuple(check for check in side if common & _machines(check)) for side in (pair.base, pair.head))
     return Pair(pair.series, *sides), True
+
+
+def _machines(check: StoredCheck) -> set[str]:
+    return {identity_of(each.run, each.record) for each in (check, check.first) if each is not None}
 
 
 def describe_machine(launch: StoredCheck) -> str:

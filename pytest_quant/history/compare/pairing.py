@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, Outcome, Quantity, Row, Side
-from pytest_quant.history.rows import StoredCheck, commit_of, grouped, key_parts, version_of
+from pytest_quant.history.rows import StoredCheck, commit_of, grouped, is_second_pass, key_parts, version_of
 from pytest_quant.record import Record
 from pytest_quant.result import Better
 from pytest_quant.stats.holm import holm
@@ -130,8 +130,8 @@ def _side(checks: Sequence[StoredCheck]) -> Side:
 
 
 def measured(record: Record) -> bool:
-    """Whether the check was measured, so that the record has a score, a version and figures."""
-    return record.accuracy is not None
+    """Whether the check was measured, so that the record has figures."""
+    return record.accuracy is not None or is_second_pass(record)
 
 
 def reason(record: Record) -> str:
@@ -185,14 +185,13 @@ def _same_version(given: Pair) -> Pair:
     if not common:
         return replace(given, other_version=True)
     sides = (
-        tuple(check for check in side if not measured(check.record) or version_of(check.record) in common)
-        for side in (given.base, given.head)
+        tuple(check for check in side if version_of(check.record) in ("", *common)) for side in (given.base, given.head)
     )
     return Pair(given.series, *sides)
 
 
 def _versions(launches: _Launches) -> set[str]:
-    return {version_of(launch.record) for launch in launches if measured(launch.record)}
+    return {version_of(launch.record) for launch in launches} - {""}
 
 
 def _engine(launches: _Launches) -> tuple[object, ...]:
