@@ -265,7 +265,7 @@ def _run_noise(checks: Sequence[StoredCheck]) -> tuple[float, int]:
 
 
 def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> Baseline | str:
-    """Return a baseline with the last drop of the launches, and no latency yet."""
+    """Return a baseline with the last drop that was measured in the launches, and no latency yet."""
     usable = [check for check in checks if check.record.status not in _NEVER_A_BASE]
     if not usable:
         return why
@@ -275,7 +275,7 @@ def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> B
     last = comparable[-1]
     return Baseline(
         commit=last.run.commit or "unknown",
-        drop=last.record.accuracy.drop if last.record.accuracy else None,
+        drop=next((each.record.accuracy.drop for each in reversed(comparable) if each.record.accuracy), None),
         speedup=None,
         candidate_p50_ms=None,
         same_identity=False,

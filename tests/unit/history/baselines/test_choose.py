@@ -17,7 +17,7 @@ from pytest_quant.history.baselines.file import NAME, AcceptedLatency, write_bas
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.store import Store
 from pytest_quant.record import Run
-from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, Status
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.support.repository import ScratchRepository
@@ -121,6 +121,37 @@ def test_a_regressed_record_of_the_merge_base_is_no_baseline(scratch: ScratchRep
     result = _of_merge_base(scratch, _check(run, 3.0), errored)
     assert isinstance(result, Baseline)
     assert result.speedup == 3.0
+
+
+def _passes(run: Run, engine: str = "abc123", status: Status = Status.INCONCLUSIVE) -> tuple[StoredCheck, ...]:
+    """Both passes over the commit of `run`, the second one here, with the engine of this digest."""
+    record, other = _check(run).record, replace(run.environment, identity={"cpu": "Another"})
+    limit = Verdict("max_drop", 1.0, 0.5, status, "found")
+    first = replace(record, latency=None, latency_off="off", status=status, verdicts=(limit,))
+    second = replace(record, accuracy=None, accuracy_off="off", status=Status.INCONCLUSIVE, verdicts=())
+    second = replace(second, digests={**record.digests, "engine": engine})
+    return StoredCheck(replace(run, id=f"{run.id}-1", environment=other), first), StoredCheck(run, second)
+
+
+@pytest.mark.parametrize("engine", ["abc123", "another"])
+def test_two_passes_of_the_merge_base_are_a_baseline(scratch: ScratchRepository, engine: str) -> None:
+    """The drop of the first, and the launches of the second, also where they are not joined."""
+    result = _of_merge_base(scratch, *_passes(_run(scratch, "a"), engine))
+    assert isinstance(result, Baseline)
+    assert (result.drop, [launch.speedup for launch in result.launches]) == (0.5, [2.0])
+
+
+def test_two_passes_of_which_one_failed_are_no_baseline(scratch: ScratchRepository) -> None:
+    """Of the merge base and of the commits below it: one limit that is broken is a broken check."""
+    good = replace(_run(scratch, "good"), commit=scratch.git("rev-parse", "main"))
+    scratch.git("checkout", "main")
+    bad, worst = (replace(_run(scratch, name), commit=scratch.commit(name)) for name in ("bad", "worst"))
+    scratch.git("checkout", "-b", "later")
+    scratch.commit("later")
+    failed = (*_passes(bad, status=Status.FAIL), *_passes(worst, status=Status.FAIL))
+    result = _of_merge_base(scratch, *_passes(good), *failed)
+    assert isinstance(result, Baseline)
+    assert (result.commit, len(result.launches)) == (good.commit, 1)
 
 
 @pytest.mark.parametrize("status", [Status.FAIL, Status.ERROR, Status.UNAVAILABLE, None])
