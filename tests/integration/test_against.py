@@ -90,6 +90,15 @@ def test_a_slower_engine_is_caught_and_nothing_else(repository: Repository, temp
     assert repository.git("status", "--porcelain", "--untracked-files=no") == ""
 
 
+def test_latency_alone_is_compared(repository: Repository, temporary: Path) -> None:
+    """Where the run leaves accuracy out; the run of the base, which times nothing by itself, undoes that option."""
+    repository.checkout("main", repository.main[SLOWS - 1])
+    options = ("-o", "quant_only_latency=true", "--quant-against=HEAD~1", "test_speed.py")
+    result = run(repository.root, temporary, *SHORTEST, *options)
+    assert regressed(result) == ["test_speed.py::test_speed p50"], result.stdout
+    assert "--quant-against: 1 of 1 rows regressed" in result.stdout
+
+
 def test_worse_answers_are_caught_and_nothing_else(repository: Repository, temporary: Path, tmp_path: Path) -> None:
     """Paired on the same samples, with workers of xdist for the user's own run; it alone reports, and has a page."""
     ci_variables = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}

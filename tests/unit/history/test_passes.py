@@ -60,12 +60,14 @@ MACHINES = "accuracy: AMD EPYC, avx2, 2 cores; latency: Xeon, avx2, 2 cores"
 
 def test_each_pass_gives_what_it_measured() -> None:
     """Accuracy and coverage are of the first, all else of the second, on whose machine the latency is compared."""
-    first = of_accuracy(notes=("a", "b"), isa="avx512_vnni", resources=Resources(size_mb=9.0), hints=(Hint("h"),))
+    first = of_accuracy(
+        notes=("a", "b"), isa="its", expected=True, resources=Resources(size_mb=9.0), hints=(Hint("h"),)
+    )
     second = of_latency(notes=("b", "c"), cache={"engine": "hit"})
     both = passes(first, second)
     (joined,) = join_passes(both)
     record = joined.record
-    assert (record.accuracy, record.coverage, record.isa) == (first.accuracy, first.coverage, "avx512_vnni")
+    assert (record.accuracy, record.coverage, record.isa) == (first.accuracy, first.coverage, "its")
     assert (record.latency, record.resources, record.digests) == (second.latency, second.resources, DIGESTS)
     assert (record.latency_off, record.accuracy_off) == ("", "")
     assert record.cache == {"engine": "hit", "reference": "built"}
@@ -73,7 +75,7 @@ def test_each_pass_gives_what_it_measured() -> None:
     assert [verdict.reason for verdict in record.verdicts or ()] == [
         f"{name} measured" for name in ON_ACCURACY + ON_SPEED
     ]
-    assert record.status is Status.PASS
+    assert (record.status, record.expected) == (Status.PASS, True)
     assert (joined.run, joined.first) == (both[1].run, both[0])
     assert identity_of(joined.run, record) == identity_of(both[1].run, both[1].record)
     assert join_passes([joined]) == [joined]
@@ -167,12 +169,14 @@ def test_first_passes_that_differ_both_count() -> None:
     assert "the answers vary between launches of the head" in notes
 
 
-def test_scores_of_passes_that_are_not_joined_are_compared() -> None:
-    """Also where only the other pass ran on the machine of the base."""
+def test_passes_that_are_not_joined_are_compared() -> None:
+    """Each in what it measured; scores also where only the other pass ran on the machine of the base."""
     base = launch(replace(record_of(latency=True), digests=DIGESTS), cpu="Xeon")
     worse = answered(of_accuracy(), answers(range(60)))
     result = join_passes(passes(worse, of_latency(digests={**DIGESTS, "engine": "x"})))
-    assert row(compare(base, result), "accuracy").outcome.value == "regression"
+    comparison = compare(base, result)
+    assert row(comparison, "accuracy").outcome.value == "regression"
+    assert row(comparison, "speedup").notes[-1].startswith("advisory: 1 and 1 launches")
 
 
 def test_a_pass_alone_says_what_it_left_out() -> None:
