@@ -17,6 +17,7 @@ from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import NAME, read_baselines
 from pytest_quant.history.commits import NamedRecords, compare_records, find_side, find_sides, of_run
 from pytest_quant.history.compare.facts import BROKEN
+from pytest_quant.history.rows import is_second_pass
 from pytest_quant.history.trends import series_histories
 from pytest_quant.report.comparison import comparison_json
 from pytest_quant.report.comparison_text import comparison_text
@@ -150,8 +151,9 @@ def _two(words: tuple[str, ...]) -> list[str]:
 
 
 def _newest(checks: list[StoredCheck]) -> list[StoredCheck]:
-    """Return the last record of each test and engine, in the order of the first."""
-    return list({(check.record.nodeid, check.record.engine_id): check for check in checks}.values())
+    """Return the last record of each test and engine, in the order of the first; of passes not joined that of each."""
+    parts = ((check.record.nodeid, check.record.engine_id, is_second_pass(check.record)) for check in checks)
+    return list(dict(zip(parts, checks, strict=True)).values())
 
 
 def _head(store: Store, name: str, root: Path) -> tuple[str, NamedRecords]:

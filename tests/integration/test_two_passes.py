@@ -30,9 +30,10 @@ class Project:
         self.folder = pytester.path
         self.runs = 0
 
-    def commit(self, max_latency_ms: float) -> None:
-        """Commit the test with this limit."""
-        (self.folder / "test_model.py").write_text(TEST.format(mark=MARK.format(max_latency_ms), body="pass"))
+    def commit(self, max_latency_ms: float, *more: str) -> None:
+        """Commit the test with this limit, and more of them."""
+        mark = ", ".join((MARK.format(max_latency_ms), *more))
+        (self.folder / "test_model.py").write_text(TEST.format(mark=mark, body="pass"))
         self.repository.git("add", "--all")
         self.repository.git("commit", "-m", f"at most {max_latency_ms} ms")
 
@@ -116,12 +117,16 @@ def test_both_passes_are_one_check(project: Project, max_latency_ms: float, stat
 
 
 def test_an_engine_that_differs_is_not_joined(project: Project) -> None:
-    """Both passes stay INCONCLUSIVE, and the note names the digests."""
-    project.commit(999.0)
+    """Both passes stay as they are, a limit that one breaks broken, and the note names the digests."""
+    project.commit(999.0, "min_sqnr_db=500")
     project.run(ACCURATE, FIRST)
     project.run(FAST, SECOND, calibration=30)
-    _, rows, notes = compared(project)
-    assert rows["status"]["head"] == "INCONCLUSIVE"
+    code, rows, notes = compared(project)
+    assert (code, rows["status"]["head"]) == (1, "FAIL")
+    comment = project.ask("compare", "--markdown").stdout
+    assert comment.splitlines()[1].startswith("**FAIL: ")
+    assert "2 checks: 1 INCONCLUSIVE, 1 FAIL" in comment
+    assert project.ask("report", "--output=page.html").returncode == 0
     assert "the head, 2 records: two passes, not joined, for other digests of: engine, " in notes
 
 
