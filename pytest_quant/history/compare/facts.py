@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from pytest_quant.history.compare.comparison import Difference, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.latency import on_common_machines
 from pytest_quant.history.compare.pairing import Pair, measured, reason, row_of
-from pytest_quant.history.rows import StoredCheck
+from pytest_quant.history.rows import StoredCheck, grouped, is_second_pass
 from pytest_quant.record import Record
 from pytest_quant.result import Status
 
@@ -94,6 +94,12 @@ def _outcome(base: Status, head: Status) -> Outcome:
 
 
 def _usual(launches: tuple[StoredCheck, ...]) -> Status:
+    """Return the commonest status; of two passes that are not joined each has one, and the worse counts."""
+    of_passes = grouped(launches, lambda launch: is_second_pass(launch.record)).values()
+    return min(map(_commonest, of_passes), key=list(Status).index)
+
+
+def _commonest(launches: Sequence[StoredCheck]) -> Status:
     counts = Counter(launch.record.status for launch in launches)
     # `Status` lists its words worst first, and `max` takes the first of equals.
     return max((status for status in Status if counts[status]), key=lambda status: counts[status])

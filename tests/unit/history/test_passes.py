@@ -196,3 +196,17 @@ def test_the_first_pass_alone_is_compared_with_both_on_its_machine() -> None:
     base = join_passes(passes(of_accuracy(), of_latency(), commit="base"))
     head = of_accuracy(coverage=replace(coverage, pct=60.0))
     assert row(compare(base, launch(head, commit="head", cpu="AMD EPYC")), "coverage").outcome.value == "regression"
+
+
+@pytest.mark.parametrize("broken", ["first", "second"])
+def test_a_broken_pass_is_not_outvoted(broken: str) -> None:
+    """By launches of the other pass, with which it is not joined."""
+    bad = verdicts(["max_drop" if broken == "first" else "min_speedup"], Status.FAIL)
+    first = of_accuracy(bad if broken == "first" else ())
+    second = of_latency(bad if broken == "second" else (), digests={**DIGESTS, "engine": "x"})
+    many = [launch(side, run=f"{side.latency_off} {run}", commit="head")
+            for side, runs in ((first, 1 if broken == "first" else 5), (second, 1 if broken == "second" else 5))
+            for run in range(runs)]  # fmt: skip
+    base = launch(replace(record_of(latency=True), digests=DIGESTS))
+    result = row(compare(base, join_passes([each for run in many for each in run])), "status")
+    assert (result.head, result.outcome.value) == ("FAIL", "regression")
