@@ -67,7 +67,7 @@ class Session:
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         launches: int | Literal["auto"] = 1,
     ) -> None:
-        self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s))
+        self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s, cache.quiet))
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s

@@ -131,6 +131,10 @@ class Backend(ABC):
         """Return whether the build of `spec` times kernels on the device here, and so needs it alone."""
         return False
 
+    def shares(self, spec: EngineSpec) -> bool:  # noqa: ARG002
+        """Return whether an engine of `spec` from a machine of the same kind is opened faster than it is built here."""
+        return True
+
     def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:  # noqa: ARG002
         """Return the largest batch that the options of `spec` let an engine run; ``None`` when they set no bound.
 

@@ -11,9 +11,9 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from filelock import BaseFileLock, FileLock, Timeout
 
@@ -34,6 +34,9 @@ from pytest_quant.cache.entry import (
 )
 from pytest_quant.errors import CacheError
 from pytest_quant.files import ignore
+
+if TYPE_CHECKING:
+    from pytest_quant.cache.remote import Remote
 
 Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
 """Writes into the empty folder it is given and returns facts about the output."""
@@ -61,19 +64,29 @@ class Cache:
     max_bytes : cap on the size of all entries; the least recently used ones are removed first, and none that was used
         in the last 24 h.
     notify : shows a message to the user: what this process waits for, and what could not be kept.
+    remote : is asked for what is not here, and given what is built here; ``None`` for this folder alone.
 
     Attributes
     ----------
     root : the folder that entries are in.
     """
 
-    def __init__(self, root: Path, max_bytes: int = 10 * 10**9, notify: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        max_bytes: int = 10 * 10**9,
+        notify: Callable[[str], None] = lambda _: None,
+        remote: Remote | None = None,
+    ) -> None:
         self.root = root
+        self._remote = remote
         self._max_bytes = max_bytes
         self._notify = notify
         self._is_open = False
 
-    def obtain(self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build) -> Entry:
+    def obtain(
+        self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build, *, shared: bool = True
+    ) -> Entry:
         """Return the entry made from `ingredients`, building it when the cache does not have it.
 
         Parameters
@@ -82,6 +95,7 @@ class Cache:
         slot : purpose of the entry, in words; the reason of a rebuild names what differs from the slot's last entry.
         ingredients : name -> value or digest of everything that determines what `build` writes.
         build : writes into the empty folder it is given and returns facts to keep: name -> plain JSON scalar.
+        shared : it may come from another machine, and go to others: `ingredients` say of which kind it has to be.
 
         Raises
         ------
@@ -104,7 +118,13 @@ class Cache:
                     with suppress(OSError):
                         (folder / LAST_USE).touch()
                     return Entry(folder.name, folder / FILES, "hit", "", manifest.facts)
-            entry = self._build(folder, slot, ingredients, build, damage)
+            remote = self._remote if shared else None
+            entry = None if remote is None else self._fetch(folder, slot, remote)
+            if entry is None:
+                began_s = time.perf_counter()
+                entry = self._build(folder, slot, ingredients, build, damage)
+                if remote is not None:
+                    remote.send(_object_name(folder), folder, time.perf_counter() - began_s)
         finally:
             lock.release()
         try:
@@ -140,6 +160,28 @@ class Cache:
             lock.acquire(poll_interval=_POLL_S)
         return lock
 
+    def _fetch(self, folder: Path, slot: str, remote: Remote) -> Entry | None:
+        """Return an entry, whose lock is held, of the remote; ``None`` where it has none that can be used."""
+        temporary = _temporary_path(folder)
+        try:
+            with self._storage(f"{slot} cannot be kept in"):
+                temporary.mkdir(mode=_OWN_FOLDER)
+                if not remote.fetch(_object_name(folder), temporary, self._max_bytes):
+                    return None
+                manifest = verify(temporary, folder)
+                (temporary / LAST_USE).touch()
+                _publish(temporary, folder)
+        except DamagedEntryError as error:
+            self._notify(f"{slot} of the shared cache is not used: {error}")
+            return None
+        finally:
+            _delete(temporary)
+        return Entry(folder.name, folder / FILES, "hit", "", manifest.facts)
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """Let nothing work in the background while the block measures time."""
+        return nullcontext() if self._remote is None else self._remote.quiet()
+
     def _build(self, folder: Path, slot: str, ingredients: Mapping[str, str], build: Build, damage: str) -> Entry:
         """Build in a temporary folder, then rename it to the entry's path.
 
@@ -167,10 +209,7 @@ class Cache:
                 reason = damage or why_built(slot, next(same, None), ingredients)
                 write_manifest(temporary, slot, ingredients, facts)
                 (temporary / LAST_USE).touch()
-                flush_to_disk([*temporary.rglob("*"), temporary])
-                _discard(folder)
-                temporary.rename(folder)
-                flush_to_disk([folder.parent])
+                _publish(temporary, folder)
         except BaseException:
             _delete(temporary)
             raise
@@ -253,6 +292,18 @@ def _lock_of(folder: Path) -> BaseFileLock:
 def _temporary_path(folder: Path) -> Path:
     """Return a new path beside the entry in `folder`, on its file system, that no list of entries shows."""
     return folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
+
+
+def _publish(temporary: Path, folder: Path) -> None:
+    """Give a whole entry its name, in place of one that is damaged. Raises `OSError`."""
+    flush_to_disk([*temporary.rglob("*"), temporary])
+    _discard(folder)
+    temporary.rename(folder)
+    flush_to_disk([folder.parent])
+
+
+def _object_name(folder: Path) -> str:
+    return f"{folder.parent.name}/{folder.name}"
 
 
 def _discard(folder: Path) -> None:

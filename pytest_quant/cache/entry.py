@@ -107,24 +107,25 @@ def write_manifest(folder: Path, slot: str, ingredients: Mapping[str, str], fact
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False), encoding="utf-8")
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of the entry in `folder`. Raises `DamagedEntryError`."""
+def read_manifest(folder: Path, entry: Path | None = None) -> Manifest:
+    """Read the manifest in `folder`, of what is or shall become the folder `entry`. Raises `DamagedEntryError`."""
+    entry = entry or folder
     try:
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, ValueError, RecursionError) as error:
         raise DamagedEntryError(f"{MANIFEST}: {_words(error)}") from error
-    if key_of(folder.parent.name, manifest.ingredients) != folder.name:
+    if key_of(entry.parent.name, manifest.ingredients) != entry.name:
         raise DamagedEntryError(f"{MANIFEST}: belongs to another entry")
     return manifest
 
 
-def verify(folder: Path) -> Manifest:
-    """Return the manifest of the entry in `folder`, whose files are all there, with their sizes.
+def verify(folder: Path, entry: Path | None = None) -> Manifest:
+    """Return the manifest in `folder`, whose files are all there, with their sizes; `entry` is as in `read_manifest`.
 
     Contents are not read again: an entry gets its name once all of it is on the disk. Raises `DamagedEntryError` when
     the entry is not what its manifest says.
     """
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, entry)
     for name, size_bytes in manifest.files.items():
         try:
             present_bytes = (folder / FILES / name).stat().st_size

@@ -120,6 +120,12 @@ def cuda_gpu(device: str = "cuda:0") -> Gpu | None:
     return gpus[int(number)] if int(number) < len(gpus) else None
 
 
+def gpu_kind(device: str) -> str:
+    """Return name, capability and driver of a CUDA device, which decide what it computes; empty for another device."""
+    gpu = cuda_gpu(device)
+    return "" if gpu is None else f"{gpu.name} ({gpu.sm}), driver {gpu.driver}"
+
+
 @contextmanager
 def opened_gpu(device: str, *, card: bool) -> Iterator[tuple[Any, Any] | None]:
     """Give NVML and its handle of ``cuda:0`` while the block runs; ``None`` for another device or an unknown one.

@@ -122,16 +122,17 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
             "build_memory_mb": memory.process_mb,
         }
 
+    shared = backend.shares(spec)
     if backend.tunes(spec):
         try:
-            entry = tools.cache.obtain("engine", slot, ingredients, _not_yet)
+            entry = tools.cache.obtain("engine", slot, ingredients, _not_yet, shared=shared)
         except _NotInCacheError:
             # The device first, the cache after it: in the other order a process that shares the device, and waits for
             # this engine, would never let it be built.
             with tools.locks.alone_within_share(backend.device):
-                entry = tools.cache.obtain("engine", slot, ingredients, build)
+                entry = tools.cache.obtain("engine", slot, ingredients, build, shared=shared)
     else:
-        entry = tools.cache.obtain("engine", slot, ingredients, build)
+        entry = tools.cache.obtain("engine", slot, ingredients, build, shared=shared)
     return BuiltEngine(
         spec,
         backend,

@@ -176,7 +176,9 @@ def record_outputs(opened: OpenEngine, data: Data, cache: Cache, ingredients: Ma
     axes = {**data.layout.axes, **opened.output_axes}
     if any(axis != 0 for axis in axes.values()) or data.layout.stepped:
         named["axes of samples"] = json.dumps([sorted(axes.items()), sorted(data.layout.stepped)])
-    return cache.obtain("reference", opened.built.name, named, build)
+    # A function has a name and a version, which others may have given to another one.
+    shared = not opened.built.backend.offer.is_opaque
+    return cache.obtain("reference", opened.built.name, named, build, shared=shared)
 
 
 def read_outputs(recorded: Entry) -> Iterator[Chunk]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_quant.backends import get_backend
-from pytest_quant.cache import Cache
+from pytest_quant.cache import LOCKS, Cache
 from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import is_there, missing_libraries, open_store
@@ -40,6 +40,7 @@ from pytest_quant.session import Session
 from pytest_quant.spec import UNMEASURED, Check, Spread
 
 if TYPE_CHECKING:
+    from pytest_quant.cache.remote import Remote
     from pytest_quant.history.baselines.choose import Baselines
 
 SESSION = pytest.StashKey[Session]()
@@ -52,7 +53,7 @@ def session_of(config: pytest.Config) -> Session:
         settings = settings_of(config)
         steps = open_steps(config, settings.step_timeout_s)
         config.stash[SESSION] = Session(
-            Cache(settings.cache, notify=steps.notify),
+            Cache(settings.cache, notify=steps.notify, remote=_open_remote(config)),
             baseline=lambda measurement: _baseline(config, measurement),
             steps=steps,
             times=not settings.latency_off,
@@ -61,6 +62,22 @@ def session_of(config: pytest.Config) -> Session:
             launches=settings.launches,
         )
     return config.stash[SESSION]
+
+
+def _open_remote(config: pytest.Config) -> Remote | None:
+    """Return the shared cache, which ends with the session; ``None`` where none is named."""
+    settings = settings_of(config)
+    if settings.cache_remote is None:
+        return None
+    # Here, because few runs have one.
+    from pytest_quant.cache.remote import Remote
+    from pytest_quant.plugin.shared_cache import SharedCache
+
+    # The workers of one run tell each other of a store that fails.
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    remote = Remote(settings.cache_remote, settings.cache / LOCKS / f"{run}.remote-off" if run else None)
+    config.pluginmanager.register(SharedCache(config, remote))
+    return remote
 
 
 def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | None:

@@ -104,11 +104,16 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Note what a worker of xdist left out of the tests that it had collected; a crashed one reports nothing."""
+        """Note what a worker of xdist left to others, and its traffic; a crashed one reports nothing."""
         output = getattr(node, "workeroutput", {})
         if output.get(_OF_WORKER):
             self._config.stash[_LEFT_OUT] = True
         from_worker(self._config, output)
+        if traffic := output.get("quant_traffic"):
+            # Here, because few runs have a shared cache.
+            from pytest_quant.plugin.shared_cache import add_traffic
+
+            add_traffic(self._config, traffic)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:

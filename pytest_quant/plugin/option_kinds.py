@@ -87,3 +87,27 @@ DEVICE = _matching(
 FILE = OptionKind("FILE", lambda text: text if text and not os.path.isdir(text) else None, "the name of a file")  # noqa: PTH112 - `Path` raises for long names
 DIRECTORY = _matching("DIR", r".+", "a folder")
 LOCATION = _matching("FILE_OR_URL", r".+", "a file or a database URL")
+
+
+def _shared_cache(text: str) -> str:
+    """Return the address of a bucket; what is refused may hold a secret, which is not printed."""
+    from importlib.util import find_spec
+
+    from pytest_quant.printable import HIDDEN, clean, redact_address
+
+    wrong, parts = "", re.fullmatch(r"(\w+)://([^/]*)(/.+)?", text)
+    if parts is None or parts[1] not in ("s3", "gs", "az", "https", "file"):
+        wrong = "is not the URL of a bucket; write s3://BUCKET/PREFIX, or one with gs:, az:, https: or file:"
+    elif re.search(r"[@?#]", text):
+        wrong = "holds credentials or parameters; they come from the environment, as AWS_ACCESS_KEY_ID does"
+    elif not (parts[3] and not parts[2] if parts[1] == "file" else parts[2]):
+        wrong = "names no bucket or folder; write s3://BUCKET/PREFIX, or file:///FOLDER with three slashes"
+    elif find_spec("obstore") is None:
+        wrong = 'needs a package: pip install "pytest-quant[remote]"'
+    if wrong:
+        shown = redact_address(text).partition("?")[0].partition("#")[0] or HIDDEN
+        raise argparse.ArgumentTypeError(clean(f"{shown!r} {wrong}"))
+    return text
+
+
+BUCKET = OptionKind("URL", _shared_cache, "a URL")

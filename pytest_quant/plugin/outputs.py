@@ -16,6 +16,7 @@ from pytest_quant.files import next_step, write_whole
 from pytest_quant.plugin.settings import settings_of
 
 if TYPE_CHECKING:
+    from pytest_quant.cache.remote import Traffic
     from pytest_quant.history.compare.comparison import Comparison
     from pytest_quant.history.trends import SeriesHistory
     from pytest_quant.history.unfinished_runs import UnfinishedRun
@@ -46,6 +47,7 @@ class RunEnd:
     against : the comparison of ``--quant-against``, if there is one.
     not_compared : why there is none although it was asked for.
     notes : what the user should know beside the checks.
+    traffic : with the shared cache, if there is one.
     warnings : problems that do not change the exit code.
     faults : problems that make the run fail, beside the regression.
     """
@@ -60,6 +62,7 @@ class RunEnd:
     against: Comparison | None = None
     not_compared: str = ""
     notes: list[str] = field(default_factory=list)
+    traffic: Traffic | None = None
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 

@@ -225,7 +225,7 @@ def show(config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
     if end.compared is not None:
         reporter.write_sep("-", "quant compare")
         print_comparison(config, end.compared, None, reporter)
-    for line in end.notes:
+    for line in [*end.notes, *([] if end.traffic is None else [str(end.traffic)])]:
         reporter.write_line(clean_lines(line))
     for line in red:
         reporter.write_line(clean_lines(line), red=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_quant.plugin.option_kinds import (
+    BUCKET,
     COMMAND,
     DEVICE,
     DIRECTORY,
@@ -176,6 +177,11 @@ class Settings:
     no_history: bool = _flag("add the records of this run to no history")
     cache: Path = _option(
         DIRECTORY, "keep built engines and reference outputs here (default: .quant/cache)", ".quant/cache"
+    )
+    cache_remote: str | None = _option(
+        BUCKET,
+        "read what is not in the cache from this bucket, which other machines have filled, and write to it what is "
+        "built here: s3:// gs:// az:// https:// file://; credentials are those of the environment",
     )
     latency_off: str = _flag(
         "measure no latency; its limits are then INCONCLUSIVE, never PASS", name="quant_no_latency"

@@ -295,6 +295,7 @@ def engine_ingredients(spec: EngineSpec) -> dict[str, str]:
     recipe = recipe_of(spec)
     return {
         **_common(spec),
+        "instruction set": isa_tier(),
         "precision": spec.precision,
         "scheme": str(spec.scheme),
         "exclude": json.dumps(sorted(spec.exclude)),
@@ -308,6 +309,7 @@ def range_ingredients(spec: EngineSpec) -> dict[str, str]:
     """Return everything but the data that decides the ranges of activations. Raises `ModelError`."""
     recipe = recipe_of(spec)
     return {
+        # Of every CPU: ranges from another one differ by the rounding of float32.
         **_common(spec),
         **calibration_ingredients(spec),
         "op_types": json.dumps(recipe.op_types),
@@ -321,7 +323,6 @@ def _common(spec: EngineSpec) -> dict[str, str]:
         **model_ingredients("model", spec.model),
         **{name: version(name) for name in ("onnx", "numpy")},
         "onnxruntime": runtime_version(),
-        "instruction set": isa_tier(),
         "recipe": RECIPE_VERSION,
     }
 

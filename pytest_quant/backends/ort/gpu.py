@@ -10,6 +10,7 @@ from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, find_provider
 from pytest_quant.backends.ort.options import CUDA_KEYS, parse_options
+from pytest_quant.environment.gpu import gpu_kind
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
 
@@ -42,9 +43,9 @@ class OrtCudaBackend(OrtBackend):
         )
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
-        """Those of the quantizer, the provider, and TF32 where it is allowed."""
+        """Those of the quantizer, the provider, the GPU, and TF32 where it is allowed."""
         tf32 = {"TF32": "allowed"} if parse_options(spec.options).tf32 else {}
-        return {**super().ingredients(spec), "provider": CUDA, **tf32}
+        return {**super().ingredients(spec), "provider": CUDA, "GPU": gpu_kind(self.device), **tf32}
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on the GPU. Raises `BuildError`."""

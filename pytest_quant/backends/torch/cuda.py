@@ -18,7 +18,7 @@ from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.module import named_outputs
 from pytest_quant.backends.torch.options import CUDA_KEYS, float_type, import_torch, parse_options
 from pytest_quant.backends.torch.program import load_program
-from pytest_quant.environment.gpu import has_nvml
+from pytest_quant.environment.gpu import gpu_kind, has_nvml
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
@@ -178,7 +178,7 @@ class TorchCudaBackend(TorchBackend):
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the program; it is compiled for the GPU when it is opened."""
-        return {**super().ingredients(spec), "device": "cuda"}
+        return {**super().ingredients(spec), "device": "cuda", "GPU": gpu_kind(self.device)}
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the program on the GPU; it is compiled for a shape when that is first run."""

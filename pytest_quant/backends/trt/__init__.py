@@ -22,10 +22,18 @@ from pytest_quant.backends.trt.options import (
     target_of,
 )
 from pytest_quant.environment.gpu import cuda_gpus
+from pytest_quant.environment.machine import isa_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec
 
 _TARGET_FIX = "name the GPU to build for: options={'compute_capability': 'SM89'}"
+
+
+def _simulator() -> dict[str, str]:
+    """Return what decides the outputs of a simulation."""
+    from pytest_quant.backends.ort.options import runtime_version
+
+    return {"onnxruntime": runtime_version(), "instruction set": isa_tier()}
 
 
 class TrtRtxBackend(Backend):
@@ -84,7 +92,7 @@ class TrtRtxBackend(Backend):
         """Model bytes, the quantizer's and the builder's options, library versions, the target, recipe."""
         from pytest_quant.backends.trt.profile import engine_ingredients
 
-        return engine_ingredients(spec, rtx_version())
+        return engine_ingredients(spec, rtx_version()) | _simulator()
 
     def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
         """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
@@ -93,6 +101,10 @@ class TrtRtxBackend(Backend):
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the ranges of activations. Raises `DataError` for no batches or batches that do not fit."""
         QUANTIZER.calibrate(quantizer_spec(spec), batches, folder)
+
+    def shares(self, spec: EngineSpec) -> bool:
+        """Whether TensorRT builds: TensorRT-RTX builds faster than its engines come through a cache."""
+        return self.tunes(spec)
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Quantize in TensorRT's style, check the graph, parse it and build the plan. Raises `BuildError`."""
@@ -184,7 +196,7 @@ class TrtBackend(TrtRtxBackend):
 
         native = find_native()
         if not native.available:
-            return engine_ingredients(spec, f"RTX {rtx_version()}")
+            return engine_ingredients(spec, f"RTX {rtx_version()}") | _simulator()
         ours = implicit_ingredients if calibrates(spec) else engine_ingredients
         return {**ours(spec, native.version), "GPU": native.device}
 

@@ -1,0 +1,318 @@
+"""The shared cache: what one machine has made, others of its kind read from object storage.
+
+obstore, not fsspec, because one wheel without an event loop's dependencies speaks to every store, and its retries and
+time-outs can be bounded.
+
+An object ``<prefix>/<kind>/<key>`` is the SHA-256 in hex of all that follows its first line; the seconds that making
+the entry took; and a tar of the entry. What was cut or is of other bytes has another digest, and is not used. A store
+costs a run some seconds at most and never a verdict: what it does not do in time, or refuses, is not asked of it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import obstore
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import from_url
+
+from pytest_quant.cache.entry import FILES, MANIFEST
+
+STALL_S = 4.0
+"""Longest wait for an answer, and for each further part of it."""
+
+LOST_S = 4.0
+"""What answers that brought nothing may take in one process, before nothing more is read."""
+
+END_S = 4.0
+"""Wait for uploads at the end of a run, beyond the time that they need at `RATE`."""
+
+RATE = 50e6
+"""Bytes that a store gives in a second, as far as nobody has measured it."""
+
+SMALL_BYTES = 1_000_000
+
+_PART_BYTES = 5 * 2**20
+_HEAD = re.compile(rb"(?P<digest>[0-9a-f]{64})\n(?P<made_s>\d{1,9}\.\d{3})\n")
+_DIGEST_LINE = 65
+_WORDS = 200
+
+_FAILURES = (BaseError, OSError, ValueError, NotImplementedError)
+"""What obstore raises, and the disk; a time-out is an `OSError`."""
+
+Result = TypeVar("Result")
+
+
+class _DamagedObjectError(Exception):
+    """An object that is not what an upload has put there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a process had from the shared cache; `saved_s` is making without loading, in seconds."""
+
+    read: int = 0
+    read_bytes: int = 0
+    saved_s: float = 0.0
+    written: int = 0
+    written_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __add__(self, other: Traffic) -> Traffic:
+        """Return both together."""
+        return Traffic(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+
+    def __str__(self) -> str:
+        """One line for the summary of a run, equal notes once."""
+        read = f"{self.read} entries ({self.read_bytes / 1e6:.2f} MB) read, {self.saved_s:.1f} s saved"
+        written = f"{self.written} ({self.written_bytes / 1e6:.2f} MB) written"
+        return "; ".join((f"shared cache: {read}, {written}", *dict.fromkeys(self.notes)))
+
+
+def is_worth_sharing(size_bytes: int, made_s: float) -> bool:
+    """Whether loading an entry takes less time than making it, by the only rule for that; what is small always does."""
+    return size_bytes <= SMALL_BYTES + made_s * RATE
+
+
+class Remote:
+    """Object storage behind the folder of a `Cache`.
+
+    Parameters
+    ----------
+    url : ``s3:// gs:// az:// https:// file://`` with bucket and prefix. Credentials are those of the environment.
+    off : a file whose presence tells the other processes of this run that the store failed one of them.
+    """
+
+    def __init__(self, url: str, off: Path | None = None) -> None:
+        self._url = url
+        self._off = off
+        self._is_read = self._is_written = True
+        self._lost_s = 0.0
+        self._traffic = Traffic()
+        self._missing: set[str] = set()
+        self._pending_bytes: dict[str, int] = {}
+        self._adding = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._turn, self._may_send = asyncio.Semaphore(2), asyncio.Event()
+        self._may_send.set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="quant-remote", daemon=True)
+        self._thread.start()
+        try:
+            self._store: Any = _open(url)
+        except _FAILURES as error:
+            self._stop(error)
+
+    def fetch(self, name: str, folder: Path, most_bytes: int) -> bool:
+        """Extract the object ``<kind>/<key>`` into an empty folder, and return whether that could be done.
+
+        What arrives is not known to be the entry yet: its manifest is to be verified. `most_bytes` bounds its size.
+        """
+        if self._off is not None and self._off.exists():
+            self._is_read = self._is_written = False
+        if not self._is_read or name in self._missing:
+            return False
+        began_s, gained_s = time.perf_counter(), 0.0
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                made_s = self._wait(self._download(name, file, most_bytes))
+                size_bytes = file.tell()
+                _extract(file, folder)
+                gained_s = made_s
+        except FileNotFoundError:
+            self._missing.add(name)
+        except (_DamagedObjectError, tarfile.TarError) as error:
+            self._note(f"{name[:20]}.. is not used: {error}")
+        except _FAILURES as error:
+            self._stop(error)
+        took_s = time.perf_counter() - began_s
+        if gained_s:
+            self._add(Traffic(1, size_bytes, gained_s - took_s))
+        self._lost_s += max(0.0, took_s - gained_s)
+        if self._is_read and self._lost_s > LOST_S:
+            self._is_read = False
+            self._note(f"nothing more was read, for it was slow ({self._lost_s:.1f} s without use)")
+        return gained_s > 0.0
+
+    async def _download(self, name: str, file: IO[bytes], most_bytes: int) -> float:
+        """Write the verified tar of an object, and return the seconds that making its entry took."""
+        digest = hashlib.sha256()
+        async with asyncio.timeout(STALL_S) as bound:
+            found = await obstore.get_async(self._store, name)
+            if found.meta["size"] > most_bytes:
+                raise _DamagedObjectError(f"{found.meta['size']} bytes do not fit into the cache")
+            head: re.Match[bytes] | None = None
+            deadline_s = 0.0
+            async for part in found.stream(min_chunk_size=_PART_BYTES):
+                data, now_s = bytes(part), self._loop.time()
+                if head is None:
+                    if (head := _HEAD.match(data)) is None:
+                        raise _DamagedObjectError("it is no entry of a cache")
+                    # What takes longer than making it is not worth the wait.
+                    deadline_s = now_s + LOST_S + float(head["made_s"])
+                    digest.update(data[_DIGEST_LINE : head.end()])
+                    data = data[head.end() :]
+                digest.update(data)
+                file.write(data)
+                bound.reschedule(min(now_s + STALL_S, deadline_s))
+        if head is None or digest.hexdigest().encode() != head["digest"]:
+            raise _DamagedObjectError("it was cut or changed")
+        return float(head["made_s"])
+
+    def send(self, name: str, folder: Path, made_s: float) -> None:
+        """Upload the entry in `folder` in the background, where that is worth it; `made_s` seconds made it."""
+        size_bytes = sum(path.stat().st_size for path in (folder / FILES).rglob("*") if path.is_file())
+        if self._is_written and is_worth_sharing(size_bytes, made_s):
+            self._pending_bytes[name] = size_bytes
+            asyncio.run_coroutine_threadsafe(self._upload(name, folder, max(made_s, 0.001)), self._loop)
+
+    async def _upload(self, name: str, folder: Path, made_s: float) -> None:
+        async with self._turn:
+            await self._may_send.wait()
+            if not self._is_written:
+                return
+            try:
+                # Beside the entry, on the disk that had room for it.
+                with tempfile.TemporaryFile(dir=folder.parent) as file:
+                    size_bytes = await asyncio.to_thread(_pack, file, folder, made_s)
+                    # HTTP knows no parts.
+                    in_parts = size_bytes > _PART_BYTES and not self._url.startswith("http")
+                    await obstore.put_async(
+                        self._store, name, self._parts(file), use_multipart=in_parts, max_concurrency=2
+                    )
+            except FileNotFoundError:
+                # Of the entry itself, where somebody has removed it meanwhile.
+                if folder.exists():
+                    self._stop_writing("there is no such bucket")
+            except _FAILURES as error:
+                self._stop_writing(_words(error))
+            else:
+                self._add(Traffic(written=1, written_bytes=size_bytes))
+            del self._pending_bytes[name]
+
+    async def _parts(self, file: IO[bytes]) -> AsyncIterator[bytes]:
+        while part := file.read(_PART_BYTES):
+            await self._may_send.wait()
+            yield part
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Let uploads wait while the block measures time."""
+        self._loop.call_soon_threadsafe(self._may_send.clear)
+        try:
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(self._may_send.set)
+
+    def finish(self) -> Traffic:
+        """Wait a bounded time for uploads, end, and return what this process had from the store."""
+        if self._thread.is_alive():
+            wait_s = END_S + sum(self._pending_bytes.values()) / RATE if self._is_written else 0.0
+            late = self._wait(self._drain(wait_s))
+            if late and self._is_written:
+                self._note(f"{late} entries were not written within {wait_s:.0f} s")
+            self._is_read = self._is_written = False
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(STALL_S)
+        return self._traffic
+
+    async def _drain(self, wait_s: float) -> int:
+        uploads = asyncio.all_tasks() - {asyncio.current_task()}
+        late = (await asyncio.wait(uploads, timeout=wait_s))[1] if uploads else ()
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*uploads, return_exceptions=True)
+        return len(late)
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _stop(self, error: Exception) -> None:
+        """Use the store no more."""
+        self._is_read = self._is_written = False
+        self._note(f"off in this run: {_words(error)}")
+        if self._off is not None:
+            with suppress(OSError):
+                self._off.touch()
+
+    def _stop_writing(self, why: str) -> None:
+        if self._is_written:
+            self._is_written = False
+            self._note(f"nothing more was written: {why}")
+
+    def _note(self, text: str) -> None:
+        self._add(Traffic(notes=(text,)))
+
+    def _add(self, traffic: Traffic) -> None:
+        with self._adding:
+            self._traffic += traffic
+
+
+def _open(url: str) -> Any:
+    if not hasattr(tarfile, "data_filter"):
+        raise NotImplementedError("this version of Python cannot extract safely; 3.11.4 can")
+    if url.startswith("file:"):
+        return from_url(url, mkdir=True)
+    plain = {os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() for cloud in ("AWS", "AZURE")}
+    stall = timedelta(seconds=STALL_S)
+    options: Any = {
+        "connect_timeout": stall,
+        # Of a whole answer, which may be large: its parts are bounded.
+        "timeout": timedelta(hours=1),
+        # Given options replace those of the environment.
+        "allow_http": bool(plain & {"1", "true"}),
+    }
+    if not url.startswith("http"):
+        # A body that is sent whole counts as one wait.
+        options["read_timeout"] = stall
+    return from_url(url, client_options=options, retry_config={"max_retries": 1, "retry_timeout": stall})
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {STALL_S:g} s"
+    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
+        return "the store refuses it; a role that reads has to be allowed to list the bucket too"
+    return str(error).partition("\n")[0].rpartition(" - ")[2][:_WORDS]
+
+
+def _pack(file: IO[bytes], folder: Path, made_s: float) -> int:
+    """Write the object of the entry in `folder`, and return its size; `file` is at its beginning. Raises `OSError`."""
+    file.write(b"0" * (_DIGEST_LINE - 1) + f"\n{made_s:.3f}\n".encode())
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name in (MANIFEST, FILES):
+            tar.add(folder / name, name)
+    size_bytes = file.tell()
+    file.seek(_DIGEST_LINE)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    file.seek(0)
+    file.write(digest.encode())
+    file.seek(0)
+    return size_bytes
+
+
+def _extract(file: IO[bytes], folder: Path) -> None:
+    """Extract a tar of files and folders only, none of which becomes larger than it is in the tar."""
+    file.seek(0)
+    with tarfile.open(fileobj=file, mode="r:") as tar:
+        for member in tar.getmembers():
+            if member.issparse() or member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
+                raise _DamagedObjectError(f"it holds more than files: {member.name}")
+        tar.extractall(folder, filter="data")
