@@ -74,7 +74,7 @@ def _open_remote(config: pytest.Config) -> Remote | None:
     from pytest_quant.plugin.shared_cache import SharedCache
 
     # The workers of one run tell each other of a store that fails.
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    run = getattr(config, "workerinput", {}).get("testrunuid")
     remote = Remote(settings.cache_remote, settings.cache / LOCKS / f"{run}.remote-off" if run else None)
     config.pluginmanager.register(SharedCache(config, remote))
     return remote

@@ -126,7 +126,6 @@ def test_a_quantized_model_counts_by_content(bench: Workbench, tmp_path: Path) -
     ("name", "changes"),
     [
         ("runtime_version", {"onnxruntime"}),
-        ("isa_tier", {"instruction set"}),
         ("RECIPE_VERSION", {"recipe"}),
         ("version", {"onnx", "numpy"}),
     ],
@@ -134,9 +133,19 @@ def test_a_quantized_model_counts_by_content(bench: Workbench, tmp_path: Path) -
 def test_libraries_machine_and_recipe_rebuild(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str, changes: set[str]
 ) -> None:
-    """An engine of another onnxruntime, onnx, numpy, instruction set or recipe is not reused."""
+    """An engine of another onnxruntime, onnx, numpy or recipe is not reused."""
     monkeypatch.setattr(module, name, "another" if name == "RECIPE_VERSION" else lambda *_: "another")
     assert changed(bench.build()) == changes | {f"calibration {each}" for each in changes}
+
+
+def test_an_instruction_set_rebuilds_the_engine_and_not_its_calibration(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machines of several kinds share the ranges of activations, and each kind has engines of its own."""
+    bench.build()
+    monkeypatch.setattr(module, "isa_tier", lambda: "another")
+    assert changed(bench.build()) == {"instruction set"}
+    assert [entry.kind for entry in bench.tools.cache.entries()].count("calibration") == 1
 
 
 @pytest.mark.parametrize("what", ["label", "input", "batch size"])
