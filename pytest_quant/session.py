@@ -67,7 +67,7 @@ class Session:
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         launches: int | Literal["auto"] = 1,
     ) -> None:
-        self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s, cache.quiet))
+        self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s))
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s
@@ -106,9 +106,10 @@ class Session:
         def unsure(latency: LatencyResult) -> bool:
             return in_doubt(replace(measurement, latency=latency), baseline)
 
-        latency = add_launches(
-            measurement.check, measurement.latency, measurement.bench.timed, wanted, unsure, self._tools
-        )
+        with self._tools.cache.quiet():
+            latency = add_launches(
+                measurement.check, measurement.latency, measurement.bench.timed, wanted, unsure, self._tools
+            )
         cost = measurement.cost
         if cost is not None:
             cost = replace(cost, timing_s=cost.timing_s + time.perf_counter() - began_s)

@@ -124,7 +124,7 @@ class Cache:
                 began_s = time.perf_counter()
                 entry = self._build(folder, slot, ingredients, build, damage)
                 if remote is not None:
-                    remote.send(_object_name(folder), folder, time.perf_counter() - began_s)
+                    remote.send(folder, time.perf_counter() - began_s)
         finally:
             lock.release()
         try:
@@ -166,7 +166,7 @@ class Cache:
         try:
             with self._storage(f"{slot} cannot be kept in"):
                 temporary.mkdir(mode=_OWN_FOLDER)
-                if not remote.fetch(_object_name(folder), temporary, self._max_bytes):
+                if not remote.fetch(folder, temporary, self._max_bytes):
                     return None
                 manifest = verify(temporary, folder)
                 (temporary / LAST_USE).touch()
@@ -300,10 +300,6 @@ def _publish(temporary: Path, folder: Path) -> None:
     _discard(folder)
     temporary.rename(folder)
     flush_to_disk([folder.parent])
-
-
-def _object_name(folder: Path) -> str:
-    return f"{folder.parent.name}/{folder.name}"
 
 
 def _discard(folder: Path) -> None:

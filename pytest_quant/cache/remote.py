@@ -3,8 +3,8 @@
 obstore, not fsspec, because one wheel without an event loop's dependencies speaks to every store, and its retries and
 time-outs can be bounded.
 
-An object ``<prefix>/<kind>/<key>`` is the SHA-256 in hex of all that follows its first line; the seconds that making
-the entry took; and a tar of the entry. What was cut or is of other bytes has another digest, and is not used. A store
+An object ``<prefix>/<kind>/<key>`` is the SHA-256 of a tar of the entry in hex, the seconds that making the entry took,
+and the tar. What was cut or is of other bytes has another digest, and is not used. A store
 costs a run some seconds at most and never a verdict: what it does not do in time, or refuses, is not asked of it again.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import re
 import tarfile
 import tempfile
 import threading
@@ -46,18 +45,14 @@ RATE = 50e6
 SMALL_BYTES = 1_000_000
 
 _PART_BYTES = 5 * 2**20
-_HEAD = re.compile(rb"(?P<digest>[0-9a-f]{64})\n(?P<made_s>\d{1,9}\.\d{3})\n")
-_DIGEST_LINE = 65
+_DIGEST_BYTES = 64
+_HEAD_BYTES = _DIGEST_BYTES + 16
 _WORDS = 200
 
-_FAILURES = (BaseError, OSError, ValueError, NotImplementedError)
-"""What obstore raises, and the disk; a time-out is an `OSError`."""
+_FAILURES = (BaseError, OSError, NotImplementedError)
+"""What obstore raises, and the disk; a time-out is an `OSError`. A `ValueError` is about what has arrived."""
 
 Result = TypeVar("Result")
-
-
-class _DamagedObjectError(Exception):
-    """An object that is not what an upload has put there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +97,7 @@ class Remote:
         self._is_read = self._is_written = True
         self._lost_s = 0.0
         self._traffic = Traffic()
-        self._missing: set[str] = set()
-        self._pending_bytes: dict[str, int] = {}
+        self._queued_bytes = 0
         self._adding = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._turn, self._may_send = asyncio.Semaphore(2), asyncio.Event()
@@ -115,26 +109,32 @@ class Remote:
         except _FAILURES as error:
             self._stop(error)
 
-    def fetch(self, name: str, folder: Path, most_bytes: int) -> bool:
-        """Extract the object ``<kind>/<key>`` into an empty folder, and return whether that could be done.
+    def fetch(self, entry: Path, folder: Path, most_bytes: int) -> bool:
+        """Extract the object of an entry into an empty folder, and return whether that could be done.
 
-        What arrives is not known to be the entry yet: its manifest is to be verified. `most_bytes` bounds its size.
+        What arrives is not known to be the entry yet: its manifest is to be verified.
+
+        Parameters
+        ----------
+        entry : ``<root>/<kind>/<key>``, of which kind and key count.
+        folder : to extract into.
+        most_bytes : bound on the size of the object.
         """
         if self._off is not None and self._off.exists():
             self._is_read = self._is_written = False
-        if not self._is_read or name in self._missing:
+        if not self._is_read:
             return False
         began_s, gained_s = time.perf_counter(), 0.0
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
-                made_s = self._wait(self._download(name, file, most_bytes))
+                made_s = self._wait(self._download(_name(entry), file, most_bytes))
                 size_bytes = file.tell()
                 _extract(file, folder)
                 gained_s = made_s
         except FileNotFoundError:
-            self._missing.add(name)
-        except (_DamagedObjectError, tarfile.TarError) as error:
-            self._note(f"{name[:20]}.. is not used: {error}")
+            pass  # others have not made it either
+        except (ValueError, tarfile.TarError) as error:
+            self._note(f"{_name(entry)[:20]}.. is not used: {error}")
         except _FAILURES as error:
             self._stop(error)
         took_s = time.perf_counter() - began_s
@@ -147,60 +147,46 @@ class Remote:
         return gained_s > 0.0
 
     async def _download(self, name: str, file: IO[bytes], most_bytes: int) -> float:
-        """Write the verified tar of an object, and return the seconds that making its entry took."""
-        digest = hashlib.sha256()
+        """Write an object to `file`, and return the seconds that making its entry took, as it says."""
         async with asyncio.timeout(STALL_S) as bound:
             found = await obstore.get_async(self._store, name)
             if found.meta["size"] > most_bytes:
-                raise _DamagedObjectError(f"{found.meta['size']} bytes do not fit into the cache")
-            head: re.Match[bytes] | None = None
-            deadline_s = 0.0
+                raise ValueError(f"{found.meta['size']} bytes do not fit into the cache")
+            made_s, began_s = 0.0, self._loop.time()
             async for part in found.stream(min_chunk_size=_PART_BYTES):
-                data, now_s = bytes(part), self._loop.time()
-                if head is None:
-                    if (head := _HEAD.match(data)) is None:
-                        raise _DamagedObjectError("it is no entry of a cache")
-                    # What takes longer than making it is not worth the wait.
-                    deadline_s = now_s + LOST_S + float(head["made_s"])
-                    digest.update(data[_DIGEST_LINE : head.end()])
-                    data = data[head.end() :]
-                digest.update(data)
-                file.write(data)
-                bound.reschedule(min(now_s + STALL_S, deadline_s))
-        if head is None or digest.hexdigest().encode() != head["digest"]:
-            raise _DamagedObjectError("it was cut or changed")
-        return float(head["made_s"])
+                made_s = made_s or float(bytes(part[_DIGEST_BYTES:_HEAD_BYTES]))
+                file.write(part)
+                # What takes longer than making it is not worth the wait.
+                bound.reschedule(min(self._loop.time() + STALL_S, began_s + made_s + LOST_S))
+        return made_s
 
-    def send(self, name: str, folder: Path, made_s: float) -> None:
-        """Upload the entry in `folder` in the background, where that is worth it; `made_s` seconds made it."""
-        size_bytes = sum(path.stat().st_size for path in (folder / FILES).rglob("*") if path.is_file())
+    def send(self, entry: Path, made_s: float) -> None:
+        """Upload the entry in a folder in the background, where that is worth it; `made_s` seconds made it."""
+        size_bytes = sum(path.stat().st_size for path in (entry / FILES).rglob("*") if path.is_file())
         if self._is_written and is_worth_sharing(size_bytes, made_s):
-            self._pending_bytes[name] = size_bytes
-            asyncio.run_coroutine_threadsafe(self._upload(name, folder, max(made_s, 0.001)), self._loop)
+            self._queued_bytes += size_bytes
+            asyncio.run_coroutine_threadsafe(self._upload(entry, max(made_s, 0.001)), self._loop)
 
-    async def _upload(self, name: str, folder: Path, made_s: float) -> None:
+    async def _upload(self, entry: Path, made_s: float) -> None:
         async with self._turn:
             await self._may_send.wait()
             if not self._is_written:
                 return
             try:
                 # Beside the entry, on the disk that had room for it.
-                with tempfile.TemporaryFile(dir=folder.parent) as file:
-                    size_bytes = await asyncio.to_thread(_pack, file, folder, made_s)
+                with tempfile.TemporaryFile(dir=entry.parent) as file:
+                    size_bytes = await asyncio.to_thread(_pack, file, entry, made_s)
                     # HTTP knows no parts.
                     in_parts = size_bytes > _PART_BYTES and not self._url.startswith("http")
-                    await obstore.put_async(
-                        self._store, name, self._parts(file), use_multipart=in_parts, max_concurrency=2
-                    )
+                    await obstore.put_async(self._store, _name(entry), self._parts(file), use_multipart=in_parts)
             except FileNotFoundError:
                 # Of the entry itself, where somebody has removed it meanwhile.
-                if folder.exists():
+                if entry.exists():
                     self._stop_writing("there is no such bucket")
-            except _FAILURES as error:
+            except (*_FAILURES, ValueError) as error:
                 self._stop_writing(_words(error))
             else:
                 self._add(Traffic(written=1, written_bytes=size_bytes))
-            del self._pending_bytes[name]
 
     async def _parts(self, file: IO[bytes]) -> AsyncIterator[bytes]:
         while part := file.read(_PART_BYTES):
@@ -219,7 +205,7 @@ class Remote:
     def finish(self) -> Traffic:
         """Wait a bounded time for uploads, end, and return what this process had from the store."""
         if self._thread.is_alive():
-            wait_s = END_S + sum(self._pending_bytes.values()) / RATE if self._is_written else 0.0
+            wait_s = END_S + (self._queued_bytes - self._traffic.written_bytes) / RATE if self._is_written else 0.0
             late = self._wait(self._drain(wait_s))
             if late and self._is_written:
                 self._note(f"{late} entries were not written within {wait_s:.0f} s")
@@ -272,16 +258,8 @@ def _open(url: str) -> Any:
         return from_url(url, mkdir=True)
     plain = {os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() for cloud in ("AWS", "AZURE")}
     stall = timedelta(seconds=STALL_S)
-    options: Any = {
-        "connect_timeout": stall,
-        # Of a whole answer, which may be large: its parts are bounded.
-        "timeout": timedelta(hours=1),
-        # Given options replace those of the environment.
-        "allow_http": bool(plain & {"1", "true"}),
-    }
-    if not url.startswith("http"):
-        # A body that is sent whole counts as one wait.
-        options["read_timeout"] = stall
+    # They replace those of the environment. The time-out is of a whole object, whose parts are bounded.
+    options: Any = {"connect_timeout": stall, "timeout": "1h", "allow_http": bool(plain & {"1", "true"})}
     return from_url(url, client_options=options, retry_config={"max_retries": 1, "retry_timeout": stall})
 
 
@@ -293,26 +271,33 @@ def _words(error: Exception) -> str:
     return str(error).partition("\n")[0].rpartition(" - ")[2][:_WORDS]
 
 
-def _pack(file: IO[bytes], folder: Path, made_s: float) -> int:
-    """Write the object of the entry in `folder`, and return its size; `file` is at its beginning. Raises `OSError`."""
-    file.write(b"0" * (_DIGEST_LINE - 1) + f"\n{made_s:.3f}\n".encode())
+def _name(entry: Path) -> str:
+    return f"{entry.parent.name}/{entry.name}"
+
+
+def _pack(file: IO[bytes], entry: Path, made_s: float) -> int:
+    """Write the object of `entry`, and return its size; `file` is at its beginning, before and after."""
+    file.write(bytes(_HEAD_BYTES))
     with tarfile.open(fileobj=file, mode="w") as tar:
         for name in (MANIFEST, FILES):
-            tar.add(folder / name, name)
-    size_bytes = file.tell()
-    file.seek(_DIGEST_LINE)
-    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+            tar.add(entry / name, name)
+    size_bytes, digest = file.tell(), _digest(file)
     file.seek(0)
-    file.write(digest.encode())
+    file.write(f"{digest}{made_s:015.3f}\n".encode())
     file.seek(0)
     return size_bytes
 
 
 def _extract(file: IO[bytes], folder: Path) -> None:
-    """Extract a tar of files and folders only, none of which becomes larger than it is in the tar."""
+    """Extract the files of an object, none of which lies elsewhere. Raises `ValueError` unless its digest is right."""
     file.seek(0)
+    if file.read(_DIGEST_BYTES) != _digest(file).encode():
+        raise ValueError("it was cut or changed")
+    file.seek(_HEAD_BYTES)
     with tarfile.open(fileobj=file, mode="r:") as tar:
-        for member in tar.getmembers():
-            if member.issparse() or member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
-                raise _DamagedObjectError(f"it holds more than files: {member.name}")
         tar.extractall(folder, filter="data")
+
+
+def _digest(file: IO[bytes]) -> str:
+    file.seek(_HEAD_BYTES)
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -68,16 +68,9 @@ class DeviceLocks:
     ----------
     notify : shows who is waited for, once a wait takes longer than 2 s.
     timeout_s : longest wait for a device in seconds.
-    quiet : lets nothing else of this process work while a device is held alone.
     """
 
-    def __init__(
-        self,
-        notify: Callable[[str], None],
-        timeout_s: float = LOCK_TIMEOUT_S,
-        quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        self._quiet = quiet
+    def __init__(self, notify: Callable[[str], None], timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self._notify = notify
         self._timeout_s = timeout_s
         self._shares: Counter[Path] = Counter()
@@ -106,7 +99,6 @@ class DeviceLocks:
                 self._wait(lock.acquire_write, file, f"waiting for {device}: another process uses it")
                 held.callback(lock.release)
                 held.enter_context(_noted(file))
-            held.enter_context(self._quiet())
             yield
 
     @contextmanager

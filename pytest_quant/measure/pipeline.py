@@ -68,8 +68,9 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             # Here, because a check without latency needs none of the timing.
             from pytest_quant.measure.timing import time_check
 
-            latency = time_check(check, plan, *bench.timed, tools, breaks)
-            energy = None if opaque else _energy(check, bench.timed[1], tools)
+            with tools.cache.quiet():
+                latency = time_check(check, plan, *bench.timed, tools, breaks)
+                energy = None if opaque else _energy(check, bench.timed[1], tools)
         opened.pop_all()
     built = bench.candidate.built
     both = (built, bench.reference.built)

@@ -133,8 +133,7 @@ def _object_of(*members: tarfile.TarInfo) -> bytes:
     with tarfile.open(fileobj=tar, mode="w") as file:
         for member in members:
             file.addfile(member)
-    rest = b"1.000\n" + tar.getvalue()
-    return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+    return hashlib.sha256(tar.getvalue()).hexdigest().encode() + b"00000000001.000\n" + tar.getvalue()
 
 
 def _member(name: str, type: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:  # noqa: A002 - as there
@@ -228,9 +227,9 @@ def test_workers_of_one_run_learn_of_a_broken_store(store: Store, tmp_path: Path
     store.fault = "answers 500"
     off = tmp_path / "run.off"
     first, second = (Remote(f"s3://{BUCKET}/main", off) for _ in range(2))
-    assert not first.fetch("engine/1", tmp_path, 1000)
+    assert not first.fetch(Path("engine/1"), tmp_path, 1000)
     store.asked.clear()
-    assert not second.fetch("engine/1", tmp_path, 1000)
+    assert not second.fetch(Path("engine/1"), tmp_path, 1000)
     assert (store.asked, len(first.finish().notes), second.finish().notes) == ([], 1, ())
 
 
