@@ -10,7 +10,16 @@ import pytest
 
 from pytest_quant.environment import gpu as gpus
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE, is_initialized
-from pytest_quant.environment.gpu import alike_gpus, cuda_gpu, cuda_gpus, find_gpus, opened_nvml, pin_gpu, pin_share
+from pytest_quant.environment.gpu import (
+    alike_gpus,
+    cuda_gpu,
+    cuda_gpus,
+    find_gpus,
+    gpu_kind,
+    opened_nvml,
+    pin_gpu,
+    pin_share,
+)
 from pytest_quant.errors import UsageError
 from tests.support.nvml_stub import NvmlStub, StubCard, StubInstance, error, uuid_of
 
@@ -54,6 +63,7 @@ def test_a_card_has_all_its_facts(nvml_stub: NvmlStub) -> None:
     assert gpu == find_gpus()[0] == cuda_gpu("cuda")
     assert (gpu.name, gpu.sm, gpu.memory_mb, gpu.driver) == ("NVIDIA L4", "SM89", 24_000.0, "580.1")
     assert gpu.uuid == gpu.card == CARD
+    assert (gpu_kind("cuda:0"), gpu_kind("cpu")) == ("NVIDIA L4 (SM89), driver 580.1", "")
     assert [cuda_gpu(device) for device in ("cpu", "npu:0", "cuda:1", "cuda:-1", "cuda:x")] == [None] * 5
     assert nvml_stub.cuda_starts == 1
 

@@ -190,7 +190,7 @@ def test_what_outputs_are_recorded_by(tmp_path: Path) -> None:
     seen: list[dict[str, str]] = []
     original = reference.cache.obtain
 
-    def obtain(kind: str, slot: str, named: dict[str, str], build: Any) -> Any:
+    def obtain(kind: str, slot: str, named: dict[str, str], build: Any, *, shared: bool) -> Any:
         assert (kind, slot) == ("reference", "played-int8-static of net")
         seen.append(named)
         return original(kind, slot, named, build)

@@ -177,3 +177,17 @@ def test_what_the_cuda_provider_is_opened_with(
     assert weights == {onnx.TensorProto.FLOAT16 if precision == "fp16" else onnx.TensorProto.FLOAT}
     with pytest.raises(UsageError, match="tf32"):
         get_backend("ort").check(EngineSpec("ort", "fp32", None, spec.model, options=(("tf32", True),)))
+
+
+@pytest.mark.parametrize("backend", ["ort-cuda", "torch-cuda"])
+def test_what_a_gpu_computes_is_keyed_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    """Card and driver: another one rounds otherwise, and its outputs are of another kind of machine."""
+    import torch
+
+    cards = iter(("NVIDIA L4 (SM89), driver 580", "NVIDIA T4 (SM75), driver 580"))
+    for place in ("ort.gpu", "torch.cuda"):
+        monkeypatch.setattr(f"pytest_quant.backends.{place}.gpu_kind", lambda _: next(cards))
+    module = Model.from_torch(torch.nn.Linear(2, 2), (torch.zeros(1, 2),))
+    spec = EngineSpec(backend, "fp32", None, module if backend == "torch-cuda" else two_by_two().write(tmp_path))
+    first, second = (get_backend(backend).ingredients(spec) for _ in range(2))
+    assert {name for name in first if first[name] != second[name]} == {"GPU"}

@@ -155,3 +155,22 @@ def test_other_ranges_keep_the_options_of_tensorrt(backend: TrtRtxBackend, tmp_p
     result = [remedy.spec for remedy in backend.remedies(spec)]
     assert {each.calibration.method for each in result} == {"entropy", "percentile"}
     assert {replace(each, calibration=spec.calibration) for each in result} == {spec}
+
+
+def test_only_engines_of_native_builds_are_shared(spec: EngineSpec, native: Callable[..., None]) -> None:
+    """TensorRT-RTX builds one faster than it comes through a cache."""
+    native(HERE)
+    assert TRT.shares(spec)
+    assert get_backend("ort").shares(spec)
+    native(NOT_HERE)
+    assert not TRT.shares(spec)
+    assert not get_backend("trt-rtx").shares(replace(spec, backend="trt-rtx"))
+
+
+def test_a_simulation_is_keyed_by_what_computes_it(spec: EngineSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its outputs are those of ONNX Runtime on this processor, and kept under the key of the plan."""
+    rtx = get_backend("trt-rtx")
+    simulated = replace(spec, backend="trt-rtx", precision="fp32", scheme=None)
+    before = rtx.ingredients(simulated)
+    monkeypatch.setattr("pytest_quant.backends.trt.isa_tier", lambda: "another")
+    assert {name for name, value in rtx.ingredients(simulated).items() if before[name] != value} == {"instruction set"}
