@@ -57,6 +57,8 @@ MAX_COMPARE_S, MAX_APPEND_S = 2.0, 1.0
 
 _VARIANTS = 16
 _PAUSE_S = 1.0
+_LATER = 1_000_000
+"""Number of the first run that is appended, after all that are there."""
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 _RUN_EVERY = timedelta(minutes=8)
 _SERVER = ("shared_buffers=1GB", "fsync=on", "max_connections=200", "max_wal_size=4GB", "autovacuum_naptime=10s")
@@ -258,7 +260,10 @@ def writers(url: str, number: int, most: int, until: Event | None = None) -> Ite
     records = [[encoded(record(test, writer % _VARIANTS)) for test in range(100)] for writer in range(_VARIANTS)]
     shares = [
         [
-            (run_at(writer, f"{writer:040x}", f"w-{most}-{number}-{at}"), records[writer % _VARIANTS][at : at + most])
+            (
+                run_at(_LATER + writer, f"{writer:040x}", f"w-{most}-{number}-{at}"),
+                records[writer % _VARIANTS][at : at + most],
+            )
             for at in range(0, 100, most)
         ]
         for writer in range(number)
