@@ -54,6 +54,7 @@ class Session:
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
     lock_timeout_s : longest wait in seconds for a device that another process holds.
     launches : how many a measurement gets; ``auto``: as many as decide its limits.
+    workers : where large sets are evaluated, see `Workers`; empty for this process.
     """
 
     def __init__(
@@ -66,8 +67,9 @@ class Session:
         diagnose_s: float = DIAGNOSE_S,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
         launches: int | Literal["auto"] = 1,
+        workers: str = "",
     ) -> None:
-        self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s))
+        self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s), workers)
         self._baseline = baseline
         self._times = times
         self._diagnose_s = diagnose_s

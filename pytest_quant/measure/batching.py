@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from pytest_quant.errors import ModelError, QuantError
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.result import SelfDifference
 from pytest_quant.spec import EngineSpec
+
+if TYPE_CHECKING:
+    from pytest_quant.measure.workers import Workers
 
 _PROBED = 8
 """Number of samples that are run together and one by one."""
@@ -40,6 +43,7 @@ class OpenEngine:
     pads : the graph fixes that size, so that smaller batches are padded.
     notes : remarks for the user, each a sentence.
     itself : how far two runs over the same batch lie apart.
+    workers : run it over large sets; ``None`` where this process does.
     """
 
     built: BuiltEngine
@@ -50,6 +54,7 @@ class OpenEngine:
     pads: bool = False
     notes: tuple[str, ...] = ()
     itself: SelfDifference = _STEADY
+    workers: Workers | None = None
 
     @property
     def spec(self) -> EngineSpec:
@@ -87,6 +92,11 @@ def run_batch(engine: Engine, feeds: Feeds, batch: Batch) -> Outputs:
         samples = f"{batch.start} to {last}" if batch.positions is None else ", ".join(map(str, batch.positions))
         error.what += f", on sample {batch.start}" if batch.n == 1 else f", on samples {samples}"
         raise
+
+
+def run_batches(engine: Engine, batches: list[Batch]) -> list[Outputs]:
+    """Run batches, each with its inputs under the engine's names; errors are as those of `run_batch`."""
+    return [run_batch(engine, batch.feeds, batch) for batch in batches]
 
 
 def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:

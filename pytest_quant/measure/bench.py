@@ -18,6 +18,7 @@ from pytest_quant.measure.engines import TimingSubject, match_names, named_axes,
 from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.reference import prove_float
 from pytest_quant.measure.resources import AddedMemory
+from pytest_quant.measure.workers import Workers
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import with_groups
 from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, SelfDifference
@@ -90,7 +91,7 @@ class Bench:
         return replace(result, simulated=opened.engine.simulated)
 
 
-def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Bench:
+def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, workers: Workers | None = None) -> Bench:
     """Build and open both engines, prove the reference, and evaluate it unless accuracy is off.
 
     Parameters
@@ -98,6 +99,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
     check : with the shapes of its runs.
     data : of the check.
     opened : closing this stack closes both engines.
+    workers : evaluate large sets; ``None`` where this process does.
 
     Raises
     ------
@@ -122,6 +124,8 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack) -> Ben
             names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
             axes = {names[name]: axis for name, axis in axes.items()}
         candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
+    if workers is not None:
+        reference, candidate = workers.taking(reference), workers.taking(candidate)
     fixed = (opened.batch_size for opened in (candidate, reference) if opened.pads)
     timed_size = next(fixed, check.batch_size if check.latency is None else check.latency.batch_size)
     feeds = data.first(timed_size)

@@ -28,11 +28,15 @@ Watch = Callable[[str, Callable[[], bool]], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Tools that the checks of a session share."""
+    """Tools that the checks of a session share.
+
+    `workers` says where large sets are evaluated, see `Workers`; empty for this process.
+    """
 
     cache: Cache
     steps: Steps
     locks: DeviceLocks
+    workers: str = ""
 
 
 @dataclass(frozen=True, slots=True)

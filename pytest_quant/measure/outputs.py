@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -23,7 +23,8 @@ from pytest_quant.backends import Outputs
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Batch, Data
 from pytest_quant.measure.accuracy import OutputPair
-from pytest_quant.measure.batching import OpenEngine, run_batch
+from pytest_quant.measure.batching import OpenEngine, run_batches
+from pytest_quant.measure.workers import RANGE_SAMPLES
 
 CHUNK_SAMPLES = 4096
 """With ten classes, comparing shorter chunks costs several times more per sample, and longer ones no less."""
@@ -74,10 +75,12 @@ def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tu
     The inputs of a whole chunk are made before its first run. A run evicts Python's code and objects from the CPU's
     caches, so that work between two runs takes ten times as long as the same work before or after many runs.
     """
-    size, pads = opened.batch_size, opened.pads
-    for batches in _grouped(data.batches(size, pad=pads), most, lambda batch: batch.feeds):
-        feeds = [opened.feeds(batch.feeds) for batch in batches]
-        returned = [run_batch(opened.engine, feed, batch) for feed, batch in zip(feeds, batches, strict=True)]
+    size, pads, workers = opened.batch_size, opened.pads, opened.workers
+    at_once = most if workers is None else min(most, RANGE_SAMPLES)
+    groups = _grouped(data.batches(size, pad=pads), at_once, lambda batch: batch.feeds)
+    ranges = ([replace(batch, feeds=opened.feeds(batch.feeds)) for batch in batches] for batches in groups)
+    runs = ((batches, run_batches(opened.engine, batches)) for batches in ranges)
+    for batches, returned in runs if workers is None else workers.run(opened, ranges):
         for batch, given in zip(batches, returned, strict=True):
             outputs = opened.by_sample(given, size if pads else batch.n)
             if pads and batch.n < size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from pytest_quant.measure.build import Tools, each_engine, export_spec
 from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
+from pytest_quant.measure.workers import Workers
 from pytest_quant.result import AccuracyResult, Cost, Resources, SelfDifference
 from pytest_quant.spec import Check
 
@@ -46,11 +47,12 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
             data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data, EVAL_BATCH_SIZE)
-            bench = open_bench(check, data, tools, opened)
-            if check.accuracy_off:
-                accuracy, again = AccuracyResult(0, bench.metric.name if bench.metric else None), None
-            else:
-                accuracy, again = bench.compare(bench.candidate, bench.data), bench.compare_again()
+            with Workers(tools.workers, tools.steps) if tools.workers else nullcontext() as workers:
+                bench = open_bench(check, data, tools, opened, workers)
+                if check.accuracy_off:
+                    accuracy, again = AccuracyResult(0, bench.metric.name if bench.metric else None), None
+                else:
+                    accuracy, again = bench.compare(bench.candidate, bench.data), bench.compare_again()
             with tools.steps.show(f"reading back what {bench.candidate.built.name} runs"):
                 coverage = bench.candidate.engine.coverage(bench.timed[1].feeds)
             why_not = _why_not_timed(bench)
@@ -96,7 +98,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         },
         calibration_samples=_calibration_samples(bench),
         threads=bench.candidate.engine.threads,
-        notes=_notes(bench, accuracy),
+        notes=(*_notes(bench, accuracy), *(() if workers is None else workers.notes)),
         accuracy_again=again,
         unsteady=bench.unsteady,
         cost=Cost(build_s, max(0.0, evaluated_s - began_s - build_s), time.perf_counter() - evaluated_s),

@@ -70,6 +70,10 @@ class Steps:
     clock : seconds, monotonic; replaced in tests.
     start : starts the thread, which calls what it is given; replaced in tests.
     end : ends the process with an exit code; replaced in tests.
+
+    Attributes
+    ----------
+    limit_s : as given.
     """
 
     def __init__(
@@ -83,7 +87,7 @@ class Steps:
         end: Callable[[int], object] = os._exit,
     ) -> None:
         self._write = write
-        self._limit_s = limit_s
+        self.limit_s = limit_s
         self._tell = passing or write
         self._lines_stay = passing is None
         self._clock = clock
@@ -111,11 +115,11 @@ class Steps:
 
         What runs apart is ended with a `BuildError`; nothing can end the rest but the end of this process.
         """
-        return self._under_way(text, shown=True, stop=end_running if self._limit_s else None)
+        return self._under_way(text, shown=True, stop=end_running if self.limit_s else None)
 
     def watch(self, text: str, stop: Stop) -> AbstractContextManager[None]:
         """Bound the time of the block, which `stop` may end; raises `BuildError` where it did."""
-        return self._under_way(text, shown=False, stop=stop) if self._limit_s else nullcontext()
+        return self._under_way(text, shown=False, stop=stop) if self.limit_s else nullcontext()
 
     def describe(self, text: str) -> None:
         """Show another text for the innermost step under way."""
@@ -125,7 +129,7 @@ class Steps:
     def _under_way(self, text: str, *, shown: bool, stop: Stop | None = None) -> Iterator[None]:
         now_s = self._clock()
         due_s = self._due_s(now_s, now_s) if shown else math.inf
-        step = _Step(text, now_s, due_s, math.inf if stop is None else now_s + self._limit_s, stop)
+        step = _Step(text, now_s, due_s, math.inf if stop is None else now_s + self.limit_s, stop)
         with self._lock:
             self._steps.append(step)
             unwatched, self._is_watched = not self._is_watched, True
@@ -182,7 +186,7 @@ class Steps:
             wait_s = min(SHOW_EVERY_S, *(step.due_s - now_s for step in self._steps))
         if innermost is not None and innermost.ends_s <= now_s:
             self._stop_or_end(innermost)
-        return min(wait_s, self._limit_s / 4) if self._limit_s else wait_s
+        return min(wait_s, self.limit_s / 4) if self.limit_s else wait_s
 
     def _stop_or_end(self, step: _Step) -> None:
         if not step.is_stopped and step.stop is not None and step.stop():
@@ -194,6 +198,6 @@ class Steps:
 
     def _too_long(self, step: _Step) -> BuildError:
         return BuildError(
-            f"{step.text} did not end within {self._limit_s:g} s",
+            f"{step.text} did not end within {self.limit_s:g} s",
             fix="a loop in the model may never end; for one that only takes long: --quant-step-timeout SECONDS",
         )

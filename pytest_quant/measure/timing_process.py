@@ -11,10 +11,8 @@ locks: who asks it to time holds the devices of the check alone, see `pytest_qua
 from __future__ import annotations
 
 import faulthandler
-import io
 import json
 import os
-import pickle
 import queue
 import signal
 import subprocess
@@ -27,16 +25,17 @@ from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any, Self, TypeAlias, TypeVar
+from typing import IO, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from pytest_quant.backends import Backend, backend_names, get_backend
+from pytest_quant.backends import Backend
 from pytest_quant.backends.apart import running_apart
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.measure.engines import TimingSubject, usable_backend
 from pytest_quant.measure.interleave import Block
+from pytest_quant.measure.portable import CANNOT_BE_PACKED, pack, unpack
 from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult
@@ -91,22 +90,20 @@ class TimingJob:
         """
         name = self.candidate.built.name
         header = {"name": name, "devices": self.devices, "path": [str(Path(folder).absolute()) for folder in sys.path]}
-        content = io.BytesIO()
-        content.write(json.dumps(header).encode() + b"\n")
         try:
-            _Pickler(content, pickle.HIGHEST_PROTOCOL).dump(self)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            packed = pack(self)
+        except CANNOT_BE_PACKED as error:
             raise failed(f"{name} can be timed in this process only", error, fix=_NEXT, kind=LaunchError) from error
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
         with open(descriptor, "wb") as written:  # noqa: PTH123 - a descriptor has no path
-            written.write(content.getvalue())
+            written.write(json.dumps(header).encode() + b"\n" + packed)
 
     @classmethod
     def load(cls, file: Path) -> TimingJob:
         """Read what `save` wrote. Only for files of this user: as any pickle, it can run what it says."""
         with file.open("rb") as content:
             content.readline()
-            job = _Unpickler(content).load()
+            job = unpack(content.read())
         assert isinstance(job, cls)  # nosec B101 # noqa: S101 - for the type checker: nothing else is written
         return job
 
@@ -132,20 +129,6 @@ def _signature_only(model: Model | None, backend: Backend) -> Model | None:
     if model is None or model.module is None:
         return model
     return replace(model, module=None, example_inputs=None, signature=backend.signature(model))
-
-
-class _Pickler(pickle.Pickler):
-    """Writes registered backends by their names: they may hold what belongs to one process."""
-
-    def persistent_id(self, obj: object) -> str | None:
-        name = getattr(obj, "name", None)
-        is_backend = isinstance(name, str) and not isinstance(obj, type) and name in backend_names()
-        return name if is_backend and get_backend(str(name)) is obj else None
-
-
-class _Unpickler(pickle.Unpickler):
-    def persistent_load(self, pid: Any) -> Backend:
-        return get_backend(pid)
 
 
 Request: TypeAlias = LatencyPlan | tuple[int, int] | None

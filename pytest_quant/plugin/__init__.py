@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
     settings = settings_of(config)
     _refuse_unknown_names(config)
+    _refuse_workers(config, settings.workers)
     if on_command_line(config, "quant_device"):
         from pytest_quant.plugin.devices import choose_early
 
@@ -178,6 +180,19 @@ def _refuse_unknown_names(config: pytest.Config) -> None:
         from pytest_quant.plugin.collect import refuse_unknown_names
 
         refuse_unknown_names(config)
+
+
+def _refuse_workers(config: pytest.Config, place: str) -> None:
+    """Refuse workers of Dask that cannot be, and those that each worker of xdist would start anew."""
+    if not place:
+        return
+    if place.startswith("local:") and config.getoption("dist", "no") != "no":
+        raise pytest.UsageError(
+            f"--quant-workers {place} would start its processes in each worker of xdist; leave -n out, or name one "
+            "scheduler for all of them, --quant-workers tcp://HOST:8786"
+        )
+    if find_spec("distributed") is None:
+        raise pytest.UsageError('--quant-workers needs dask.distributed: pip install "pytest-quant[dask]"')
 
 
 def _raised_by_us(call: pytest.CallInfo[None]) -> bool:

@@ -60,6 +60,7 @@ def session_of(config: pytest.Config) -> Session:
             diagnose_s=settings.diagnose_s,
             lock_timeout_s=settings.lock_timeout_s,
             launches=settings.launches,
+            workers=settings.workers,
         )
     return config.stash[SESSION]
 

@@ -38,9 +38,9 @@ class OptionKind:
             value = None
         if value is None:
             # Here, because its patterns take milliseconds of each start.
-            from pytest_quant.printable import clean
+            from pytest_quant.printable import clean, redact
 
-            raise argparse.ArgumentTypeError(clean(f"{text!r} is not {self._words}"))
+            raise argparse.ArgumentTypeError(clean(redact(f"{text!r} is not {self._words}")))
         return value
 
 
@@ -83,6 +83,11 @@ DEVICE = _matching(
     "DEVICE",
     r"cuda:\d{1,3}|(GPU|MIG)-[0-9a-f][0-9a-f-]*",
     "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736",
+)
+WORKERS = _matching(
+    "local:N|tcp://HOST:PORT",
+    r"local:[1-9]\d{0,2}|(tcp|tls)://([\w.-]+|\[[\da-fA-F:]+\]):[1-9]\d{0,4}",
+    "workers of Dask; write local:2, or the address of a scheduler, tcp://10.0.0.5:8786",
 )
 FILE = OptionKind("FILE", lambda text: text if text and not os.path.isdir(text) else None, "the name of a file")  # noqa: PTH112 - `Path` raises for long names
 DIRECTORY = _matching("DIR", r".+", "a folder")

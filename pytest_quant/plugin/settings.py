@@ -29,6 +29,7 @@ from pytest_quant.plugin.option_kinds import (
     SECONDS_OR_NONE,
     SIZE_OF_PAGES,
     TARGET,
+    WORKERS,
     OptionKind,
 )
 
@@ -182,6 +183,13 @@ class Settings:
         BUCKET,
         "read what is not in the cache from this bucket, which other machines have filled, and write to it what is "
         "built here: s3:// gs:// az:// https:// file://; credentials are those of the environment",
+    )
+    workers: str = _option(
+        WORKERS,
+        "evaluate large sets on workers of Dask: local:N starts N processes on this machine for each check, and "
+        "tcp://HOST:PORT names a scheduler whose workers have the versions of this process; latency stays here, alone "
+        "(needs the extra dask; pays from about a minute of evaluation on)",
+        "",
     )
     latency_off: str = _flag(
         "measure no latency; its limits are then INCONCLUSIVE, never PASS", name="quant_no_latency"

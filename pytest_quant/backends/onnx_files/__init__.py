@@ -221,6 +221,11 @@ def file_digests(path: Path) -> dict[str, str]:
     return {"": sha256_of(path)} | {location: sha256_of(file) for location, file in files.items()}
 
 
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Return the model in `path` and its external data files. Raises `ModelFileError`, see `read_signature`."""
+    return path, *_outline(path)[1].values()
+
+
 def model_ingredients(name: str, model: Model) -> dict[str, str]:
     """Return the digests of the files of `model`, under names that begin with `name`. Raises `ModelFileError`."""
     digests = file_digests(model_file(model))

@@ -48,6 +48,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         "simulate": None,
         "device": None,
         "columns": (),
+        "workers": "",
     }
     assert settings_of(config) is settings_of(config)
 
@@ -74,6 +75,7 @@ WRITTEN: list[tuple[str, str, str, object]] = [
     ("quant_simulate", "SM89", "simulate", "SM89"),
     ("quant_device", "cuda:1", "device", "cuda:1"),
     ("quant_columns", "model, drop", "columns", ("model", "drop")),
+    ("quant_workers", "local:2", "workers", "local:2"),
 ]
 """Option, text, attribute and value of each option with a value, but the history."""
 FLAGS = ("quant_strict", "quant_against_equal", "quant_no_latency")

@@ -1,0 +1,38 @@
+"""Values that another process reads: pickled, with registered backends by their names."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+from pytest_quant.backends import Backend, backend_names, get_backend
+
+CANNOT_BE_PACKED = (pickle.PicklingError, AttributeError, TypeError)
+"""What `pack` raises for a value that exists in this process only."""
+
+
+def pack(value: object) -> bytes:
+    """Return `value` as bytes. Raises one of `CANNOT_BE_PACKED`."""
+    content = io.BytesIO()
+    _Pickler(content, pickle.HIGHEST_PROTOCOL).dump(value)
+    return content.getvalue()
+
+
+def unpack(content: bytes) -> Any:
+    """Return what `pack` was given. Only for bytes of this user: as any pickle, they can run what they say."""
+    return _Unpickler(io.BytesIO(content)).load()
+
+
+class _Pickler(pickle.Pickler):
+    """Writes registered backends by their names: they may hold what belongs to one process."""
+
+    def persistent_id(self, obj: object) -> str | None:
+        name = getattr(obj, "name", None)
+        is_backend = isinstance(name, str) and not isinstance(obj, type) and name in backend_names()
+        return name if is_backend and get_backend(str(name)) is obj else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, pid: Any) -> Backend:
+        return get_backend(pid)
