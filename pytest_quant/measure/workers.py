@@ -187,6 +187,7 @@ class Workers:
         self._held = ExitStack()
         self._client: Client | None = None
         self._ahead = 0
+        self._dashboard = ""
         self._is_over = False
 
     def __enter__(self) -> Self:
@@ -258,6 +259,7 @@ class Workers:
             engine = client.submit(EngineElsewhere, recipe, pure=False)
             client.replicate([engine])  # a range goes to a worker that has what it needs
             self._ahead = _AHEAD * len(client.nthreads())
+            self._dashboard = str(client.dashboard_link)  # asks the scheduler each time
             return engine
         return None
 
@@ -303,7 +305,7 @@ class Workers:
 
         samples = f"samples {batches[0].start} to {batches[-1].start + batches[-1].n - 1}"
         scheduler: Any = client.scheduler
-        with client.as_current(), self._steps.show(f"waiting for {samples} of {name}, {client.dashboard_link}"):
+        with client.as_current(), self._steps.show(f"waiting for {samples} of {name}, {self._dashboard}"):
             while not future.done():
                 try:
                     wait(future, timeout=_ANSWERS_WITHIN_S)

@@ -184,13 +184,6 @@ class Settings:
         "read what is not in the cache from this bucket, which other machines have filled, and write to it what is "
         "built here: s3:// gs:// az:// https:// file://; credentials are those of the environment",
     )
-    workers: str = _option(
-        WORKERS,
-        "evaluate large sets on workers of Dask: local:N starts N processes on this machine for each check, and "
-        "tcp://HOST:PORT names a scheduler whose workers have the versions of this process; latency stays here, alone "
-        "(needs the extra dask; pays from about a minute of evaluation on)",
-        "",
-    )
     latency_off: str = _flag(
         "measure no latency; its limits are then INCONCLUSIVE, never PASS", name="quant_no_latency"
     )
@@ -212,6 +205,13 @@ class Settings:
         "min_speedup and the median of max_latency_ms over all of them; auto: in more than one only where a limit is "
         "in doubt, until it is decided, in at most 10 (default: 1; a comparison needs 5 on both sides)",
         1,
+    )
+    workers: str = _option(
+        WORKERS,
+        "evaluate large sets on workers of Dask: local:N starts N processes on this machine for each check, and "
+        "tcp://HOST:PORT names a scheduler whose workers have the versions of this process; latency stays here, alone "
+        "(needs the extra dask; pays from about a minute of evaluation on)",
+        "",
     )
     against_equal: bool = _flag(
         "let --quant-against time engines that are the same on both sides too, which shows the noise of this machine"
