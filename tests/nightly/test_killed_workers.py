@@ -81,7 +81,7 @@ def test_twenty_killed_workers_leave_twenty_equal_records(tmp_path: Path, monkey
     def run(number: int) -> Record:
         shared.clear()
         ended.clear()
-        thread = threading.Thread(target=kill)
+        thread = threading.Thread(target=kill, daemon=True)
         thread.start()
         record = record_of(tmp_path / f"cache{number}", model, "local:2")
         thread.join()
