@@ -118,7 +118,7 @@ def test_outputs_are_those_of_one_process(subject: Subject) -> None:
         assert subject.here == 0
         assert len(psutil.Process().children()) >= 2
     assert workers.notes == ()
-    assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+    assert not [child for child in psutil.Process().children() if "resource_tracker" not in " ".join(child.cmdline())]
     assert_same(subject.spread(workers), subject.alone())
     assert subject.here == N // 32
 
@@ -313,7 +313,7 @@ def counted(engine, batches):
 
 def alone(*args):
     own = [child.cmdline() for child in psutil.Process().children(recursive=True)]
-    print("alive while timing:", sum("spawn_main" in " ".join(line) for line in own), "run here:", len(runs))
+    print("alive while timing:", sum("resource_tracker" not in " ".join(line) for line in own), "run here:", len(runs))
     return times(*args)
 
 workers.run_batches, timing.time_check = counted, alone

@@ -71,7 +71,9 @@ def test_twenty_killed_workers_leave_twenty_equal_records(tmp_path: Path, monkey
         shared.wait()
         began_s = time.monotonic()
         if lasted_s and not ended.wait(moments.uniform(0.0, min(lasted_s))):
-            here = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+            here = [
+                child for child in psutil.Process().children() if "resource_tracker" not in " ".join(child.cmdline())
+            ]
             victim = moments.choice(here)
             os.kill(victim.pid, signal.SIGKILL)
             killed.append(victim.pid)
