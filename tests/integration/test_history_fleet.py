@@ -14,17 +14,15 @@ from pytest_quant.history import open_store
 from pytest_quant.history.writing import prune
 from pytest_quant.record import Record, Run
 from tests.integration.fake_session import run_fake
+from tests.support.documents import GUIDES, Document
 from tests.support.history_repository import Answer, run_command
 from tests.support.postgres import PostgresServer
 from tests.unit.record.examples import RUN, a_record, with_latency
 
 _TEST = '@mark.quant(output="PASS")\ndef test_it(): pass\n'
 
-_RIGHTS = """
-GRANT SELECT ON quant_schema TO {role};
-GRANT SELECT, INSERT ON quant_runs, quant_series, quant_checks, quant_records, quant_selftests TO {role};
-GRANT USAGE ON quant_runs_number_seq, quant_series_number_seq, quant_selftests_number_seq TO {role};
-"""
+(_GUIDE,) = Document(GUIDES / "fleet.md").blocks("sql")
+_RIGHTS = "\n".join(line for line in _GUIDE.text.splitlines() if line.startswith("GRANT")).replace("runner", "{role}")
 
 
 def _with_rounds() -> Record:

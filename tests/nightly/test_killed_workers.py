@@ -42,7 +42,7 @@ def record_of(folder: Path, model: Path, workers: str) -> Record:
     )
     measurement = session.measure(check)
     measurement.close()
-    return replace(session.judge(measurement).record, resources=Resources())
+    return replace(session.judge(measurement).record, resources=Resources(), cost=None)
 
 
 def test_twenty_killed_workers_leave_twenty_equal_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
