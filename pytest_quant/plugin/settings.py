@@ -210,7 +210,7 @@ class Settings:
         WORKERS,
         "evaluate large sets on workers of Dask: local:N starts N processes on this machine for each check, and "
         "tcp://HOST:PORT names a scheduler whose workers have the versions of this process; latency stays here, alone "
-        "(needs the extra dask; pays from about a minute of evaluation on)",
+        "(needs the extra dask; pays from some 5 s of evaluation on)",
         "",
     )
     against_equal: bool = _flag(
