@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.result import SelfDifference
 from pytest_quant.spec import EngineSpec
 
-if TYPE_CHECKING:
-    from pytest_quant.measure.workers import Workers
-
 _PROBED = 8
 """Number of samples that are run together and one by one."""
 
@@ -29,6 +26,13 @@ _ROUNDING = 2.0**-10
 
 
 _STEADY = SelfDifference()
+
+
+class RangeRunner(Protocol):
+    """Runs ranges of batches in other processes."""
+
+    def run(self, opened: OpenEngine, ranges: Iterator[list[Batch]]) -> Iterator[tuple[list[Batch], list[Outputs]]]:
+        """Yield each range with the outputs of its batches, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class OpenEngine:
     pads: bool = False
     notes: tuple[str, ...] = ()
     itself: SelfDifference = _STEADY
-    workers: Workers | None = None
+    workers: RangeRunner | None = None
 
     @property
     def spec(self) -> EngineSpec:
