@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle  # nosec B403
 import platform
 import secrets
 import tempfile
@@ -151,9 +150,7 @@ class EngineElsewhere:
 
     def run_file(self, file: Path) -> list[Outputs]:
         """Run the batches in a file of the process that started this one, as `run` does."""
-        with file.open("rb") as stream:
-            batches: list[Batch] = pickle.load(stream)  # noqa: S301 # nosec B301 - in a folder of the user's own
-        return self.run(batches)
+        return self.run(unpack(file.read_bytes()))
 
 
 def _all_there(paths: list[Path]) -> bool:
@@ -291,8 +288,7 @@ class Workers:
                     return self._client.submit(EngineElsewhere.run, engine, bare, pure=False)
                 # A message is encrypted twice and passes through the scheduler, which is in this process.
                 key = secrets.token_hex(8)
-                with (self._folder / key).open("wb") as stream:
-                    pickle.dump(bare, stream, protocol=5)
+                (self._folder / key).write_bytes(pack(bare))
                 return self._client.submit(EngineElsewhere.run_file, engine, self._folder / key, key=key, pure=False)
         return None
 
