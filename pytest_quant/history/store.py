@@ -193,9 +193,8 @@ class Store:
 
     def newest(self, limit: int) -> Iterator[StoredCheck]:
         """Yield the newest `limit` records of each series, the newest first; no other record is read."""
-        newest_first = (CHECKS.c.started_at.desc(), RUNS.c.id.desc(), CHECKS.c.position.desc())
         for (number,) in self._read(select(SERIES.c.number)):
-            wanted = _CHECKS.where(CHECKS.c.series == number).order_by(*newest_first).limit(limit)
+            wanted = _CHECKS.where(CHECKS.c.series == number).order_by(*_NEWEST_CHECKS).limit(limit)
             yield from _stored_checks(self._read(wanted))
 
     def runs_of(self, *ids: str) -> list[Run]:
