@@ -28,9 +28,10 @@ class _Pickler(pickle.Pickler):
     """Writes registered backends by their names: they may hold what belongs to one process."""
 
     def persistent_id(self, obj: object) -> str | None:
-        name = getattr(obj, "name", None)
-        is_backend = isinstance(name, str) and not isinstance(obj, type) and name in backend_names()
-        return name if is_backend and get_backend(str(name)) is obj else None
+        # First by its type: the name of each array's dtype would be looked up among all that is installed.
+        if isinstance(obj, Backend) and obj.name in backend_names() and get_backend(obj.name) is obj:
+            return obj.name
+        return None
 
 
 class _Unpickler(pickle.Unpickler):
