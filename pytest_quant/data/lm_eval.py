@@ -6,13 +6,14 @@ filter, and beside them ``results_<time>.json``.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_quant.data.score_files import Row, Rows, ScoreRun, rows_of, run_of
+from pytest_quant.data.score_files import Row, ScoreRun, rows_of, run_of
 from pytest_quant.errors import DataError, nearest
 from pytest_quant.files import read_file
 from pytest_quant.result import Better
@@ -79,8 +80,13 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
     """
     name, _, wanted = metric.partition(",")
     kinds: dict[str, None] = {}
+    answers: list[bytes] = []
     for _, row in rows_of(file):
-        kinds.update(dict.fromkeys(f"{each},{row.get('filter', 'none')}" for each in _metrics(row)))
+        if (given := row.get("resps", row.get("filtered_resps"))) is not None:
+            answers.append(hashlib.sha256(f"{row.get('doc_id')} {given}".encode(errors="replace")).digest())
+        listed = row.get("metrics")
+        if isinstance(listed, list):
+            kinds.update(dict.fromkeys(f"{each},{row.get('filter', 'none')}" for each in listed))
     if not kinds and metric:
         # Rows of versions before 0.4.7 name neither their metrics nor their filter.
         kinds = {f"{name},{wanted or 'none'}": None}
@@ -90,16 +96,11 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
         fix = f"write metric='{next(iter(fitting or kinds), 'acc')}'"
         raise DataError(what, allowed=", ".join(kinds) or "rows with a number for each metric", fix=fix)
     name, _, wanted = fitting[0].rpartition(",")
-    return run_of(file.name, _filtered(rows_of(file), wanted), "doc_id", name, _prompt, task=task), fitting[0]
-
-
-def _metrics(row: Row) -> Sequence[str]:
-    listed = row.get("metrics")
-    return [str(name) for name in listed] if isinstance(listed, list) else []
-
-
-def _filtered(rows: Rows, name: str) -> Rows:
-    return ((place, row) for place, row in rows if row.get("filter", "none") == name)
+    rows = ((place, row) for place, row in rows_of(file) if row.get("filter", "none") == wanted)
+    run = run_of(file.name, rows, "doc_id", name, _prompt, task=task)
+    # Several devices may log the same answers in another order.
+    origin = hashlib.sha256(b"".join(sorted(answers))).hexdigest() if answers else ""
+    return replace(run, origin=origin), fitting[0]
 
 
 def _prompt(row: Row) -> str:

@@ -42,12 +42,14 @@ class ScoreRun:
     ids : of the samples, in the order of the file.
     scores : float64 (n,), finite.
     prompts : what identifies the prompt of each sample; empty texts where the file does not tell.
+    origin : what only its copies share, its answers, its seeds or its path; empty where nobody tells.
     """
 
     where: str
     ids: tuple[str, ...]
     scores: NDArray[np.float64]
     prompts: tuple[str, ...]
+    origin: str = ""
 
 
 def read_run(path: Path, id_key: str, score_key: str) -> ScoreRun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pytest_quant.spec import Scores
 LEAST_COMMON = 0.99
 """Share of the samples that all runs must have: what few lack can be left out, more is another set."""
 
+_SIDES = ("reference", "candidate")
 _WHOLE_PCT = 100.0
 _NAMED = 3
 
@@ -37,7 +38,9 @@ class PairedScores:
         runs where the candidate is given alone.
     digest : of the ids and the prompts of the samples.
     ids : of the samples.
-    notes : which samples were left out, and why.
+    notes : which samples were left out, and why; which runs are copies.
+    copies : for each run of the reference and of the candidate, the place of the first run that it is a copy of, its
+        own for others; empty where all runs of a side differ.
     """
 
     task: str
@@ -50,6 +53,7 @@ class PairedScores:
     digest: str
     ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
 
 def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
@@ -68,7 +72,7 @@ def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
 
 def _runs(scores: Scores, side: Sequence[Any]) -> list[ScoreRun]:
     if scores.kind == "files":
-        return [read_run(file, scores.id, scores.score) for file in side]
+        return [replace(read_run(file, scores.id, scores.score), origin=str(file.resolve())) for file in side]
     return [run for array in side for run in _of_array(array, scores.ids)]
 
 
@@ -120,16 +124,22 @@ def _of_array(array: Any, ids: object) -> Iterator[ScoreRun]:
 
 
 def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better) -> PairedScores:
+    # Files of both sides may have one name.
+    named = zip(_SIDES, sides, strict=True)
+    sides = [[replace(run, where=f"{name} {run.where}") for run in side] for name, side in named]
     runs = [run for side in sides for run in side]
     ids, notes = _common(runs, task)
-    arrays = []
+    arrays, copies = [], []
     for side in sides:
-        # Two runs that start from one seed are one run, and would look like runs without noise.
         rows = np.array([_in_order(run, ids) for run in side]).reshape(len(side), len(ids))
-        arrays.append(np.unique(rows, axis=0))
-        if copies := len(rows) - len(arrays[-1]):
-            same = f"{copies} of {len(rows)} runs, {side[0].where} and others, have the scores of another"
-            notes = (*notes, f"{same}: runs of one seed, or without sampling, count once")
+        # Equal scores alone do not make a copy: runs may have few outcomes.
+        keys = [(run.origin or place, row.tobytes()) for place, (run, row) in enumerate(zip(side, rows, strict=True))]
+        for run, of in zip(side, places := tuple(map(keys.index, keys)), strict=True):
+            if run is not side[of]:
+                copy = f"{run.where} is a copy of {side[of].where}"
+                notes = (*notes, f"{copy}: it counts, and shows no noise between runs")
+        arrays.append(rows)
+        copies.append(places)
     values = np.concatenate([array.ravel() for array in arrays])
     lowest, highest = float(values.min()), float(values.max())
     unit, scale = scores.unit, scores.scale
@@ -143,7 +153,8 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
         )
     prompts = dict(zip(runs[0].ids, runs[0].prompts, strict=True))
     digest = hashlib.sha256("\n".join(f"{name}\t{prompts[name]}" for name in ids).encode()).hexdigest()
-    return PairedScores(task, metric, better, unit, scale, arrays[0], arrays[1], digest, tuple(ids), notes)
+    paired = PairedScores(task, metric, better, unit, scale, arrays[0], arrays[1], digest, tuple(ids), notes)
+    return replace(paired, copies=(copies[0], copies[1]))
 
 
 def _in_order(run: ScoreRun, ids: Sequence[str]) -> NDArray[np.float64]:

@@ -70,8 +70,8 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         better=metric.better,
         confidence=confidence,
         varies=not scores.deterministic,
-        candidate_runs=len(whole.candidate),
-        run_sd=run_noise(whole.scale * whole.candidate[:1], whole.scale * whole.candidate).run_sd,
+        candidate_runs=len(set(whole.copies[1])),
+        run_sd=_noise(replace(whole, reference=whole.candidate[:1], copies=((0,), whole.copies[1]))).run_sd,
     )
     if metric.unit == "%" and accuracy.varies and accuracy.run_sd is None:
         accuracy = replace(accuracy, assumed_run_sd=ASSUMED_RUN_SD_PCT)
@@ -82,7 +82,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         coverage=None,
         resources=None,
         cache=None,
-        digests={"data": whole.digest, "candidate scores": _digest(whole.candidate)},
+        digests={"data": whole.digest, "candidate scores": _digest(np.unique(whole.candidate, axis=0))},
         notes=whole.notes,
     )
     baseline = find_baseline(measured)
@@ -97,13 +97,13 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         tasks = tuple(replace(task, reference=part[None]) for task, part in zip(tasks, parts, strict=True))
         whole = replace(whole, reference=known[None])
     earlier = (0.0, 0) if before is None else (before.run_sd, before.run_freedom)
-    noise = run_noise(whole.scale * whole.reference, whole.scale * whole.candidate, *earlier)
+    noise = _noise(whole, *earlier)
     if not scores.reference and before is not None and before.accuracy is not None:
         # What the record has are means of its runs, which differ by less than single ones.
-        ours, theirs = len(whole.candidate), before.accuracy.candidate_runs or 1
+        ours, theirs = len(set(whole.copies[1])), before.accuracy.candidate_runs or 1
         noise = replace(noise, variance=noise.variance * (1 / theirs + 1 / ours) / (1 + 1 / ours))
     assumed_run_sd = None if noise.freedom else accuracy.assumed_run_sd
-    runs = len(whole.reference)
+    runs = len(set(whole.copies[0])) or 1
     accuracy = replace(accuracy, reference_runs=runs, run_sd=noise.run_sd, assumed_run_sd=assumed_run_sd)
     accuracy = compared(accuracy, whole, metric, check.limits.max_drop, noise)
     if len(tasks) > 1:
@@ -116,6 +116,10 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     )
 
 
+def _noise(scores: PairedScores, sd: float = 0.0, freedom: int = 0) -> RunNoise:
+    return run_noise(scores.scale * scores.reference, scores.scale * scores.candidate, sd, freedom, scores.copies)
+
+
 ALL = "all"
 """Name of the samples of all tasks together, beside the tasks."""
 
@@ -125,7 +129,7 @@ _NOT_KEPT = "the baseline's record has no scores of single samples"
 def joined(tasks: Sequence[PairedScores]) -> PairedScores:
     """Return the samples of all tasks as one set, each sample with the same weight.
 
-    A task that has fewer runs than another, because they were the same, has them again.
+    A task that has fewer runs than another has the mean of its own in place of the others, which leaves it as it is.
 
     Raises
     ------
@@ -148,6 +152,7 @@ def joined(tasks: Sequence[PairedScores]) -> PairedScores:
         metric=names.pop() if len(names) == 1 else "score",
         reference=_side_by_side([task.reference for task in tasks]),
         candidate=_side_by_side([task.candidate for task in tasks]),
+        copies=(_copies(tasks, 0), _copies(tasks, 1)),
         digest=hashlib.sha256("".join(f"{task.task} {task.digest}\n" for task in tasks).encode()).hexdigest(),
         ids=tuple(f"{task.task} {name}" for task in tasks for name in task.ids),
         notes=tuple(note for task in tasks for note in task.notes),
@@ -156,7 +161,15 @@ def joined(tasks: Sequence[PairedScores]) -> PairedScores:
 
 def _side_by_side(sides: Sequence[Array]) -> Array:
     runs = max(map(len, sides))
-    return np.concatenate([side[np.arange(runs) % max(1, len(side))] for side in sides], axis=1)
+    more = [np.repeat(side.mean(axis=0, keepdims=True), runs - len(side), axis=0) if runs else side for side in sides]
+    return np.concatenate([np.concatenate(both) for both in zip(sides, more, strict=True)], axis=1)
+
+
+def _copies(tasks: Sequence[PairedScores], side: int) -> tuple[int, ...]:
+    """Return the copies among the runs of all tasks on a side: those that are copies in each task."""
+    runs = range(max(len((task.reference, task.candidate)[side]) for task in tasks))
+    places = [tuple(task.copies[side][run : run + 1] or (run,) for task in tasks) for run in runs]
+    return tuple(map(places.index, places))
 
 
 def metric_of(scores: PairedScores) -> ResolvedMetric:
@@ -230,11 +243,9 @@ def _within(unit: str, ends: tuple[float, float]) -> tuple[float, float]:
 
 def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMetric, margin: float | None) -> TaskScore:
     """Return the figures of one task beside others, and the p of a drop that the limit `margin` allows."""
-    sides = task.scale * task.reference, task.scale * task.candidate
-    noise = run_noise(*sides)
-    doubt = noise
+    doubt = noise = _noise(task)
     if not noise.freedom and accuracy.assumed_run_sd is not None:
-        doubt = assumed_noise(accuracy.assumed_run_sd, *map(len, sides))
+        doubt = assumed_noise(accuracy.assumed_run_sd, 1, 1)
     own = replace(accuracy, n=task.candidate.shape[1])
     result = compared(own, task, metric, margin, NO_NOISE_KNOWN)
     score = TaskScore(task.task, own.n, result.reference or 0.0, result.candidate or 0.0, result.drop or 0.0)
@@ -260,11 +271,8 @@ def _lost_most(scores: PairedScores) -> list[str]:
 
 def _notes(accuracy: AccuracyResult, scores: Scores, noise: RunNoise) -> list[str]:
     notes = []
-    single = [
-        name
-        for name, runs in (("reference", accuracy.reference_runs), ("candidate", accuracy.candidate_runs))
-        if runs == 1
-    ]
+    runs = {"reference": accuracy.reference_runs, "candidate": accuracy.candidate_runs}
+    single = [name for name, number in runs.items() if number == 1]
     if single and not scores.deterministic and accuracy.run_sd is None:
         assumed = "" if accuracy.assumed_run_sd is None else f", and a FAIL allows for {accuracy.assumed_run_sd:g} pp"
         known = f"how runs differ is not known{assumed}; give several, or say deterministic=True"

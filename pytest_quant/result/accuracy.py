@@ -167,7 +167,7 @@ class AccuracyResult:
     commonest_pct : share of samples with the reference's commonest answer, 0..100, which one answer to everything
         agrees with; ``None`` when no output is (n, classes).
     varies : another run may give other scores, so that limits on them are judged on the interval.
-    reference_runs, candidate_runs : of scores that were given, runs of each side; ``None`` for engines.
+    reference_runs, candidate_runs : of scores that were given, runs of each side without copies; ``None`` for engines.
     run_sd : standard deviation of the score of a run within its side, in `unit`; ``None`` for single runs.
     assumed_run_sd : that of runs whose noise nothing shows, in `unit`, for which a FAIL allows; ``None`` where it is
         known, or a repeated run gives the same scores.

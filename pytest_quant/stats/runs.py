@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from pytest_quant.stats.paired import samples_to_resolve, tango_interval, varian
 from pytest_quant.stats.ratio import student_quantile
 
 Array = NDArray[Any]
+Copies: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""For each run of the reference and of the candidate, a number that it shares with the runs that it is a copy of."""
+
 _ROUNDING = 1e-12
 _SURE = 10**6
 """Degrees of freedom at which Student's t is the normal distribution."""
@@ -29,7 +32,7 @@ class RunNoise:
         0 where nothing is seen of it, and for single runs, which do not show it.
     run_sd : standard deviation of the mean score of a run within its side, in the unit of a score; ``None`` for single
         runs.
-    freedom : degrees of freedom of both, the sum of runs - 1 over the sides.
+    freedom : degrees of freedom of both, the sum of runs that are no copies - 1 over the sides.
     """
 
     variance: float
@@ -45,7 +48,9 @@ def assumed_noise(run_sd: float, *runs: int) -> RunNoise:
     return RunNoise(run_sd**2 * sum(1.0 / number for number in runs), None, _SURE)
 
 
-def run_noise(reference: Array, candidate: Array, earlier_sd: float = 0.0, earlier_freedom: int = 0) -> RunNoise:
+def run_noise(
+    reference: Array, candidate: Array, earlier_sd: float = 0.0, earlier_freedom: int = 0, copies: Copies = ((), ())
+) -> RunNoise:
     """Tell the noise between runs from that of single answers.
 
     All runs see the same samples, and a run belongs to one side: score = side + sample + run + rest, a two-way analysis
@@ -63,8 +68,14 @@ def run_noise(reference: Array, candidate: Array, earlier_sd: float = 0.0, earli
     reference, candidate : scores (runs, n) of the same n samples in the same order; runs may differ between the sides.
     earlier_sd, earlier_freedom : of the mean score of a run over these samples, as earlier runs show it; without own
         runs to tell the noise of single answers by, all of it is taken for shifts.
+    copies : see `Copies`; empty for a side without. Copies show no noise, and the mean of runs that differ with weights
+        w has sum(w^2) of the variance of a run.
     """
-    sides = [np.asarray(side, dtype=np.float64) for side in (reference, candidate)]
+    sides, squares = [], 0.0
+    for side, same in zip((reference, candidate), copies, strict=True):
+        _, first, times = np.unique(same or range(len(side)), return_index=True, return_counts=True)
+        sides.append(np.asarray(side, dtype=np.float64)[first])
+        squares += float(np.sum((times / len(side)) ** 2))
     own = sum(len(side) - 1 for side in sides)
     freedom = own + earlier_freedom
     if freedom == 0:
@@ -79,7 +90,7 @@ def run_noise(reference: Array, candidate: Array, earlier_sd: float = 0.0, earli
     of_means = (runs + earlier_freedom * earlier_sd**2) / freedom
     shift = max(0.0, of_means - rest / (max(1, own) * max(1, n - 1)) / n)
     run_sd = math.sqrt(runs / own) if own else None
-    return RunNoise(shift * sum(1.0 / len(side) for side in sides), run_sd, freedom)
+    return RunNoise(shift * squares, run_sd, freedom)
 
 
 def tango_of_runs(reference: Array, candidate: Array, *, confidence: float = 0.95) -> tuple[float, float]:

@@ -156,7 +156,7 @@ def test_few_missing_samples_are_left_out_and_named(tmp_path: Path) -> None:
     rows = rows_of([1.0] * 200)
     (paired,) = read_scores(of_files(tmp_path, rows, rows[1:]))
     assert paired.candidate.shape == (1, 199)
-    assert paired.notes == ("c.jsonl lacks 1 of 200 samples: s0",)
+    assert paired.notes == ("candidate c.jsonl lacks 1 of 200 samples: s0",)
     message = refused(of_files(tmp_path, rows, rows[3:]))
     assert "c.jsonl lacks 3 of 200 samples: s0, s1, s2" in message
     assert "at least 99% of the ids" in message
@@ -183,13 +183,34 @@ def test_runs_of_a_task_are_its_files_and_no_others(tmp_path: Path) -> None:
     assert [each.task for each in read_scores(Scores.from_lm_eval(None, tmp_path / "c"))] == ["gsm8k", "gsm8k_cot"]
 
 
-def test_copies_of_a_run_count_once(tmp_path: Path) -> None:
-    """lm-eval has a fixed seed, so that a second run is often the first one again, and shows no noise."""
-    for second in range(3):
-        samples(tmp_path / "c", [sample(0, 1), sample(1, 0)], time=f"2026-11-26T21-24-0{second}")
-    (paired,) = read_scores(Scores.from_lm_eval(None, tmp_path / "c"))
-    assert paired.candidate.shape == (1, 2)
-    assert any("2 of 3 runs" in note and "count once" in note for note in paired.notes)
+def test_runs_with_equal_scores_keep_their_weight(tmp_path: Path) -> None:
+    """Of two runs alike and a third one the mean is that of three, in arrays and in files, which tell no answers."""
+    scores = [[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
+    files = [write_lines(tmp_path / f"{place}.jsonl", rows_of(run)) for place, run in enumerate(scores)]
+    for alone in (Scores.from_arrays(None, scores), Scores.from_files(None, files)):
+        (paired,) = read_scores(alone)
+        assert paired.candidate.mean() == pytest.approx(4 / 6)
+        assert (paired.copies[1], paired.notes) == ((0, 1, 2), ())
+    (paired,) = read_scores(Scores.from_files(None, [files[2], files[0], files[2]]))
+    assert (paired.candidate.mean(), paired.copies[1]) == (pytest.approx(5 / 6), (0, 1, 0))
+    assert paired.notes[0].startswith("candidate 2.jsonl is a copy of candidate 2.jsonl")
+
+
+def test_runs_with_equal_answers_are_copies_whatever_the_order_of_rows(tmp_path: Path) -> None:
+    """Devices log in another order; equal scores of other answers, and answers without a log, are no copies."""
+    rows = [sample(place, place % 2, resps=[[f"answer {place}"]]) for place in range(6)]
+    others = [sample(place, place % 2, resps=[[f"another {place}"]]) for place in range(6)]
+    bare = [sample(place, place % 2) for place in range(6)]
+    for second, run in enumerate([rows, rows[::-1], others, bare, bare, others]):
+        samples(tmp_path, run, time=f"2026-11-26T21-24-0{second}")
+    (paired,) = read_scores(Scores.from_lm_eval(None, tmp_path))
+    assert paired.candidate.shape == (6, 6)
+    assert paired.copies[1] == (0, 0, 2, 3, 4, 2)
+    assert paired.notes == tuple(
+        f"candidate samples_gsm8k_2026-11-26T21-24-0{copy}.jsonl is a copy of "
+        f"candidate samples_gsm8k_2026-11-26T21-24-0{of}.jsonl: it counts, and shows no noise between runs"
+        for copy, of in ((1, 0), (5, 2))
+    )
 
 
 def _two_models(folder: Path) -> Scores:
@@ -264,7 +285,7 @@ def test_results_beside_the_samples_tell_the_direction(tmp_path: Path) -> None:
         (Scores.from_arrays(None, np.zeros((2, 2, 2))), ["one number for each sample", "(runs, n)"]),
         (Scores.from_arrays(None, [0.0, 1.0], ids=["a"]), ["for 1 ids"]),
         (Scores.from_arrays(None, [0.0, 1.0], ids=["a", "a"]), ["another row has the id 'a'"]),
-        (Scores.from_arrays([0.0, 1.0, 1.0], [0.0, 1.0]), ["run 1 lacks 1 of 3 samples: 2"]),
+        (Scores.from_arrays([0.0, 1.0, 1.0], [0.0, 1.0]), ["candidate run 1 lacks 1 of 3 samples: 2"]),
         (Scores.from_arrays(None, [0.0, 50.0]), ["between 0 and 1, times 100", "0 to 50", "scale=1"]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -226,17 +227,71 @@ def test_proof_is_asked_for_with_the_confidence_of_the_run() -> None:
 
 
 def test_a_task_whose_runs_are_the_same_is_judged_beside_others(tmp_path: Path) -> None:
-    """Choices do not vary with the seed, as texts do: two files of one task count once, those of the other twice."""
+    """Choices do not vary with the seed, as texts do: two files of one task are one run, those of the other two."""
     for side in ("r", "c"):
         for second in range(2):
             time = f"2026-11-26T21-24-0{second}"
-            samples(tmp_path / side, [sample(place, 1) for place in range(50)], task="choice", time=time)
-            varying = [sample(place, int(place != second)) for place in range(50)]
+            samples(tmp_path / side, [sample(place, 1, resps=["A"]) for place in range(50)], task="choice", time=time)
+            varying = [sample(place, int(place != second), resps=[f"{second}"]) for place in range(50)]
             samples(tmp_path / side, varying, task="text", time=time)
     accuracy = measured(Scores.from_lm_eval(tmp_path / "r", tmp_path / "c"), max_drop=1.0).accuracy
     assert (accuracy.reference_runs, accuracy.candidate_runs, accuracy.n) == (2, 2, 100)
     assert accuracy.reference == pytest.approx(99.0)
     assert [(task.name, task.n) for task in accuracy.by_task] == [("choice", 50), ("text", 50), (ALL, 100)]
+    choice = measured(Scores.from_lm_eval(tmp_path / "r", tmp_path / "c", task="choice")).accuracy
+    assert (choice.reference_runs, choice.candidate_runs, choice.run_sd) == (1, 1, None)
+
+
+def test_runs_that_are_copies_in_every_task_are_one_run_of_all(tmp_path: Path) -> None:
+    """Two files of two tasks with the same answers: their equal scores do not show that runs never differ."""
+    for side, task, second in product("rc", "ab", range(2)):
+        rows = [sample(place, int(place > 3), resps=["A"]) for place in range(50)]
+        samples(tmp_path / side, rows, task=task, time=f"2026-11-26T21-24-0{second}")
+    accuracy = measured(Scores.from_lm_eval(tmp_path / "r", tmp_path / "c"), max_drop=1.0).accuracy
+    assert (accuracy.reference_runs, accuracy.candidate_runs, accuracy.run_sd) == (1, 1, None)
+    assert accuracy.assumed_run_sd is not None
+
+
+@pytest.mark.parametrize("runs", [(3, 2), (1, 3), (2, 2)])
+def test_all_samples_together_have_the_mean_of_each_task(tmp_path: Path, runs: tuple[int, int]) -> None:
+    """Tasks with other numbers of runs: each run weighs alike in its task, and each sample in the whole."""
+    random = np.random.default_rng(4)
+    right = [random.random((number, 40)) < 0.7 for number in runs]
+    for task, scores in enumerate(right):
+        for second, run in enumerate(scores):
+            rows = [sample(place, int(score), resps=[f"{second}"]) for place, score in enumerate(run)]
+            samples(tmp_path / "c", rows, task=f"t{task}", time=f"2026-11-26T21-24-0{second}")
+        samples(tmp_path / "r", [sample(place, 1) for place in range(40)], task=f"t{task}")
+    accuracy = measured(Scores.from_lm_eval(tmp_path / "r", tmp_path / "c"), max_drop=1.0).accuracy
+    assert accuracy.candidate == pytest.approx(100 * np.mean([scores.mean() for scores in right]))
+    assert accuracy.candidate_runs == max(runs)
+
+
+def test_runs_of_few_outcomes_keep_their_weight() -> None:
+    """Nine of twelve runs lose the same 15 of 500 questions: the drop is 2.1 points, which 2 points do not allow."""
+    reference, candidate = np.ones((2, 12, 500))
+    candidate[:9, :15] = 0.0
+    for run in range(12):
+        reference[run, 499 - run] = 0.0
+        candidate[run, 499 - run] *= run < 9
+    accuracy = measured(Scores.from_arrays(reference, candidate), max_drop=2.0).accuracy
+    assert accuracy.drop == pytest.approx(100 * (reference.mean() - candidate.mean())) == pytest.approx(2.1)
+    assert (accuracy.reference_runs, accuracy.candidate_runs) == (12, 12)
+    assert statuses(measured(Scores.from_arrays(reference, candidate), max_drop=2.0)) == [Status.INCONCLUSIVE]
+
+
+def test_a_copy_keeps_its_weight_and_shows_no_noise(tmp_path: Path) -> None:
+    """Of four logs two are copies: the mean is that of four, and the noise that of three runs with these weights."""
+    runs = answers(3, 200, 0.8, 5)[[0, 1, 0, 2]]
+    for second, run in enumerate(runs):
+        rows = [sample(place, score, resps=[str(run.tolist())]) for place, score in enumerate(run)]
+        samples(tmp_path / "c", rows, time=f"2026-11-26T21-24-0{second}")
+        samples(tmp_path / "r", [sample(place, 1) for place in range(200)])
+    result = measured(Scores.from_lm_eval(tmp_path / "r", tmp_path / "c"))
+    assert result.accuracy.candidate == pytest.approx(100 * runs.mean())
+    assert result.accuracy.candidate_runs == 3
+    assert result.accuracy.run_sd == pytest.approx(100 * float(np.std(runs[[0, 1, 3]].mean(axis=1), ddof=1)))
+    assert [note for note in result.notes if "is a copy of" in note and "24-02" in note and "24-00" in note]
 
 
 def test_means_of_a_baselines_runs_differ_by_less_than_single_runs() -> None:

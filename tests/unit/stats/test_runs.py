@@ -154,6 +154,36 @@ def test_the_interval_holds_for_new_runs_and_new_samples(runs: tuple[int, int], 
     assert held / trials >= 0.95 - 3.0 * math.sqrt(0.95 * 0.05 / trials)
 
 
+@given(_sides(fewest=2), st.lists(st.integers(0, 3), min_size=1, max_size=5))
+def test_copies_change_the_weights_of_runs_and_not_their_noise(
+    sides: tuple[NDArray[Any], NDArray[Any]], more: list[int]
+) -> None:
+    """Mean squares and degrees of freedom are those of runs that differ; a mean with weights w has sum(w^2) of it."""
+    reference, candidate = sides
+    places = [*range(len(candidate)), *(place % len(candidate) for place in more)]
+    plain = run_noise(reference, candidate)
+    noise = run_noise(reference, candidate[places], copies=((), tuple(places)))
+    weights = np.bincount(places) / len(places)
+    shift = plain.variance / (1 / len(reference) + 1 / len(candidate))
+    assert noise.variance == pytest.approx(shift * (1 / len(reference) + np.sum(weights**2)))
+    assert (noise.run_sd, noise.freedom) == (plain.run_sd, plain.freedom)
+
+
+def test_the_interval_holds_beside_copies() -> None:
+    """Runs that are given up to four times: of 400 intervals at 95 % as many hold as without copies, or more."""
+    random, z, n, trials = np.random.default_rng(12), NormalDist().inv_cdf(0.975), 60, 400
+    copies = (0, 0, 0, 0, 1, 2, 3, 4), (0, 1, 1, 2, 3, 3)
+    held = 0
+    for _ in range(trials):
+        sides = [random.normal(0.0, 0.3, (max(k) + 1, 1)) + random.normal(0.0, 0.5, (max(k) + 1, n)) for k in copies]
+        sides = [side[list(places)] for side, places in zip(sides, copies, strict=True)]
+        differences = sides[0].mean(axis=0) - sides[1].mean(axis=0)
+        drop, reach = float(differences.mean()), z * float(differences.std(ddof=1)) / math.sqrt(n)
+        low, high = with_run_noise(drop, (drop - reach, drop + reach), run_noise(sides[0], sides[1], copies=copies))
+        held += low <= 0.0 <= high
+    assert held / trials >= 0.95 - 3.0 * math.sqrt(0.95 * 0.05 / trials)
+
+
 _ANSWERS = st.integers(1, 30).flatmap(lambda n: arrays(np.bool_, (2, n)))
 
 
