@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_quant.data.score_files import Row, ScoreRun, rows_of, run_of
 from pytest_quant.errors import DataError, nearest
@@ -21,6 +22,15 @@ from pytest_quant.result import Better
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 _MOST_RESULTS_BYTES = 64_000_000
 _HASHES = ("doc_hash", "prompt_hash", "target_hash")
+_ASIDE = re.compile(
+    r"(\w+_)?seed|token|api_key|limit|use_cache|bootstrap_iters|parallelize|gpus|num_concurrent|timeout|max_retries"
+    r"|base_url|swap_space|(\w+_)?(device|dir|folder|memory|batch_sizes?|parallel_size)(_\w+)?"
+)
+"""Arguments that say where, how fast and from which seed a model runs, or that are secret."""
+Settings: TypeAlias = dict[str, tuple[str, Path]]
+"""By name, a setting that all runs of one model have in common, and a file of samples that has it."""
+
+_FOLDER = re.compile(r"^([A-Za-z]:|~|\.{1,2})?[/\\](.*[/\\])?")
 
 
 def runs_by_task(places: Sequence[Path], tasks: Sequence[str]) -> dict[str, list[Path]]:
@@ -121,18 +131,19 @@ class TaskResults:
     n: int | None = None
 
 
-def results_of(file: Path, task: str, metric: str) -> TaskResults:
-    """Return what the results beside a file of samples say.
+def results_of(file: Path, task: str, metric: str, known: Settings) -> TaskResults:
+    """Return what the results beside a file of samples say, once they are of the same model as other runs of its side.
 
     Parameters
     ----------
     file : a file of samples.
     task : its name.
     metric : its name, with the filter.
+    known : settings of the other runs, to which those of this run are added.
 
     Raises
     ------
-    DataError : the results cannot be read.
+    DataError : the results cannot be read, or tell of another model, or of another way of running it.
     """
     match = _FILE.fullmatch(file.name)
     results = sorted(file.parent.glob(f"*_{match['time']}.json")) if match else []
@@ -146,7 +157,34 @@ def results_of(file: Path, task: str, metric: str) -> TaskResults:
     # In a row, perplexity is the logarithm of the likelihood.
     is_lower = _in(document, "higher_is_better", task, name) is False and name != "perplexity"
     n = _in(document, "n-samples", task, "effective")
+    for name, value in _settings(document, task).items():
+        before, other = known.setdefault(name, (value, file))
+        if value != before:
+            raise DataError(
+                f"runs of one side have different {name}",
+                value=f"{before} in {other}; {value} in {file}",
+                allowed="runs of one model in one setting; seeds may differ",
+                fix="name the file of the run that is meant, or move the old one out of the folder",
+            )
     return TaskResults("lower" if is_lower else "higher", n if isinstance(n, int) else None)
+
+
+def _settings(document: object, task: str) -> dict[str, str]:
+    config = _in(document, "config")
+    told = dict(config) if isinstance(config, Mapping) else {}
+    told |= {name: _in(document, name) for name in ("lm_eval_version", "chat_template_sha", "system_instruction_sha")}
+    told |= {f"{name} of {task}": _in(document, name, task) for name in ("versions", "n-shot", "n-samples")}
+    told[f"generation_kwargs of {task}"] = _in(document, "configs", task, "generation_kwargs")
+    # An empty hash is that of a model that was not looked up.
+    return {name: _arguments(value) for name, value in told.items() if value != "" and not _ASIDE.fullmatch(name)}
+
+
+def _arguments(given: object) -> str:
+    """Return arguments in the order of their names, without what does not tell models apart."""
+    if isinstance(given, Mapping):
+        given = ",".join(f"{name}={value}" for name, value in given.items())
+    pairs = sorted(text.strip().rstrip("/\\").partition("=") for text in str(given).split(","))
+    return ",".join(name + sign + _FOLDER.sub("", value) for name, sign, value in pairs if not _ASIDE.fullmatch(name))
 
 
 def _in(document: object, *names: str) -> object:

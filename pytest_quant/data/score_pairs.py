@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.lm_eval import TaskResults, read_task_run, results_of, runs_by_task
+from pytest_quant.data.lm_eval import Settings, TaskResults, read_task_run, results_of, runs_by_task
 from pytest_quant.data.score_files import ScoreRun, read_run, run_of
 from pytest_quant.errors import DataError
 from pytest_quant.result import Better
@@ -80,13 +80,15 @@ def _tasks(scores: Scores) -> list[PairedScores]:
     candidate = runs_by_task(scores.candidate, scores.tasks)
     reference = runs_by_task(scores.reference, scores.tasks or tuple(candidate)) if scores.reference else {}
     tasks = []
+    settings: tuple[Settings, Settings] = ({}, {})
     for task, files in candidate.items():
         sides = (reference.get(task, []), files)
         if both := sorted({str(file) for file in sides[0]}.intersection(map(str, files))):
             raise DataError(
                 "reference and candidate are the same file", value=both[0], fix="name two folders of lm_eval"
             )
-        runs = [[_task_run(file, scores.metric, task) for file in side] for side in sides]
+        pairs = zip(sides, settings, strict=True)
+        runs = [[_task_run(file, scores.metric, task, known) for file in side] for side, known in pairs]
         metrics = {metric: results.better for side in runs for _, metric, results in side}
         if len(metrics) > 1:
             raise DataError(f"the runs of task '{task}' have other metrics", value=", ".join(metrics))
@@ -95,9 +97,9 @@ def _tasks(scores: Scores) -> list[PairedScores]:
     return tasks
 
 
-def _task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str, TaskResults]:
+def _task_run(file: Path, metric: str, task: str, known: Settings) -> tuple[ScoreRun, str, TaskResults]:
     run, metric = read_task_run(file, metric, task)
-    results = results_of(file, task, metric)
+    results = results_of(file, task, metric, known)
     if results.n not in (None, len(run.ids)):
         raise DataError(
             f"{file} is not whole",
@@ -132,6 +134,12 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
     arrays, copies = [], []
     for side in sides:
         rows = np.array([_in_order(run, ids) for run in side]).reshape(len(side), len(ids))
+        if scores.deterministic and not (same := np.isclose(rows, rows[:1]).all(axis=0)).all():
+            raise DataError(
+                "deterministic=True, and runs of one side have other scores",
+                value=f"{np.count_nonzero(~same)} samples differ in {', '.join(run.where for run in side)}",
+                fix="leave out deterministic=True, or name the file of the run that is meant",
+            )
         # Equal scores alone do not make a copy: runs may have few outcomes.
         keys = [(run.origin or place, row.tobytes()) for place, (run, row) in enumerate(zip(side, rows, strict=True))]
         for run, of in zip(side, places := tuple(map(keys.index, keys)), strict=True):

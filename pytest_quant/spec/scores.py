@@ -79,7 +79,8 @@ class Scores:
         metric : as the results have it, ``acc``, or with the filter, ``exact_match,strict-match``. It may be left out
             where a task has one.
         deterministic : a run that is repeated gives the same answers, as greedy decoding on one machine may. Then the
-            drop is a fact about these samples, as it is of an engine; else it is judged on its interval.
+            drop is a fact about these samples, as it is of an engine; else it is judged on its interval. Runs of a side
+            that differ are an error then.
         """
         tasks = (task,) if isinstance(task, str) else tuple(task or ())
         return cls("lm_eval", _runs(reference), _runs(candidate), tasks, metric, "doc_id", deterministic=deterministic)

@@ -213,6 +213,20 @@ def test_runs_with_equal_answers_are_copies_whatever_the_order_of_rows(tmp_path:
     )
 
 
+@pytest.mark.parametrize("side", ["reference", "candidate"])
+def test_repeatable_scores_do_not_differ_from_run_to_run(side: str) -> None:
+    """Two runs that differ contradict deterministic=True; rounding and copies do not."""
+    same, other = [[1.0, 0.5], [1.0, 0.5 + 1e-12]], [[1.0, 0.5], [0.0, 0.5]]
+    sides = (other, same) if side == "reference" else (same, other)
+    message = refused(Scores.from_arrays(*sides, deterministic=True))
+    assert [
+        word
+        for word in ("deterministic=True", f"1 samples differ in {side} run 1, {side} run 2", "leave out")
+        if word not in message
+    ] == []
+    assert read_scores(Scores.from_arrays(same, same, deterministic=True))[0].candidate.shape == (2, 2)
+
+
 def _two_models(folder: Path) -> Scores:
     write_lines(folder / "a" / "samples_t_2026-11-26T21-24-00.jsonl", [sample(0, 1)])
     write_lines(folder / "b" / "samples_t_2026-11-26T21-24-01.jsonl", [sample(0, 1)])
