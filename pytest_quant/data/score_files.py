@@ -131,7 +131,7 @@ def _number(place: str, value: object, key: str) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        fix = "give such a sample the worst score, on both sides, or leave it out of both"
+        fix = "give such a sample the worst score; in files, its row may also be left out, see missing='worst'"
         raise DataError(f"{place}: '{key}' is {number}", allowed="a finite number", fix=fix)
     return number
 

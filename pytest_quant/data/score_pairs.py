@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,11 @@ class PairedScores:
         runs where the candidate is given alone.
     digest : of the ids and the prompts of the samples.
     ids : of the samples.
-    notes : which samples were left out, and why; which runs are copies.
+    notes : which samples runs lack, and which runs are copies.
     copies : for each run of the reference and of the candidate, the place of the first run that it is a copy of, its
         own for others; empty where all runs of a side differ.
+    missing : how many samples the reference lacks, only the candidate lacks, and the candidate has the worst score in
+        because it lacks them. Both sides are without the first two.
     """
 
     task: str
@@ -54,6 +56,7 @@ class PairedScores:
     ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     copies: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    missing: tuple[int, ...] = (0, 0, 0)
 
 
 def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
@@ -130,25 +133,11 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
     named = zip(_SIDES, sides, strict=True)
     sides = [[replace(run, where=f"{name} {run.where}") for run in side] for name, side in named]
     runs = [run for side in sides for run in side]
-    ids, notes = _common(runs, task)
-    arrays, copies = [], []
-    for side in sides:
-        rows = np.array([_in_order(run, ids) for run in side]).reshape(len(side), len(ids))
-        if scores.deterministic and not (same := np.isclose(rows, rows[:1]).all(axis=0)).all():
-            raise DataError(
-                "deterministic=True, and runs of one side have other scores",
-                value=f"{np.count_nonzero(~same)} samples differ in {', '.join(run.where for run in side)}",
-                fix="leave out deterministic=True, or name the file of the run that is meant",
-            )
-        # Equal scores alone do not make a copy: runs may have few outcomes.
-        keys = [(run.origin or place, row.tobytes()) for place, (run, row) in enumerate(zip(side, rows, strict=True))]
-        for run, of in zip(side, places := tuple(map(keys.index, keys)), strict=True):
-            if run is not side[of]:
-                copy = f"{run.where} is a copy of {side[of].where}"
-                notes = (*notes, f"{copy}: it counts, and shows no noise between runs")
-        arrays.append(rows)
-        copies.append(places)
-    values = np.concatenate([array.ravel() for array in arrays])
+    prompts = {name: prompt for run in reversed(runs) for name, prompt in zip(run.ids, run.prompts, strict=True)}
+    answers = [[_answers(run, prompts) for run in side] for side in sides]
+    lacked = [set[str]().union(*(prompts.keys() - run.keys() for run in side)) for side in answers]
+    lacked[1] -= lacked[0]
+    values = np.concatenate([run.scores for run in runs])
     lowest, highest = float(values.min()), float(values.max())
     unit, scale = scores.unit, scores.scale
     if unit is None or scale is None:
@@ -159,37 +148,48 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
             value=f"{lowest:g} to {highest:g}",
             fix="write unit='', scale=1 for a number in its own unit, or scale=1 for scores from 0 to 100",
         )
-    prompts = dict(zip(runs[0].ids, runs[0].prompts, strict=True))
+    is_counted = scores.missing == "worst" and unit == "%"
+    left_out = lacked[0] if is_counted else lacked[0] | lacked[1]
+    notes = _other_samples(task, runs, prompts, left_out)
+    ids, worst = sorted(prompts.keys() - left_out), 0.0 if better == "higher" else _WHOLE_PCT / scale
+    arrays, copies = [], []
+    for side, given in zip(sides, answers, strict=True):
+        rows = np.array([[run.get(name, worst) for name in ids] for run in given]).reshape(len(side), len(ids))
+        if scores.deterministic and not (same := np.isclose(rows, rows[:1]).all(axis=0)).all():
+            raise DataError(
+                "deterministic=True, and runs of one side have other scores",
+                value=f"{np.count_nonzero(~same)} samples differ in {', '.join(run.where for run in side)}",
+                fix="leave out deterministic=True, or name the file of the run that is meant",
+            )
+        # Equal scores alone do not make a copy: runs may have few outcomes.
+        keys = [(run.origin or place, answered) for place, (run, answered) in enumerate(zip(side, given, strict=True))]
+        for run, of in zip(side, places := tuple(map(keys.index, keys)), strict=True):
+            if run is not side[of]:
+                notes.append(f"{run.where} is a copy of {side[of].where}: it counts, and shows no noise between runs")
+        arrays.append(rows)
+        copies.append(places)
     digest = hashlib.sha256("\n".join(f"{name}\t{prompts[name]}" for name in ids).encode()).hexdigest()
-    paired = PairedScores(task, metric, better, unit, scale, arrays[0], arrays[1], digest, tuple(ids), notes)
-    return replace(paired, copies=(copies[0], copies[1]))
+    missing = (len(lacked[0]), *((0, len(lacked[1])) if is_counted else (len(lacked[1]), 0)))
+    paired = PairedScores(task, metric, better, unit, scale, arrays[0], arrays[1], digest, tuple(ids), tuple(notes))
+    return replace(paired, copies=(copies[0], copies[1]), missing=missing)
 
 
-def _in_order(run: ScoreRun, ids: Sequence[str]) -> NDArray[np.float64]:
-    places = {name: place for place, name in enumerate(run.ids)}
-    return run.scores[[places[name] for name in ids]]
+def _answers(run: ScoreRun, prompts: Mapping[str, str]) -> dict[str, float]:
+    """Return the scores of a run by id, without those under other prompts."""
+    rows = zip(run.ids, run.prompts, run.scores.tolist(), strict=True)
+    return {name: score for name, prompt, score in rows if prompt == prompts[name]}
 
 
-def _common(runs: Sequence[ScoreRun], task: str) -> tuple[list[str], tuple[str, ...]]:
-    """Return the ids that all runs have with the same prompt, and notes on the others."""
-    every = {name for run in runs for name in run.ids}
-    shared = every.intersection(*(run.ids for run in runs))
-    first = dict(zip(runs[0].ids, runs[0].prompts, strict=True))
-    others = {
-        name
-        for run in runs[1:]
-        for name, prompt in zip(run.ids, run.prompts, strict=True)
-        if name in shared and prompt != first[name]
-    }
-    notes = [
-        f"{run.where} lacks {len(lacking)} of {len(every)} samples: {_first(lacking)}"
-        for run in runs
-        if (lacking := sorted(every.difference(run.ids)))
-    ]
-    if others:
-        notes.append(f"{len(others)} of {len(every)} samples have other prompts under one id: {_first(sorted(others))}")
-    common = sorted(shared - others)
-    if len(common) < LEAST_COMMON * len(every):
+def _other_samples(task: str, runs: Sequence[ScoreRun], prompts: Mapping[str, str], left_out: set[str]) -> list[str]:
+    """Return notes on the samples that runs lack or have under another prompt. Raises `DataError` for many."""
+    notes = []
+    for run in runs:
+        other = {name for name, prompt in zip(run.ids, run.prompts, strict=True) if prompt != prompts[name]}
+        left_out = left_out | other
+        for what, names in (("lacks", prompts.keys() - set(run.ids)), ("has other prompts for", other)):
+            if names:
+                notes.append(f"{run.where} {what} {len(names)} of {len(prompts)} samples: {_first(names)}")
+    if len(prompts) - len(left_out) < LEAST_COMMON * len(prompts):
         raise DataError(
             f"the runs{f' of {task}' if task else ''} have other samples, and scores are paired by id",
             value="; ".join(notes),
@@ -197,8 +197,8 @@ def _common(runs: Sequence[ScoreRun], task: str) -> tuple[list[str], tuple[str, 
             fix="run both on the same samples, with the same --limit, chat template and few-shot examples: "
             "lm_eval --seed N draws these anew; lm_eval --seed 0,1234,N,1234 does not",
         )
-    return common, tuple(notes)
+    return notes
 
 
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+def _first(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)[:_NAMED]) + (", ..." if len(names) > _NAMED else "")

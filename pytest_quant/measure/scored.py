@@ -72,6 +72,9 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         varies=not scores.deterministic,
         candidate_runs=len(set(whole.copies[1])),
         run_sd=_noise(replace(whole, reference=whole.candidate[:1], copies=((0,), whole.copies[1]))).run_sd,
+        reference_missing=whole.missing[0],
+        candidate_missing=whole.missing[1],
+        candidate_worst=whole.missing[2],
     )
     if metric.unit == "%" and accuracy.varies and accuracy.run_sd is None:
         accuracy = replace(accuracy, assumed_run_sd=ASSUMED_RUN_SD_PCT)
@@ -111,6 +114,9 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
             task_score(accuracy, task, metric, check.limits.max_drop) for task in (*tasks, replace(whole, task=ALL))
         )
         accuracy = replace(accuracy, by_task=tuple(by_task))
+    if accuracy.candidate_missing and scores.reference and accuracy.unit == "%":
+        worst = measure_scores(check, replace(scores, missing="worst"), lambda _: baseline, tools)
+        measured = replace(measured, accuracy_at_worst=worst.accuracy)
     return replace(
         measured, accuracy=accuracy, notes=(*whole.notes, *_notes(accuracy, scores, noise), *_lost_most(whole))
     )
@@ -153,6 +159,7 @@ def joined(tasks: Sequence[PairedScores]) -> PairedScores:
         reference=_side_by_side([task.reference for task in tasks]),
         candidate=_side_by_side([task.candidate for task in tasks]),
         copies=(_copies(tasks, 0), _copies(tasks, 1)),
+        missing=tuple(map(sum, zip(*(task.missing for task in tasks), strict=True))),
         digest=hashlib.sha256("".join(f"{task.task} {task.digest}\n" for task in tasks).encode()).hexdigest(),
         ids=tuple(f"{task.task} {name}" for task in tasks for name in task.ids),
         notes=tuple(note for task in tasks for note in task.notes),

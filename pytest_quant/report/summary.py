@@ -152,7 +152,7 @@ def summary(records: Sequence[Record], expected: Collection[str] = (), broken: C
             f"SIMULATED: {count(simulated, 'check')} judged by float simulation; nothing of them ran on the device"
         )
     rows = rows_of(records)
-    for kind in (_not_run, _open_limits, _mostly_float, _doubts, _without_limits, _better):
+    for kind in (_not_run, _open_limits, _missing, _mostly_float, _doubts, _without_limits, _better):
         tests: dict[tuple[str, str], list[str]] = {}
         for said, test in ((said, row.test) for row in rows for said in kind(row.record)):
             tests.setdefault(said, []).append(test)
@@ -188,6 +188,19 @@ def _open_limits(record: Record) -> Iterator[tuple[str, str]]:
         whys = [f"{verdict.limit}: {verdict.reason}" for verdict in record.verdicts or () if verdict.status is status]
         if whys:
             yield status.value, clean("; ".join(whys))
+
+
+_MISSING = {
+    "candidate_missing": "missing in the candidate, left out of both sides",
+    "candidate_worst": "missing in the candidate, counted as its worst score",
+    "reference_missing": "missing in the reference, left out of both sides",
+}
+
+
+def _missing(record: Record) -> Iterator[tuple[str, str]]:
+    for name, what in _MISSING.items():
+        if lacking := getattr(record.accuracy, name, None):
+            yield what, count(lacking, "sample")
 
 
 def _mostly_float(record: Record) -> Iterator[tuple[str, str]]:

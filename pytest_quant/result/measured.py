@@ -239,6 +239,8 @@ class Measured:
     latency : ``None`` when it is off; `Check.latency_off` says why.
     coverage, resources : ``None`` of scores, which say nothing of the engine that they are of.
     accuracy_again : a second evaluation, where an engine differs from itself by more than rounding; else ``None``.
+    accuracy_at_worst : with the worst score in samples that the candidate lacks and that are left out of `accuracy`;
+        ``None`` where there are none, and where nothing bounds what they lost.
     unsteady : those of reference and candidate that differ from themselves on the same batch.
     cache : ``{"engine": ..., "reference": ...}``, each ``built`` or ``hit``; without ``reference`` where accuracy is
         off, ``None`` without engines.
@@ -257,6 +259,7 @@ class Measured:
     cache: Mapping[str, str] | None
     digests: Mapping[str, str]
     accuracy_again: AccuracyResult | None = field(default=None, repr=False)
+    accuracy_at_worst: AccuracyResult | None = field(default=None, repr=False)
     unsteady: tuple[SelfDifference, ...] = ()
     calibration_samples: int | None = None
     threads: int | None = None

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from pytest_quant.errors import UsageError
 
 ScoresKind: TypeAlias = Literal["lm_eval", "files", "arrays"]
+Missing: TypeAlias = Literal["exclude", "worst"]
 Runs: TypeAlias = tuple[Any, ...]
 """Runs of one side: paths, or arrays (n,)."""
 
@@ -35,6 +36,8 @@ class Scores:
     better : which way a score is better; ``None`` where the files tell.
     unit, scale : a score times `scale` is in `unit`; ``None`` for percent where all scores lie between 0 and 1.
     deterministic : a run that is repeated gives the same scores.
+    missing : ``exclude`` leaves a sample that the candidate lacks out of both sides, and a PASS has to hold also if its
+        score there is the worst; ``worst`` gives it that score.
     """
 
     kind: ScoresKind
@@ -49,6 +52,7 @@ class Scores:
     unit: str | None = None
     scale: float | None = None
     deterministic: bool = False
+    missing: Missing = "exclude"
 
     def __post_init__(self) -> None:
         """Refuse a side without runs, a direction that is none, and a scale without a unit."""
@@ -58,6 +62,8 @@ class Scores:
             raise UsageError("Scores: better tells the direction", value=repr(self.better), allowed="higher, lower")
         if (self.unit is None) is not (self.scale is None):
             raise UsageError("Scores: unit and scale go together", fix="write unit='%', scale=100, or unit='', scale=1")
+        if self.missing not in ("exclude", "worst"):
+            raise UsageError("Scores: missing is no such rule", value=repr(self.missing), allowed="exclude, worst")
 
     @classmethod
     def from_lm_eval(
@@ -68,6 +74,7 @@ class Scores:
         task: str | Sequence[str] | None = None,
         metric: str = "",
         deterministic: bool = False,
+        missing: Missing = "exclude",
     ) -> Scores:
         """Scores that ``lm_eval --log_samples`` wrote.
 
@@ -81,9 +88,13 @@ class Scores:
         deterministic : a run that is repeated gives the same answers, as greedy decoding on one machine may. Then the
             drop is a fact about these samples, as it is of an engine; else it is judged on its interval. Runs of a side
             that differ are an error then.
+        missing : what counts for a sample that the candidate lacks and the reference has. With ``exclude`` it is left
+            out of both sides, and a limit that would not hold with the worst score there is INCONCLUSIVE. With
+            ``worst`` the candidate has the worst score there. Samples that the reference lacks are left out.
         """
         tasks = (task,) if isinstance(task, str) else tuple(task or ())
-        return cls("lm_eval", _runs(reference), _runs(candidate), tasks, metric, "doc_id", deterministic=deterministic)
+        runs = _runs(reference), _runs(candidate)
+        return cls("lm_eval", *runs, tasks, metric, "doc_id", deterministic=deterministic, missing=missing)
 
     @classmethod
     def from_files(
@@ -97,6 +108,7 @@ class Scores:
         unit: str = "%",
         scale: float = 100.0,
         deterministic: bool = False,
+        missing: Missing = "exclude",
     ) -> Scores:
         """Scores in files with one row for each sample: JSON lines, CSV with a head, or Parquet where pyarrow is there.
 
@@ -105,10 +117,10 @@ class Scores:
         reference, candidate : a file, or a list of files, one for each run.
         id, score : columns, or keys; ``metrics.f1`` is the key ``f1`` of an object ``metrics``.
         better, unit, scale : as in `Metric`; shares from 0 to 1 are percentages with the defaults.
-        deterministic : as in `from_lm_eval`.
+        deterministic, missing : as in `from_lm_eval`.
         """
         runs = _runs(reference), _runs(candidate)
-        return cls("files", *runs, (), score, id, score, None, better, unit, scale, deterministic)
+        return cls("files", *runs, (), score, id, score, None, better, unit, scale, deterministic, missing)
 
     @classmethod
     def from_arrays(
@@ -122,6 +134,7 @@ class Scores:
         scale: float = 100.0,
         name: str = "score",
         deterministic: bool = False,
+        missing: Missing = "exclude",
     ) -> Scores:
         """Scores in memory.
 
@@ -131,10 +144,10 @@ class Scores:
         ids : of the n samples, texts or whole numbers; by default their places, and then both sides have as many.
         better, unit, scale : as in `Metric`.
         name : of the score in tables.
-        deterministic : as in `from_lm_eval`.
+        deterministic, missing : as in `from_lm_eval`.
         """
         before, after = (() if side is None else (side,) for side in (reference, candidate))
-        return cls("arrays", before, after, (), name, "id", name, ids, better, unit, scale, deterministic)
+        return cls("arrays", before, after, (), name, "id", name, ids, better, unit, scale, deterministic, missing)
 
 
 def _runs(given: Place | Sequence[Place] | None) -> Runs:

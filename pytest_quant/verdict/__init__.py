@@ -18,6 +18,7 @@ from pytest_quant.verdict.accuracy import (
 )
 from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts, without_baseline
+from pytest_quant.verdict.tasks import beside_missing
 
 __all__ = ["breaks_latency", "in_doubt", "judge", "reference_doubts", "worst"]
 
@@ -44,6 +45,9 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
     own, against_earlier = on_accuracy(measured.accuracy)
     if again is not None:
         own, against_earlier = map(require_agreement, (own, against_earlier), on_accuracy(again))
+    if lacking := measured.accuracy.candidate_missing:
+        at_worst = ((), ()) if measured.accuracy_at_worst is None else on_accuracy(measured.accuracy_at_worst)
+        own, against_earlier = map(beside_missing, (own, against_earlier), at_worst, (lacking, lacking))
     own = open_where_classes_change(own, measured.unsteady)
     verdicts = (
         *doubt_worthless_reference(own, measured.accuracy, check.output),

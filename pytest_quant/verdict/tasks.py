@@ -1,10 +1,12 @@
-"""Verdicts on scores that vary from run to run: several tasks together, and runs of which nothing is known."""
+"""Verdicts on scores that were given: several tasks together, runs of which nothing is known, missing samples."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, Status, TaskScore, Verdict
+from pytest_quant.spec import limits_on
 from pytest_quant.stats.holm import holm
 from pytest_quant.stats.runs import assumed_noise, with_run_noise
 from pytest_quant.verdict.rules import too_coarse, written
@@ -60,3 +62,24 @@ def beside_unknown_runs(verdict: Verdict, accuracy: AccuracyResult, low: float) 
     usual = f"{accuracy.assumed_run_sd:g} pp of noise between runs, which single runs do not show"
     why = f"{verdict.reason}, but not beside {usual}: give several of each side, or say deterministic=True"
     return replace(verdict, status=Status.INCONCLUSIVE, reason=why)
+
+
+def beside_missing(verdicts: Iterable[Verdict], at_worst: Iterable[Verdict], lacking: int) -> Iterator[Verdict]:
+    """Yield `verdicts`; a PASS is INCONCLUSIVE where what the candidate lacks could break the limit.
+
+    Parameters
+    ----------
+    verdicts : on the samples that both sides have.
+    at_worst : with the candidate's worst score in the samples that it lacks; empty where nothing bounds its score.
+    lacking : how many these are.
+    """
+    others = {verdict.limit: verdict for verdict in at_worst}
+    for verdict in verdicts:
+        other = others.get(verdict.limit)
+        holds = verdict.limit in limits_on("reference") or (other is not None and other.status is Status.PASS)
+        if verdict.status is not Status.PASS or holds:
+            yield verdict
+        else:
+            could = "nothing bounds what it lost" if other is None else f"with its worst score there {other.reason}"
+            why = f"{verdict.reason}, but samples are missing in the candidate ({lacking}): {could}"
+            yield replace(verdict, status=Status.INCONCLUSIVE, reason=f"{why}; write a row with a score for each")

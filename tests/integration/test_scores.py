@@ -98,6 +98,23 @@ def test_scores_that_are_not_there_are_errors_with_a_record(
     assert "Traceback" not in output(result)
 
 
+def test_missing_answers_are_counted_on_the_terminal_and_in_markdown(pytester: pytest.Pytester) -> None:
+    """Five answers that never came are half a point of a thousand: a PASS at 2 points says so, and none is at 0.2."""
+    pytester.makeconftest(CONFTEST)
+    write_scores(pytester.path / "fp16.jsonl", 0)
+    write_scores(pytester.path / "int4.jsonl", 0, n=995)
+    comment = pytester.path / "comment.md"
+    result, checks = run_marks(
+        pytester, {"wide": "scores='both', max_drop=2.0", "near": "scores='both', max_drop=0.2"},
+        f"--quant-markdown={comment}",
+    )  # fmt: skip
+    assert {name: check["status"] for name, check in checks.items()} == {"wide": "PASS", "near": "INCONCLUSIVE"}
+    assert (checks["wide"]["accuracy"]["candidate_missing"], checks["wide"]["accuracy"]["n"]) == (5, 995)
+    line = "missing in the candidate, left out of both sides: test_wide, test_near: 5 samples"
+    assert line in output(result)
+    assert line in comment.read_text("utf-8")
+
+
 def test_the_body_of_a_test_sees_the_scores_and_no_engine(pytester: pytest.Pytester) -> None:
     """`quant.accuracy` has them; `quant_engine` is an error that says so."""
     pytester.makeconftest(CONFTEST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -157,8 +158,9 @@ def test_few_missing_samples_are_left_out_and_named(tmp_path: Path) -> None:
     (paired,) = read_scores(of_files(tmp_path, rows, rows[1:]))
     assert paired.candidate.shape == (1, 199)
     assert paired.notes == ("candidate c.jsonl lacks 1 of 200 samples: s0",)
+    assert paired.missing == (0, 1, 0)
     message = refused(of_files(tmp_path, rows, rows[3:]))
-    assert "c.jsonl lacks 3 of 200 samples: s0, s1, s2" in message
+    assert "candidate c.jsonl lacks 3 of 200 samples: s0, s1, s2" in message
     assert "at least 99% of the ids" in message
 
 
@@ -167,7 +169,7 @@ def test_another_prompt_under_an_id_is_another_sample(tmp_path: Path) -> None:
     reference = samples(tmp_path / "r", [sample(place, 1.0) for place in range(50)])
     candidate = samples(tmp_path / "c", [sample(place, 1.0, prompt="chat") for place in range(50)])
     message = refused(Scores.from_lm_eval(reference, candidate))
-    assert "50 of 50 samples have other prompts under one id: 0, 1, 10, ..." in message
+    assert "has other prompts for 50 of 50 samples: 0, 1, 10, ..." in message
     assert "chat template" in message
 
 
@@ -181,6 +183,65 @@ def test_runs_of_a_task_are_its_files_and_no_others(tmp_path: Path) -> None:
     assert sorted(paired.candidate.tolist()) == [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     assert (paired.task, paired.metric, paired.unit, paired.scale) == ("gsm8k", "exact_match,none", "%", 100.0)
     assert [each.task for each in read_scores(Scores.from_lm_eval(None, tmp_path / "c"))] == ["gsm8k", "gsm8k_cot"]
+
+
+@pytest.mark.parametrize("missing", ["exclude", "worst"])
+@pytest.mark.parametrize(
+    ("reference", "candidate", "counts"),
+    [
+        (slice(None), slice(1, None), (0, 1)),
+        (slice(1, None), slice(None), (1, 0)),
+        (slice(1, None), slice(2, None), (0, 1)),
+        (slice(1, None), slice(None, -1), (1, 1)),
+    ],
+)
+def test_what_the_candidate_lacks_is_left_out_or_has_the_worst_score(
+    tmp_path: Path, reference: slice, candidate: slice, counts: tuple[int, int], missing: Literal["exclude", "worst"]
+) -> None:
+    """What the reference lacks is left out of both in either way: as its worst score it would hide a loss."""
+    rows = rows_of([1.0] * 200)
+    paths = (write_lines(tmp_path / f"{name}.jsonl", rows[part]) for name, part in (("r", reference), ("c", candidate)))
+    (paired,) = read_scores(Scores.from_files(*paths, missing=missing))
+    every = {row["id"] for row in (*rows[reference], *rows[candidate])}
+    left_out = counts[0] + counts[1] * (missing == "exclude")
+    assert len(paired.ids) == len(every) - left_out
+    assert paired.missing == ((*counts, 0) if missing == "exclude" else (counts[0], 0, counts[1]))
+    assert paired.reference.sum() == len(paired.ids)
+    assert paired.candidate.sum() == len(paired.ids) - paired.missing[2]
+
+
+def test_a_sample_that_both_sides_lack_somewhere_is_the_references(tmp_path: Path) -> None:
+    """The second run of the reference ends early, and the candidate too: there is nothing to lose, or to count."""
+    rows = rows_of([1.0] * 200)
+    first, second, candidate = (
+        write_lines(tmp_path / f"{place}.jsonl", rows[part])
+        for place, part in enumerate((slice(200), slice(1, 200), slice(1, 200)))
+    )
+    (paired,) = read_scores(Scores.from_files([first, second], candidate))
+    assert (paired.missing, paired.candidate.shape) == ((1, 0, 0), (1, 199))
+
+
+def test_more_may_be_missing_where_it_is_counted_and_other_prompts_may_not(tmp_path: Path) -> None:
+    """A tenth of the answers timed out: a set of its own, or as many wrong answers. Other prompts are no answers."""
+    rows = rows_of([1.0] * 200)
+    assert "other samples" in refused(of_files(tmp_path, rows, rows[20:]))
+    paths = (tmp_path / "r.jsonl", tmp_path / "c.jsonl")
+    (paired,) = read_scores(Scores.from_files(*paths, missing="worst"))
+    assert (paired.candidate.mean(), paired.missing) == (0.9, (0, 0, 20))
+    assert "other samples" in refused(Scores.from_files(*paths[::-1], missing="worst"))
+    reference = samples(tmp_path / "r", [sample(place, 1.0) for place in range(50)])
+    candidate = samples(tmp_path / "c", [sample(place, 1.0, prompt="chat") for place in range(50)])
+    assert "has other prompts for 50 of 50" in refused(Scores.from_lm_eval(reference, candidate, missing="worst"))
+
+
+def test_the_worst_score_is_that_of_the_direction() -> None:
+    """An error rate has 100 %, in its own scale; scores without a range have no worst, and are left out."""
+    rate, of_100, free = (
+        Scores.from_arrays(np.zeros(200), np.zeros(199), better="lower", unit=unit, scale=scale, missing="worst")
+        for unit, scale in (("%", 100.0), ("%", 1.0), ("edits", 1.0))
+    )
+    assert [read_scores(each)[0].candidate.max() for each in (rate, of_100)] == [1.0, 100.0]
+    assert (read_scores(free)[0].candidate.shape, read_scores(free)[0].missing) == ((1, 199), (0, 1, 0))
 
 
 def test_runs_with_equal_scores_keep_their_weight(tmp_path: Path) -> None:
@@ -317,3 +378,5 @@ def test_scores_without_a_candidate_or_with_half_a_unit_are_usage_errors() -> No
         Scores("arrays", (), ([1.0],), unit="%")
     with pytest.raises(UsageError, match="better tells the direction"):
         Scores.from_arrays(None, [1.0], better="up")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="allowed: exclude, worst"):
+        Scores.from_arrays(None, [1.0], missing="ignore")  # type: ignore[arg-type]
