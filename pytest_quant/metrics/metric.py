@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import sys
@@ -28,7 +29,7 @@ class Metric:
     fn : a callable ``(outputs, labels) -> one score per sample`` of some consecutive samples, with outputs (n, ...).
         Labels that are numbers of one shape are passed as int64 or float64 (n, ...), all others as an object array (n,)
         of the labels in the data: texts, lists, dicts, arrays of different shapes. Iterate it as a list:
-        ``zip(outputs, labels)``;
+        ``zip(outputs, labels)``. Both are copies, which `fn` may write into;
         or a torchmetrics metric object; or a function of ``sklearn.metrics``, also in a ``functools.partial``.
         The last two are defined on the whole set, so that outputs and labels of all samples are kept for them.
     better : ``"higher"`` or ``"lower"``; a positive drop always means that the candidate is worse.
@@ -129,8 +130,12 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
 
 
 def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:
-    """Return the scores of the user's function as float64 (n,), or bool where it returns bool."""
-    scores = np.asarray(metric.fn(outputs, labels))
+    """Return the scores of the user's function as float64 (n,), or bool where it returns bool.
+
+    Whatever the function writes into, its arguments or later its result, are copies.
+    """
+    # Labels are views of the data, and some engines give one array twice: an order of reading does not protect them.
+    scores = np.array(metric.fn(*copy.deepcopy((outputs, labels))))
     if scores.shape != (len(outputs),) or scores.dtype.kind not in "biuf":
         raise UsageError(
             f"metric '{metric.name}' must give one score per sample",
@@ -198,9 +203,8 @@ def torchmetrics_score(metric: Any) -> Score:
 
     def score(labels: Array, outputs: Array) -> float:
         device = getattr(metric, "device", "cpu")
-        tensors = (
-            torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in (_alike(labels, outputs), labels)
-        )
+        # Copies, also of one sample: an object may write into tensors.
+        tensors = (torch.from_numpy(np.array(each, order="C")).to(device) for each in (_alike(labels, outputs), labels))
         metric.reset()
         metric.update(*tensors)
         value = float(metric.compute())
