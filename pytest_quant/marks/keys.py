@@ -11,9 +11,11 @@ from pytest_quant.backends import get_backend
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.marks import NAME
 from pytest_quant.metrics import Metric, metric_by_name
+from pytest_quant.metrics.metric import OF_ERRORS, is_of_errors
 from pytest_quant.readers import (
     NUMBER,
     Key,
+    Reader,
     accepting,
     count,
     each,
@@ -177,11 +179,14 @@ def _metric(value: object) -> str | Metric | None:
     return value if isinstance(value, (str, Metric)) else None
 
 
-METRIC = accepting(
-    "a name or a Metric, because the direction of a bare callable cannot be guessed",
-    _metric,
-    "pytest_quant.Metric(fn, better='higher', unit='%', scale=100)",
-)
+def _not_a_metric(name: str, value: object) -> UsageError:
+    of_errors = callable(value) and is_of_errors(value)
+    form = OF_ERRORS if of_errors else "Metric(fn, better='higher', unit='%', scale=100)"
+    return UsageError(f"{name} must be {_METRICS}", value=repr(value), fix=f"write {name}=pytest_quant.{form}")
+
+
+_METRICS = "a name or a Metric, because the direction of a bare callable cannot be guessed"
+METRIC = Reader(_METRICS, lambda _, value: _metric(value), _not_a_metric)
 
 
 _OF_METRIC = ("max_drop", "min_accuracy", "max_drop_increase")

@@ -298,7 +298,7 @@ def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
             allowed=f"without labels: {', '.join(limits_on('accuracy', 'output'))}",
             fix="give labels, Dataset.from_arrays(inputs, labels), or set min_agreement=99 in place of it",
         )
-    fix = "name one in the mark, metric='mae', or wrap yours: metric=Metric(fn, better='higher')"
+    fix = "name one in the mark, metric='mae', or wrap yours: metric=Metric(fn, better='higher', unit='')"
     if data.labels == "int" and outputs[output].dtype.kind in "iu":
         fix = (
             f"name the output with a score for each class, output='{_scores(outputs, output, 1) or '...'}', or compare "

@@ -19,6 +19,8 @@ from pytest_quant.result import Better
 
 Array = NDArray[Any]
 
+_UNSAID: Any = None
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -32,30 +34,43 @@ class Metric:
         ``zip(outputs, labels)``. Both are copies, which `fn` may write into;
         or a torchmetrics metric object; or a function of ``sklearn.metrics``, also in a ``functools.partial``.
         The last two are defined on the whole set, so that outputs and labels of all samples are kept for them.
-    better : ``"higher"`` or ``"lower"``; a positive drop always means that the candidate is worse.
-    unit : of a score after scaling, ``"%"`` for shares.
-    scale : a score times `scale` is in `unit`; 100 converts a share to percent.
+    better : ``"higher"``, the default, or ``"lower"``; a positive drop always means that the candidate is worse.
+    unit : of a score after scaling, by default ``"%"``, for shares. A function that is named as an error, a loss or a
+        deviance has no default for `better` and `unit`: most are in the unit of what they measure, some are shares.
+    scale : a score times `scale` is in `unit`; by default 100 for ``"%"``, which converts a share, else 1.
     name : of the metric in tables; by default the name of `fn`.
 
     Raises
     ------
-    UsageError : `better` is neither word, `fn` cannot be called, or `scale` is not a positive number.
+    UsageError : `better` is neither word, `fn` cannot be called, `scale` is not a positive number, or the direction or
+        the unit of an error is not given.
     """
 
     fn: Callable[..., object]
-    better: Better = "higher"
-    unit: str = "%"
-    scale: float = 100.0
+    better: Better = _UNSAID
+    unit: str = _UNSAID
+    scale: float = _UNSAID
     name: str = field(default="")
 
     def __post_init__(self) -> None:
-        """Check the declaration and find a name."""
-        if self.better not in ("higher", "lower"):
-            raise UsageError("Metric: better tells the direction", value=repr(self.better), allowed="higher, lower")
+        """Check the declaration, and find what is not given: direction, unit, scale and name."""
         if not callable(self.fn):
             raise UsageError("Metric: fn must be callable", value=repr(self.fn), fix="Metric(fn, better='higher')")
         if isinstance(self.fn, type):
             raise UsageError("Metric: fn is a class", value=repr(self.fn), fix=f"give an object, {self.fn.__name__}()")
+        unsaid = [option for option in ("better", "unit") if getattr(self, option) is _UNSAID]
+        if unsaid and is_of_errors(self.fn):
+            raise UsageError(
+                f"Metric: {_name(self.fn)} is an error by its name, which tells no direction and no unit",
+                value=f"no {' and no '.join(unsaid)}",
+                fix=f"write {OF_ERRORS}",
+            )
+        shares = self.unit in (_UNSAID, "%")
+        for option, value in (("better", "higher"), ("unit", "%"), ("scale", 100.0 if shares else 1.0)):
+            if getattr(self, option) is _UNSAID:
+                object.__setattr__(self, option, value)
+        if self.better not in ("higher", "lower"):
+            raise UsageError("Metric: better tells the direction", value=repr(self.better), allowed="higher, lower")
         if not isinstance(self.unit, str):
             raise UsageError("Metric: unit must be text", value=repr(self.unit), fix="unit='' for a plain number")
         is_number = isinstance(self.scale, Real) and not isinstance(self.scale, bool)
@@ -65,8 +80,24 @@ class Metric:
             )
         object.__setattr__(self, "scale", float(self.scale))
         if not self.name:
-            inner = innermost(self.fn)
-            object.__setattr__(self, "name", getattr(inner, "__name__", type(inner).__name__))
+            object.__setattr__(self, "name", _name(self.fn))
+
+
+OF_ERRORS = (
+    "Metric(fn, better='lower', unit='', scale=1) for a quantity, "
+    "or Metric(fn, better='lower', unit='%', scale=100) for a share"
+)
+"""How a function that is named as an error may be wrapped."""
+
+
+def is_of_errors(fn: Callable[..., object]) -> bool:
+    """Whether `fn` is an error, loss or deviance by its name, which libraries give to shares and quantities alike."""
+    return _name(fn).lower().endswith(("error", "loss", "deviance", "deviancescore"))
+
+
+def _name(fn: Callable[..., object]) -> str:
+    inner = innermost(fn)
+    return getattr(inner, "__name__", type(inner).__name__)
 
 
 def innermost(fn: Callable[..., object]) -> Callable[..., object]:

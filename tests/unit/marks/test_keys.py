@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import fields
 
 import pytest
@@ -217,6 +218,23 @@ def test_points_are_refused_for_a_metric_that_has_none(key: str) -> None:
     check_scores({key: 1.5}, "mae")
     check_scores(values, "top1")
     check_scores(values, None)
+
+
+@pytest.mark.parametrize("name", ["absolute_error", "MeanSquaredLoss", "deviance"])
+def test_a_bare_error_is_refused_with_the_ways_to_wrap_it(name: str) -> None:
+    """That it is a share in percent, where more is better, is not proposed."""
+
+    def fn() -> None:
+        """Stand for a function of that name."""
+
+    fn.__name__ = name
+    with pytest.raises(UsageError) as caught:
+        read({"metric": fn})
+    message = str(caught.value)
+    assert "Metric(fn, better='lower', unit='', scale=1)" in message
+    assert "better='higher'" not in message
+    with pytest.raises(UsageError, match=re.escape("Metric(fn, better='higher', unit='%', scale=100)")):
+        read({"metric": len})
 
 
 def test_groups_are_read_in_their_order() -> None:

@@ -49,6 +49,61 @@ def test_a_metric_that_cannot_be(options: dict[str, Any], message: str) -> None:
     assert (Metric(Loud()).name, Metric(Loud(), name="own").name) == ("Loud", "own")
 
 
+def absolute_deviance(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """One number for each sample, in the unit of the labels."""
+    return np.asarray(np.abs(outputs[:, 0] - labels))
+
+
+OF_ERRORS: tuple[Fn, ...] = (
+    sklearn.metrics.mean_absolute_error,
+    sklearn.metrics.mean_absolute_percentage_error,
+    sklearn.metrics.zero_one_loss,
+    functools.partial(sklearn.metrics.mean_pinball_loss, alpha=0.9),
+    functools.partial(functools.partial(sklearn.metrics.mean_tweedie_deviance), power=1),
+    torchmetrics.regression.MeanSquaredError(),
+    torchmetrics.regression.TweedieDevianceScore(),
+    torchmetrics.classification.MulticlassHingeLoss(num_classes=3),
+    torch.nn.L1Loss(),
+    absolute_deviance,
+)
+
+
+@pytest.mark.parametrize("fn", OF_ERRORS)
+@pytest.mark.parametrize("given", [{}, {"better": "lower"}, {"scale": 1}, {"unit": ""}, {"name": "share"}])
+def test_an_error_is_in_no_unit_by_default(fn: Fn, given: dict[str, Any]) -> None:
+    """In percent, a limit of 1 would allow a hundredth of the target's unit; and more of it would be better."""
+    message = said(lambda: Metric(fn, **given))
+    assert "is an error by its name" in message
+    assert "Metric(fn, better='lower', unit='', scale=1) for a quantity" in message
+    assert "Metric(fn, better='lower', unit='%', scale=100) for a share" in message
+    metric = Metric(fn, better="lower", unit="", scale=1)
+    assert (metric.better, metric.unit, metric.scale) == ("lower", "", 1.0)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [sklearn.metrics.accuracy_score, sklearn.metrics.d2_absolute_error_score, np.equal, torch.nn.CosineSimilarity()],
+)
+def test_a_score_is_a_share_by_default(fn: Fn) -> None:
+    """Also the share of an error that a model explains, which is a score."""
+    assert (Metric(fn).better, Metric(fn).unit, Metric(fn).scale) == ("higher", "%", 100.0)
+
+
+def test_a_share_of_errors_works_in_percent() -> None:
+    """5 of 60 wrong answers are 8.3 %."""
+    labels = np.arange(60) % CLASSES
+    outputs = np.eye(CLASSES, dtype=np.float32)[np.where(np.arange(60) < 5, labels + 1, labels) % CLASSES]
+    metric = Metric(sklearn.metrics.zero_one_loss, better="lower", unit="%", scale=100)
+    assert score(metric, outputs, labels) == pytest.approx(100 * 5 / 60)
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("%", 100.0), ("", 1.0), ("mm", 1.0)])
+def test_only_percent_is_a_hundred_times_what_a_function_gives(unit: str, scale: float) -> None:
+    """A score in millimetres is what the function says, unless a scale is given."""
+    assert Metric(np.equal, unit=unit).scale == scale
+    assert Metric(np.equal, unit=unit, scale=1000).scale == 1000.0
+
+
 @pytest.mark.parametrize(
     ("given_back", "value"),
     [
@@ -97,7 +152,8 @@ def test_regression_gets_the_outputs(fn: Fn, width: int) -> None:
     """One number per sample or several: labels and outputs keep their shapes."""
     outputs, targets = classified(2)[0][:, :width], np.random.default_rng(2).normal(size=(60, width))
     labels = targets[:, 0] if width == 1 else targets
-    assert score(Metric(fn, scale=1, unit=""), outputs, labels) == pytest.approx(fn(targets, outputs), rel=1e-6)
+    metric = Metric(fn, better="lower", unit="")
+    assert score(metric, outputs, labels) == pytest.approx(fn(targets, outputs), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +169,7 @@ def test_losses_of_probabilities_and_rankings_get_the_outputs(fn: Fn) -> None:
     """The class alone would make a number of them that means nothing."""
     outputs, labels = classified(3, n=200)
     shares = softmax(outputs.astype(np.float64), axis=1)
-    assert score(Metric(fn, scale=1), shares, labels) == pytest.approx(fn(labels, shares))
+    assert score(Metric(fn, better="higher", unit=""), shares, labels) == pytest.approx(fn(labels, shares))
 
 
 @pytest.mark.parametrize("fn", [sklearn.metrics.roc_auc_score, sklearn.metrics.average_precision_score])
@@ -126,7 +182,8 @@ def test_ranking_of_two_classes_is_by_the_second(fn: Fn) -> None:
     assert score(Metric(fn), outputs, labels) == pytest.approx(expected)
     assert score(Metric(fn), softmax(outputs, axis=1), labels) == pytest.approx(expected)
     hinge = sklearn.metrics.hinge_loss(labels, outputs[:, 1] - outputs[:, 0])
-    assert score(Metric(sklearn.metrics.hinge_loss, scale=1), outputs, labels) == pytest.approx(hinge)
+    metric = Metric(sklearn.metrics.hinge_loss, better="lower", unit="")
+    assert score(metric, outputs, labels) == pytest.approx(hinge)
 
 
 def test_torchmetrics_objects_give_their_own_value() -> None:
