@@ -8,7 +8,7 @@ from dataclasses import replace
 from pytest_quant.history.rows import StoredCheck, describe_identity, grouped, is_second_pass
 from pytest_quant.result import Status, Verdict
 from pytest_quant.verdict import worst
-from pytest_quant.verdict.accuracy import is_on_accuracy
+from pytest_quant.verdict.doubt import is_on_accuracy
 
 TWO_PASSES = "two passes, "
 """Begins the note on the machines of both passes."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
 from pytest_quant.spec import Check
-from pytest_quant.verdict.accuracy import (
+from pytest_quant.verdict.accuracy import accuracy_verdicts
+from pytest_quant.verdict.doubt import (
     accuracy_left_out,
-    accuracy_verdicts,
     doubt_worthless_reference,
     open_on_placeholder,
     open_where_classes_change,

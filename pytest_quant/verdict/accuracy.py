@@ -6,13 +6,13 @@ weighs more than the limit leaves: then the interval decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, OutputError, SelfDifference, Status, Verdict
-from pytest_quant.spec import LIMITS, Dataset, Limit, Limits, OutputLimit, limits_on
+from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
+from pytest_quant.spec import LIMITS, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.stats.paired import wilson_interval
-from pytest_quant.verdict.rules import by_interval, by_value, not_measured, too_coarse, written
+from pytest_quant.verdict.rules import OUTPUTS, by_interval, by_value, not_measured, taken_back, too_coarse, written
 from pytest_quant.verdict.tasks import beside_unknown_runs, drop_of_tasks
 
 
@@ -65,15 +65,8 @@ def _worst_output(name: str, allowed: float, limit: Limit, accuracy: AccuracyRes
         if verdict.status is Status.FAIL or unmeasured is None:
             verdict = replace(verdict, reason=verdict.reason + _where(worst, len(outputs), len(accuracy.by_output)))
             doubt = _says_little(limit, name, allowed, outputs) if accuracy.n > 1 else ""
-            return _taken_back(verdict, doubt)
+            return taken_back(verdict, doubt)
     return not_measured(name, allowed, f"output '{unmeasured}' {limit.missing}")
-
-
-def _taken_back(verdict: Verdict, doubt: str) -> Verdict:
-    """Return a PASS with a reason against it as INCONCLUSIVE, and any other verdict as it is."""
-    if verdict.status is not Status.PASS or not doubt:
-        return verdict
-    return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{verdict.reason}, but {doubt}")
 
 
 def _says_little(limit: Limit, name: str, allowed: float, outputs: Sequence[OutputError]) -> str:
@@ -100,7 +93,7 @@ def _outputs(accuracy: AccuracyResult) -> Verdict:
     more = f" (and {len(accuracy.faults) - 1} more)" if len(accuracy.faults) > 1 else ""
     where = "" if first.kind == "constant" else f" at sample {first.sample}"
     reason = f"output '{first.output}'{where}: {first.kind}, {first.detail}{more}"
-    return Verdict(_OUTPUTS, 0.0, float(len(accuracy.faults)), Status.FAIL, reason, implicit=True)
+    return Verdict(OUTPUTS, 0.0, float(len(accuracy.faults)), Status.FAIL, reason, implicit=True)
 
 
 def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) -> Verdict:
@@ -206,7 +199,7 @@ def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
         why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"
     elif accuracy.agreement_chance is not None and agreement <= accuracy.agreement_chance:
         why = f"answers in these shares agree on up to {accuracy.agreement_chance:.4g} % by luck"
-    return _taken_back(verdict, why and f"{why}: an engine that knows nothing could too; {_OTHER_SAMPLES}")
+    return taken_back(verdict, why and f"{why}: an engine that knows nothing could too; {_OTHER_SAMPLES}")
 
 
 _OTHER_SAMPLES = "evaluate samples of more classes, or name the output with a score for each class, output='...'"
@@ -226,130 +219,3 @@ def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observ
     return by_interval(
         verdict.limit, allowed, observed, (low, high), figure=figure, bound=bound, if_open=f"; {few}" if few else ""
     )
-
-
-def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
-    """Return why the reference cannot tell a good candidate from a bad one, as ends of sentences; empty when it can.
-
-    `output` is the one that the metric reads, ``None`` for the first.
-    """
-    doubts = []
-    name = output or next((error.name for error in accuracy.by_output), "")
-    # An output that a mark cuts into groups of channels is compared as these, each named output.group.
-    parts = [error for error in accuracy.by_output if error.name == name or error.name.startswith(f"{name}.")]
-    if parts and all(error.reference_constant for error in parts):
-        doubts.append(f"the reference gives every sample the same '{name}'")
-    if accuracy.better == "higher" and accuracy.reference is not None:
-        unit = f" {accuracy.unit}" if accuracy.unit else ""
-        score = f"the reference itself scores {accuracy.reference:.4g}{unit}"
-        if accuracy.chance is not None and accuracy.reference <= accuracy.chance:
-            doubts.append(f"{score}, and answers score up to {accuracy.chance:.4g}{unit} without a look at the samples")
-        elif accuracy.unit == "%" and accuracy.reference == 0.0:
-            doubts.append(score)
-    return tuple(doubts)
-
-
-_OTHER_LABELS = "give more samples, of several classes, with their own labels"
-
-
-def doubt_worthless_reference(
-    verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None
-) -> Iterator[Verdict]:
-    """Yield `verdicts`; a PASS of a limit on the score is INCONCLUSIVE where the reference's own score is worthless.
-
-    Parameters
-    ----------
-    verdicts : those on accuracy.
-    accuracy : what they were judged on, with the reference's score.
-    output : the output that the metric reads; ``None`` for the first.
-    """
-    doubts = " and ".join(reference_doubts(accuracy, output))
-    doubt = doubts and f"{doubts}, so that a PASS would mean nothing; {_OTHER_LABELS}"
-    for verdict in verdicts:
-        yield _taken_back(verdict, doubt if verdict.limit in limits_on("score", "reference") else "")
-
-
-_SPREADS = 3.0
-"""A limit must lie so many times the difference of two evaluations away from them."""
-
-
-def require_agreement(first: Iterable[Verdict], again: Iterable[Verdict]) -> Iterator[Verdict]:
-    """Yield the verdicts on one evaluation; those that a second one does not confirm are INCONCLUSIVE.
-
-    Engines that differ from themselves are evaluated twice. A verdict stands where both evaluations have it, and the
-    limit is further from both figures than three times their difference.
-    """
-    others = {verdict.limit: verdict for verdict in again}
-    for verdict in first:
-        other = others.get(verdict.limit)
-        if other is not None and not _could_flip(verdict, other):
-            yield verdict
-            continue
-        figure = "nothing" if other is None or other.observed is None else f"{other.observed:.6g}"
-        reason = (
-            f"{verdict.reason}, but a second evaluation of the same data gives {figure}: an engine is nondeterministic"
-        )
-        yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
-
-
-def _could_flip(verdict: Verdict, other: Verdict) -> bool:
-    if verdict.status is not other.status:
-        return True
-    if verdict.observed is None or other.observed is None or verdict.allowed is None:
-        return verdict.observed != other.observed
-    spread = abs(verdict.observed - other.observed)
-    nearest = min(abs(verdict.observed - verdict.allowed), abs(other.observed - verdict.allowed))
-    return spread > 0.0 and nearest <= _SPREADS * spread
-
-
-def open_where_classes_change(verdicts: Iterable[Verdict], unsteady: Sequence[SelfDifference]) -> Iterator[Verdict]:
-    """Yield `verdicts`; one on agreement is INCONCLUSIVE where samples whose class changes from run to run decide it.
-
-    `unsteady` are the engines that differ from themselves. Each such sample may agree in the next run, or not.
-    """
-    changing = sum(engine.top1_pct or 0.0 for engine in unsteady)
-    for verdict in verdicts:
-        observed, allowed = verdict.observed, verdict.allowed
-        decides = observed is not None and allowed is not None and abs(observed - allowed) <= changing
-        if verdict.limit != "min_agreement" or not changing or not decides or verdict.status is Status.INCONCLUSIVE:
-            yield verdict
-            continue
-        names = " and ".join(dict.fromkeys(engine.engine for engine in unsteady))
-        reason = f"{verdict.reason}, but from run to run {names} change the class of {changing:.3g} % of the samples"
-        yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
-
-
-_OUTPUTS = "outputs"
-_ON_ACCURACY = (_OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
-
-
-def is_on_accuracy(limit: str) -> bool:
-    """Whether the limit of a verdict is on a figure of accuracy, also one that names its output."""
-    return limit.partition("[")[0] in _ON_ACCURACY
-
-
-def accuracy_left_out(verdicts: Iterable[Verdict], why: str) -> Iterator[Verdict]:
-    """Yield `verdicts`, those on accuracy as not measured for the reason `why`."""
-    for verdict in verdicts:
-        left_out = replace(verdict, observed=None, status=Status.INCONCLUSIVE, reason=f"not measured: {why}")
-        yield left_out if is_on_accuracy(verdict.limit) else verdict
-
-
-def open_on_placeholder(verdicts: Iterable[Verdict], dataset: Dataset) -> Iterator[Verdict]:
-    """Yield `verdicts`, those on accuracy as not measured, because the samples only stand in for real ones.
-
-    Where no limit is on accuracy there is one verdict that says so, because a check that passes counts as judged.
-
-    Parameters
-    ----------
-    verdicts : all those of a check.
-    dataset : the placeholder, see `Dataset.placeholder`.
-    """
-    why = (
-        f"{dataset.name} is a placeholder, whose samples tell nothing about accuracy; "
-        "next: return real ones there, Dataset.from_arrays(inputs, labels, calibration=100)"
-    )
-    verdicts = tuple(verdicts)
-    yield from accuracy_left_out(verdicts, why)
-    if not any(is_on_accuracy(verdict.limit) for verdict in verdicts):
-        yield replace(not_measured(_OUTPUTS, 0.0, why), implicit=True)

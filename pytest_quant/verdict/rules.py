@@ -16,6 +16,9 @@ _REL_TOL = 1e-9
 _OF_PLAN = ("max_size_mb", "max_build_s")
 """Limits on the file of an engine and on how it was made."""
 
+OUTPUTS = "outputs"
+"""What a verdict on broken outputs has in place of a limit's name."""
+
 _LIMIT = "min_coverage"
 
 _PARTIAL = ("dynamic", "weight-only")
@@ -53,6 +56,13 @@ def not_measured(limit: str, allowed: float, why: str) -> Verdict:
     why : reason why there is no figure, for the reader.
     """
     return Verdict(limit, allowed, None, Status.INCONCLUSIVE, f"not measured: {why}")
+
+
+def taken_back(verdict: Verdict, doubt: str) -> Verdict:
+    """Return a PASS with a reason against it as INCONCLUSIVE, and any other verdict as it is."""
+    if verdict.status is not Status.PASS or not doubt:
+        return verdict
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=f"{verdict.reason}, but {doubt}")
 
 
 def without_baseline(verdict: Verdict, why: str) -> Verdict:

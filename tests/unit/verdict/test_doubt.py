@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_quant.result import AccuracyResult, Coverage, OutputError, OutputFault, SelfDifference, Status, Verdict
 from pytest_quant.spec import Dataset, Limits
 from pytest_quant.verdict import judge, worst
-from pytest_quant.verdict.accuracy import (
+from pytest_quant.verdict.doubt import (
     doubt_worthless_reference,
     open_where_classes_change,
     reference_doubts,

@@ -9,7 +9,8 @@ from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.verdict.accuracy import accuracy_verdicts, doubt_worthless_reference
+from pytest_quant.verdict.accuracy import accuracy_verdicts
+from pytest_quant.verdict.doubt import doubt_worthless_reference
 from tests.unit.measure.evaluated import pairs
 
 PASS, INCONCLUSIVE = Status.PASS, Status.INCONCLUSIVE
