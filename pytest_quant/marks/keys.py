@@ -28,6 +28,7 @@ from pytest_quant.readers import (
 )
 from pytest_quant.spec import (
     LIMITS,
+    OWN_SCORES,
     PRECISIONS,
     REFERENCE_PRECISIONS,
     SCHEMES,
@@ -189,7 +190,7 @@ _METRICS = "a name or a Metric, because the direction of a bare callable cannot 
 METRIC = Reader(_METRICS, lambda _, value: _metric(value), _not_a_metric)
 
 
-_OF_METRIC = ("max_drop", "min_accuracy", "max_drop_increase")
+_OF_METRIC = ("max_drop", *OWN_SCORES, "max_drop_increase")
 """Limits in the metric's unit, which only some metrics have in percent."""
 
 
@@ -213,7 +214,7 @@ def check_alone(values: Mapping[str, object]) -> None:
 
 
 def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> None:
-    """Refuse percentages for a metric that is in none, and a `min_accuracy` written as a share of one that is.
+    """Refuse percentages for a metric that is in none, and a least score written as a share of one that is.
 
     Parameters
     ----------
@@ -226,9 +227,11 @@ def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> N
     """
     scored = metric_by_name(metric) if isinstance(metric, str) else metric
     if scored is None or scored.unit == "%":
-        value = values.get("min_accuracy")
-        if value is not None and not isinstance(value, str):
-            refuse_share("min_accuracy", value, NUMBER.read("min_accuracy", value))
+        for name in OWN_SCORES:
+            value = values.get(name)
+            # Half a percent of errors is a limit like any other.
+            if value is not None and not isinstance(value, str) and (scored is None or scored.better == "higher"):
+                refuse_share(name, value, NUMBER.read(name, value))
         return
     for name in _OF_METRIC:
         value = values.get(name)

@@ -202,6 +202,8 @@ def _alone(accuracy: AccuracyResult, scores: Array, metric: ResolvedMetric, why:
     return replace(
         accuracy,
         candidate=own.candidate,
+        sample_weight=own.sample_weight,
+        candidate_ci=own.candidate_ci,
         candidate_correct=own.candidate_correct,
         candidate_scores=own.candidate_scores,
         note=why,

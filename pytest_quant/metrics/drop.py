@@ -23,6 +23,7 @@ from pytest_quant.stats.paired import (
     samples_to_resolve,
     tango_interval,
     variance_at,
+    wilson_interval,
 )
 
 _WHOLE_PCT = 100.0
@@ -193,9 +194,10 @@ def _right_or_wrong(
     result: AccuracyResult, reference: Array, candidate: Array, rate: float, margin: float | None
 ) -> AccuracyResult:
     """Add score interval, exact test and the samples that would resolve the margin, all from 0/1 scores (n,)."""
+    n = len(reference)
+    own = wilson_interval(int(np.count_nonzero(candidate)), n, confidence=result.confidence)
     if result.better == "lower":
         reference, candidate = ~reference, ~candidate
-    n = len(reference)
     lost, won = int(np.count_nonzero(reference & ~candidate)), int(np.count_nonzero(candidate & ~reference))
     low, high = tango_interval(lost, won, n, confidence=result.confidence)
     drop = (lost - won) / n
@@ -214,6 +216,7 @@ def _right_or_wrong(
         result,
         drop=rate * (lost - won) / n,
         drop_ci=Interval(rate * low, rate * high),
+        candidate_ci=Interval(rate * own[0], rate * own[1]),
         p_value=mcnemar_p(lost, won),
         discordant=lost + won,
         n_to_resolve=needed,
@@ -265,7 +268,8 @@ def _resampled(
         needed = samples_to_resolve(
             drops.variance, result.drop, margin, span=drops.span, bounded=bounded, confidence=result.confidence
         )
-    return replace(result, drop_ci=Interval(drops.low, drops.high), n_to_resolve=needed)
+    own = Interval(*drops.sides[1 if metric.better == "higher" else 0])
+    return replace(result, drop_ci=Interval(drops.low, drops.high), candidate_ci=own, n_to_resolve=needed)
 
 
 def _packed_scores(scores: Array) -> str | None:

@@ -10,8 +10,8 @@ from pytest_quant.record import Record
 from pytest_quant.report.details import DetailSection, details, lost_samples
 from pytest_quant.report.text import NOT_MEASURED, count, figure, points
 from pytest_quant.result import AccuracyResult, Interval, Status, Verdict
-from pytest_quant.spec import LIMITS, limits_on
-from pytest_quant.verdict.rules import apart, written
+from pytest_quant.spec import LIMITS, OWN_SCORES, limits_on
+from pytest_quant.verdict.rules import apart, by_value, written
 
 _MAX_LINES = 24
 _WIDTH = 100
@@ -34,7 +34,7 @@ _OF_CACHE = ("engine built:", "reference outputs built:")
 _RARE = 0.05
 _SAID_OF = {"fp32": "FP32", "tf32": "FP32 with TF32"}
 """What the reference of the latency is called in a sentence, where not by its precision."""
-_EXPLAINED = ("outputs", "max_drop", "min_accuracy", "min_speedup", "max_latency_ms", "min_coverage", "max_size_mb")
+_EXPLAINED = (*("outputs", "max_drop", *OWN_SCORES, "min_speedup", "max_latency_ms", "min_coverage", "max_size_mb"),)
 
 
 def failure(record: Record, width: int = _WIDTH) -> str:
@@ -131,7 +131,9 @@ def headline(record: Record) -> str:
         colon = ":" if verdict.limit == "outputs" else ""
         text = f"{clean(verdict.limit)}{colon} {clean(verdict.reason)}"
     else:
-        sign = ">" if verdict.limit.startswith("max_") else "<" if verdict.observed < verdict.allowed else "<="
+        # A least score is the most of a metric where lower is better.
+        above = verdict.limit.startswith("max_") or verdict.observed > verdict.allowed
+        sign = ">" if above else "<" if verdict.observed < verdict.allowed else "<="
         allowed, observed = both_figures(verdict, record)
         text = f"{clean(verdict.limit)} {observed.split()[0]} {sign} {allowed}"
     return text + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
@@ -152,7 +154,7 @@ def _limit_unit(limit: str, record: Record) -> str:
     unit = (record.accuracy.unit if record.accuracy else None) or ""
     if name in ("max_drop", "max_drop_increase"):
         return "pp" if unit == "%" else clean(unit)
-    if name == "min_accuracy":
+    if name in OWN_SCORES:
         return clean(unit)
     return LIMITS[name].unit if name in LIMITS else ""
 
@@ -186,8 +188,7 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
             yield "an output is the same whatever the input, and no longer says what the reference's does"
     if verdict.limit == "max_drop" and accuracy is not None and accuracy.drop is not None:
         yield from _drop(verdict, accuracy)
-    is_engine = accuracy is not None and accuracy.reference is not None and accuracy.candidate_runs is None
-    if verdict.limit == "min_accuracy" and is_engine:
+    if verdict.limit in OWN_SCORES and accuracy is not None and _breaks_itself(verdict, accuracy):
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
     is_slow = _kind(verdict) in ("min_speedup", "max_latency_ms") and verdict.status is Status.FAIL
     if is_slow and latency is not None and latency.speedup and latency.speedup_ci:
@@ -199,6 +200,14 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
         yield f"{ran}: speed and size are not those of {record.precision}"
     if verdict.limit == "max_size_mb" and record.resources is not None:
         yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
+
+
+def _breaks_itself(verdict: Verdict, accuracy: AccuracyResult) -> bool:
+    """Whether the score of a reference that ran here breaks the limit on a score."""
+    allowed, score = verdict.allowed, accuracy.reference
+    if allowed is None or score is None or accuracy.candidate_runs is not None:
+        return False
+    return by_value(verdict.limit, allowed, score, "", is_least=accuracy.better != "lower").status is Status.FAIL
 
 
 def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:

@@ -175,6 +175,7 @@ class AccuracyResult:
     assumed_run_sd : that of runs whose noise nothing shows, in `unit`, for which a FAIL allows; ``None`` where it is
         known, or a repeated run gives the same scores.
     by_task : each task of several; empty for one.
+    candidate_ci : interval of the candidate's own score at the level `confidence`; ``None`` as for `drop_ci`.
     note : why the metric gave no score, or why the interval of the drop is missing or of fewer resamples than usual.
     """
 
@@ -219,6 +220,7 @@ class AccuracyResult:
     run_sd: float | None = None
     assumed_run_sd: float | None = None
     by_task: tuple[TaskScore, ...] = field(default=(), repr=False)
+    candidate_ci: Interval | None = None
     note: str = ""
 
 

@@ -150,7 +150,13 @@ class Limits:
     )
     min_accuracy: float | None = _limit(
         in_unit("%"),
-        "the reference's own score, in the metric's unit",
+        "the candidate's own score, in the metric's unit; the most where lower is better",
+        figure="score",
+        called="score",
+    )
+    min_reference_accuracy: float | None = _limit(
+        in_unit("%"),
+        "the reference's own score, in the metric's unit; the most where lower is better",
         figure="reference",
         called="score of the reference",
     )
@@ -281,6 +287,9 @@ class Limits:
 
 LIMITS: Mapping[str, Limit] = {name: row for name, row in keys_of(Limits).items() if isinstance(row, Limit)}
 """Every limit by its name, in the order in which they are judged and shown."""
+
+OWN_SCORES = ("min_accuracy", "min_reference_accuracy")
+"""Limits on the score of one engine, in the metric's unit: the least, or the most where lower is better."""
 
 
 def limits_on(*about: str) -> tuple[str, ...]:

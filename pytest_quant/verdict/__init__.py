@@ -57,7 +57,9 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
         *doubt_worthless_reference(against_earlier, measured.accuracy, check.output),
     )
     if is_alone and measured.accuracy.drop is None:
-        return tuple(without_baseline(verdict, measured.accuracy.note) for verdict in verdicts)
+        why = measured.accuracy.note
+        # The candidate's own score needs nothing to compare with.
+        return tuple(each if each.limit == "min_accuracy" else without_baseline(each, why) for each in verdicts)
     if check.accuracy_off:
         verdicts = tuple(accuracy_left_out(verdicts, check.accuracy_off))
     return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts

@@ -6,12 +6,14 @@ weighs more than the limit leaves: then the interval decides.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, OutputError, Status, Verdict
-from pytest_quant.spec import LIMITS, Limit, Limits, OutputLimit, limits_on
+from pytest_quant.result import AccuracyResult, Interval, OutputError, Status, Verdict
+from pytest_quant.spec import LIMITS, OWN_SCORES, Limit, Limits, OutputLimit, limits_on
 from pytest_quant.stats.paired import wilson_interval
+from pytest_quant.stats.runs import assumed_noise, with_run_noise
 from pytest_quant.verdict.rules import OUTPUTS, by_interval, by_value, not_measured, taken_back, too_coarse, written
 from pytest_quant.verdict.tasks import beside_unknown_runs, drop_of_tasks
 
@@ -35,8 +37,7 @@ def accuracy_verdicts(
         yield _drop(limits.max_drop, accuracy, confidence)
     if limits.min_ratio is not None:
         yield _ratio(limits.min_ratio, accuracy)
-    if limits.min_accuracy is not None:
-        yield _reference_score(limits.min_accuracy, accuracy)
+    yield from _own_scores(limits, accuracy, confidence is not None)
     if limits.min_agreement is not None:
         yield _agreement(limits.min_agreement, accuracy)
     for limit in limits_on("output"):
@@ -150,6 +151,7 @@ def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
 
 
 _WHOLE_PCT = 100.0
+_ROUNDING = 1e-9
 _ONE_SAMPLE = "one sample tells nothing about others"
 
 
@@ -179,21 +181,31 @@ def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
     return replace(verdict, status=drop.status, reason=f"ratio {over / under:.4g}; of the drop {drop.reason}")
 
 
-def _reference_score(allowed: float, accuracy: AccuracyResult) -> Verdict:
-    if accuracy.reference is None:
-        return not_measured("min_accuracy", allowed, accuracy.note or "no metric could be computed")
+def _own_scores(limits: Limits, accuracy: AccuracyResult, is_proof: bool) -> Iterator[Verdict]:
+    """Judge the score of each engine: a lower limit unless less is better. That of the candidate may be proven."""
     is_least = accuracy.better != "lower"
-    verdict = by_value("min_accuracy", allowed, accuracy.reference, accuracy.unit or "", is_least=is_least)
-    if accuracy.unit != "%" or accuracy.better != "higher" or accuracy.sample_weight is None:
-        return verdict
-    return _on_share(verdict, accuracy, allowed, accuracy.reference)
+    for limit, score in zip(OWN_SCORES, (accuracy.candidate, accuracy.reference), strict=True):
+        allowed: float | None = getattr(limits, limit)
+        if allowed is None:
+            continue
+        if score is None:
+            yield not_measured(limit, allowed, accuracy.note or "no metric could be computed")
+            continue
+        verdict = by_value(limit, allowed, score, accuracy.unit or "", is_least=is_least)
+        whole = accuracy.sample_weight and (_WHOLE_PCT if accuracy.unit == "%" else accuracy.sample_weight * accuracy.n)
+        if whole and not 0.0 <= score <= whole + _ROUNDING:
+            # An error rate may be above 100 %.
+            whole = None
+        is_ours = limit == "min_accuracy"
+        ends = accuracy.candidate_ci if is_ours else None
+        yield _on_interval(verdict, accuracy, whole, ends, is_least=is_least, is_proof=is_proof and is_ours)
 
 
 def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
     limit, agreement = LIMITS["min_agreement"], accuracy.agreement_pct
     if agreement is None:
         return not_measured(limit.name, allowed, limit.missing)
-    verdict = _on_share(by_value(limit.name, allowed, agreement, limit.suffix), accuracy, allowed, agreement)
+    verdict = _on_interval(by_value(limit.name, allowed, agreement, limit.suffix), accuracy, _WHOLE_PCT)
     why = ""
     if accuracy.commonest_pct is not None and accuracy.commonest_pct >= allowed:
         why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"
@@ -205,17 +217,50 @@ def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
 _OTHER_SAMPLES = "evaluate samples of more classes, or name the output with a score for each class, output='...'"
 
 
-def _on_share(verdict: Verdict, accuracy: AccuracyResult, allowed: float, observed: float) -> Verdict:
-    """Judge a share of all samples, in percent, on its interval where one sample weighs more than the limit leaves."""
-    room = _WHOLE_PCT - allowed
-    weight = _WHOLE_PCT / accuracy.n if accuracy.n and not accuracy.varies else None
-    few = too_coarse(accuracy.n, weight, room, " pp")
-    if not accuracy.varies and not _needs_interval(verdict, few, room):
+def _on_interval(
+    verdict: Verdict,
+    accuracy: AccuracyResult,
+    whole: float | None,
+    ends: Interval | None = None,
+    *,
+    is_least: bool = True,
+    is_proof: bool = False,
+) -> Verdict:
+    """Judge a mean over the samples on its interval where one of them weighs more than the limit leaves.
+
+    Parameters
+    ----------
+    verdict : on its value.
+    whole : the most that it can be, ``None`` for what has no bounds.
+    ends : its interval; ``None`` takes that of a share of `whole`.
+    is_least : whether it is a lower limit.
+    is_proof : judges the interval in any case.
+    """
+    allowed, observed, n = verdict.allowed or 0.0, verdict.observed or 0.0, accuracy.n
+    unit = f" {accuracy.unit or ''}".rstrip() if verdict.limit in OWN_SCORES else " %"
+    room = math.inf if whole is None else whole - allowed if is_least else allowed
+    weight = whole / n if whole and n and not accuracy.varies else None
+    few = too_coarse(n, weight, room, " pp" if unit == " %" else unit) or (_ONE_SAMPLE if n == 1 else "")
+    if not is_proof and not accuracy.varies and not _needs_interval(verdict, few, room):
         return verdict
-    low, high = wilson_interval(round(observed / _WHOLE_PCT * accuracy.n), accuracy.n, confidence=accuracy.confidence)
-    low, high = _WHOLE_PCT * low, _WHOLE_PCT * high
-    figure = f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}] %"
-    bound = f"{written(allowed)} %"
+    if ends is None and whole:
+        share = wilson_interval(min(n, round(observed / whole * n)), n, confidence=accuracy.confidence)
+        ends = Interval(whole * share[0], whole * share[1])
+    if ends is None:
+        reason = f"{verdict.reason}, but the score has no interval{f': {few}' if few else ''}"
+        return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+    sd = accuracy.run_sd or (accuracy.assumed_run_sd if verdict.status is Status.FAIL else None) or 0.0
+    runs = (accuracy.candidate_runs if verdict.limit == "min_accuracy" else accuracy.reference_runs) or 1
+    low, high = ends.low, ends.high
+    if sd:
+        low, high = with_run_noise(observed, (low, high), assumed_noise(sd, runs), accuracy.confidence)
     return by_interval(
-        verdict.limit, allowed, observed, (low, high), figure=figure, bound=bound, if_open=f"; {few}" if few else ""
+        verdict.limit,
+        allowed,
+        observed,
+        (low, high),
+        figure=f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}]{unit}",
+        bound=f"{written(allowed)}{unit}",
+        if_open=f"; {few}" if few else "",
+        is_least=is_least,
     )

@@ -116,20 +116,22 @@ def by_interval(
     figure: str,
     bound: str,
     if_open: str = "",
+    is_least: bool | None = None,
 ) -> Verdict:
     """Judge a figure that is never a fact: INCONCLUSIVE where its interval encloses the limit.
 
     Parameters
     ----------
-    limit : name of the limit: a lower one starts with ``min_``, any other is an upper one.
+    limit : name of the limit.
     allowed, observed : the limit and the figure, in one unit.
     ends : low and high end of the figure's interval; ``None`` for an end that is not known.
     figure : the figure and its interval in words.
     bound : the limit in words.
     if_open : text to append to the reason where nothing is decided.
+    is_least : whether it is a lower limit; ``None`` tells by the name, which then starts with ``min_``.
     """
     low, high = ends
-    is_least = limit.startswith("min_")
+    is_least = limit.startswith("min_") if is_least is None else is_least
     passes, fails = (low, high) if is_least else (high, low)
     if passes is not None and (passes >= allowed if is_least else passes <= allowed):
         status, relation = Status.PASS, "reaches" if is_least else "lies within"

@@ -21,9 +21,12 @@ from pytest_quant.report.failure import broken_first, headline
 from pytest_quant.report.page.charts import rounds_chart
 from pytest_quant.report.summary import summary
 from pytest_quant.result import Status
+from pytest_quant.spec import OWN_SCORES
 
 _STATUS_AND_TEST = ("status", "test")
-_COLUMN_OF = {"min_ratio": "metric", "min_accuracy": "metric", "max_latency_ms": "p50", "max_slowdown": "speedup"}
+_COLUMN_OF = {
+    **dict.fromkeys(("min_ratio", *OWN_SCORES), "metric"), "max_latency_ms": "p50", "max_slowdown": "speedup"
+}  # fmt: skip
 """The column of a limit that is not named after it."""
 _MOST_NAMED = 8
 _MOST_SAMPLES = 12

@@ -14,7 +14,7 @@ from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import UsageError
 from pytest_quant.marks.check import check_backends, check_id, checks_of, combine, fill_in, series_nodeid
 from pytest_quant.marks.keys import KEYS, MarkKeys, describe, read
-from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
+from pytest_quant.spec import OWN_SCORES, Check, Dataset, EngineSpec, Limits, Model
 
 
 def _combine(*marks: dict[str, object], parameter: dict[str, object] | None = None) -> MarkKeys:
@@ -63,12 +63,13 @@ def test_the_text_of_markers_has_every_key() -> None:
 
 
 def test_min_accuracy_is_in_the_metrics_unit_wherever_that_is_named() -> None:
-    """0.9 is a mistake for a share in percent, and a fine score for an error."""
-    for metric in (None, "f1", Metric(len)):
-        with pytest.raises(UsageError, match="write 90"):
-            _combine({"min_accuracy": 0.9}, {"metric": metric})
-    for metric in ("mae", Metric(len, unit="", scale=1)):
-        assert _combine({"min_accuracy": 0.9}, {"metric": metric}).limits.min_accuracy == 0.9
+    """0.9 is a mistake for a share in percent, and a fine score for an error or an error rate."""
+    for limit in OWN_SCORES:
+        for metric in (None, "f1", Metric(len)):
+            with pytest.raises(UsageError, match="write 90"):
+                _combine({limit: 0.9}, {"metric": metric})
+        for metric in ("mae", Metric(len, unit=""), Metric(len, better="lower")):
+            assert getattr(_combine({limit: 0.9}, {"metric": metric}).limits, limit) == 0.9
 
 
 def test_a_bare_callable_is_no_metric() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_quant import UsageError
 from pytest_quant.marks.keys import KEYS, check_scores, read
-from pytest_quant.spec import LIMITS, Calibration, ChannelGroup, Limits
+from pytest_quant.spec import LIMITS, OWN_SCORES, Calibration, ChannelGroup, Limits
 
 NUMBERS = [field.name for field in fields(Limits) if field.name in KEYS]
 
@@ -166,6 +166,7 @@ def test_none_is_as_good_as_not_written() -> None:
 UNITS = {
     "max_drop": "pp",
     "min_accuracy": "%",
+    "min_reference_accuracy": "%",
     "min_agreement": "%",
     "min_sqnr_db": "dB",
     "max_latency_ms": "ms",
@@ -209,7 +210,7 @@ def test_limits_in_a_dict_have_units_too() -> None:
         read({"max_latency_ms": {"p99": "1 s"}})
 
 
-@pytest.mark.parametrize("key", ["max_drop", "min_accuracy", "max_drop_increase"])
+@pytest.mark.parametrize("key", ["max_drop", *OWN_SCORES, "max_drop_increase"])
 def test_points_are_refused_for_a_metric_that_has_none(key: str) -> None:
     """The mean absolute error is not in percent; plain numbers are in its own unit."""
     values = {key: f"1 {UNITS[key]}"}

@@ -170,10 +170,14 @@ def test_an_unknown_output_names_the_nearest(limit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(max_drop=1.0), Limits(min_ratio=0.9), Limits(min_accuracy=1.0), Limits(max_drop_increase=1.0)]
+    "limits",
+    [
+        *(Limits(max_drop=1.0), Limits(min_ratio=0.9), Limits(max_drop_increase=1.0)),
+        *(Limits(min_accuracy=1.0), Limits(min_reference_accuracy=1.0)),
+    ],
 )
 def test_a_limit_on_the_score_needs_labels(limits: Limits) -> None:
-    """Each of the four limits that need a metric says so, and what works without labels."""
+    """Each limit that needs a metric says so, and what works without labels."""
     with pytest.raises(UsageError, match=r"needs labels(.|\n)*min_agreement"):
         choose_metric(*check(limits), SCORES, "y")
     assert choose_metric(*check(Limits(min_agreement=99)), SCORES, "y") is None

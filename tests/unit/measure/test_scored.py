@@ -113,7 +113,7 @@ def test_scores_that_vary_are_judged_on_the_interval_and_others_are_facts() -> N
 def test_few_samples_that_vary_are_told_how_many_their_interval_needs() -> None:
     """One of 30 weighs 3.3 points, which 50 samples would put right for facts, and nothing does for an interval."""
     scores = Scores.from_arrays(np.ones(30), np.concatenate([np.zeros(1), np.ones(29)]))
-    result = measured(scores, max_drop=2.0, min_ratio=0.98, min_accuracy=98.0)
+    result = measured(scores, max_drop=2.0, min_ratio=0.98, min_accuracy=98.0, min_reference_accuracy=98.0)
     verdicts = {verdict.limit: verdict for verdict in judge(result, None)}
     assert {verdict.status for verdict in verdicts.values()} == {Status.INCONCLUSIVE}
     more = f"with 30 samples; about {result.accuracy.n_to_resolve} samples would tell"
@@ -149,6 +149,14 @@ def test_a_candidate_alone_is_compared_with_the_scores_of_its_baseline() -> None
         later = measured(Scores.from_arrays(None, scores), before, max_drop=2.0, max_drop_increase=2.0)
         assert statuses(later, before) == [status] * 2
         assert later.accuracy.reference == pytest.approx(100 * first.mean())
+
+
+def test_a_candidate_alone_has_a_score_of_its_own_without_a_baseline() -> None:
+    """92 % of 1000 samples are judged on their interval, since a run would give others: 90 holds, 91 and 95 do not."""
+    first = answers(1, 1000, 0.92, 2, flips=0.0)
+    for least, status in ((85, Status.PASS), (92, Status.INCONCLUSIVE), (97, Status.FAIL)):
+        alone = measured(Scores.from_arrays(None, first), "there is none", max_drop=2.0, min_accuracy=least)
+        assert statuses(alone, "there is none") == [Status.NO_BASELINE, status]
 
 
 @pytest.mark.parametrize("change", [{"n": 999}, {"candidate_correct": None}])

@@ -123,6 +123,9 @@ def test_a_step_of_the_score_says_nothing_of_scores_that_are_judged_on_the_inter
         ("max_latency_ms[p99]", 2.0, 2.5, "max_latency_ms[p99] 2.5 > 2.0 ms"),
         ("max_size_mb", 1.0, 1.0000001, "max_size_mb 1.0000001 > 1.0 MB"),
         ("min_speedup", 2.0, 1.5, "min_speedup 1.5 < 2.0 x"),
+        ("min_accuracy", 97, 26.3, "min_accuracy 26.3 < 97 %"),
+        ("min_reference_accuracy", 97, 26.3, "min_reference_accuracy 26.3 < 97 %"),
+        ("min_accuracy", 2.5, 3.0, "min_accuracy 3 > 2.5 %"),
     ],
 )
 def test_the_short_line_has_the_limit_and_both_figures(limit: str, allowed: float, observed: float, line: str) -> None:
@@ -131,3 +134,15 @@ def test_the_short_line_has_the_limit_and_both_figures(limit: str, allowed: floa
     assert headline(record) == line
     assert headline(replace(record, verdicts=(*(record.verdicts or ()), FAILED_DROP))).endswith(" (and 1 more)")
     assert headline(a_pass()) == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed", "itself"),
+    [("min_accuracy", 95.0, False), ("min_accuracy", 99.0, True), ("min_reference_accuracy", 99.0, True)],
+)
+def test_a_score_that_fp32_does_not_reach_is_no_matter_of_quantization(
+    limit: str, allowed: float, itself: bool
+) -> None:
+    """FP32 has 97.8 %: a candidate below 95 lost it, one below 99 never could have it."""
+    text = failure(a_record(verdicts=(Verdict(limit, allowed, 93.55, Status.FAIL, "because"),)))
+    assert ("FP32 itself scores so" in text) is itself

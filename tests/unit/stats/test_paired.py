@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 from scipy import stats as scipy_stats
@@ -191,6 +191,24 @@ def test_the_interval_of_a_skewed_mean_agrees_with_scipy() -> None:
     result = ends(reference, candidate)
     assert result == pytest.approx((bca.low, bca.high), abs=0.06)
     assert result[1] - percentile.high > 0.1
+
+
+@given(seed=st.integers(0, 200), bounded=st.booleans(), shift=st.floats(-5, 5), span=st.floats(0, 2))
+@settings(max_examples=20, deadline=None)
+def test_the_interval_of_one_side_is_that_of_its_difference_from_zeros(
+    seed: int, bounded: bool, shift: float, span: float
+) -> None:
+    """Whichever side it is of, and with what no sample has shown; zeros by themselves have only that."""
+    values, zeros = shift + np.exp(np.random.default_rng(seed).normal(size=50)), np.zeros(50)
+    first, second = (
+        paired_bootstrap(one, other, mean, effort=Resampling(200, 100, 50), span=span, bounded=bounded)
+        for one, other in ((values, zeros), (zeros, values))
+    )
+    assert first is not None
+    assert second is not None
+    assert first.sides[0] == second.sides[1] == (first.low, first.high)
+    unseen = span * zero_event_share(50)
+    assert first.sides[1] == second.sides[0] == pytest.approx((-unseen, unseen))
 
 
 def test_drawing_fewer_samples_gives_the_interval_of_all() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.result import AccuracyResult, Interval, OutputError, OutputFault, Status, Verdict
-from pytest_quant.spec import Limits, OutputLimit
+from pytest_quant.spec import OWN_SCORES, Limits, OutputLimit
 from pytest_quant.verdict.accuracy import accuracy_verdicts
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
@@ -30,8 +30,11 @@ OUTPUT = OutputError("scores", sqnr_db=17.7, cosine=0.99, max_abs_error=0.25)
 ERRORS = AccuracyResult(n=10, by_output=(OUTPUT,))
 TEXTS = AccuracyResult(n=10, by_output=(OutputError("names"),))
 HINGE = replace(MAE, unit="px", reference=3.0, candidate=4.0, drop=1.0, drop_ci=Interval(0.5, 1.5))
+PROVEN = replace(TOP1, confidence=0.9, sample_weight=0.5, candidate_ci=Interval(86.0, 93.0))
+FAR = replace(HINGE, candidate_ci=Interval(3.0, 4.5))
 NO_SCORE = AccuracyResult(n=10)
 
+ONE = "but the score has no interval: one sample tells nothing about others"
 NO_METRIC = "not measured: no metric could be computed"
 OF_ACCURACY = [
     (Limits(max_drop=1.0), TOP1, None, "PASS 0.5: 0.5 pp is within 1.0 pp"),
@@ -91,11 +94,29 @@ OF_ACCURACY = [
         )
     ),
     (Limits(min_ratio=0.9), replace(TOP1, candidate=None), None, f"INCONCLUSIVE None: {NO_METRIC}"),
-    (Limits(min_accuracy=90.5), TOP1, None, "PASS 90.5: 90.5% reaches 90.5%"),
-    (Limits(min_accuracy=91), TOP1, None, "FAIL 90.5: 90.5% is below 91%"),
-    (Limits(min_accuracy=2.5), HINGE, None, "FAIL 3.0: 3px is above 2.5px"),
-    (Limits(min_accuracy=0.1), replace(MAE, unit=None), None, "PASS 0.1: 0.1 is within 0.1"),
+    (Limits(min_reference_accuracy=90.5), TOP1, None, "PASS 90.5: 90.5% reaches 90.5%"),
+    (Limits(min_reference_accuracy=91), TOP1, None, "FAIL 90.5: 90.5% is below 91%"),
+    (Limits(min_reference_accuracy=2.5), HINGE, None, "FAIL 3.0: 3px is above 2.5px"),
+    (Limits(min_reference_accuracy=0.1), replace(MAE, unit=None), None, "PASS 0.1: 0.1 is within 0.1"),
+    (Limits(min_reference_accuracy=1.0), NO_SCORE, None, f"INCONCLUSIVE None: {NO_METRIC}"),
+    (Limits(min_reference_accuracy=1.0), replace(HINGE, n=1), None, f"INCONCLUSIVE 3.0: 3px is above 1.0px, {ONE}"),
+    (Limits(min_accuracy=90), TOP1, None, "PASS 90.0: 90% reaches 90%"),
+    (Limits(min_accuracy=90.5), TOP1, None, "FAIL 90.0: 90% is below 90.5%"),
+    (Limits(min_accuracy=4), HINGE, None, "PASS 4.0: 4px is within 4px"),
+    (Limits(min_accuracy=3.5), HINGE, None, "FAIL 4.0: 4px is above 3.5px"),
     (Limits(min_accuracy=1.0), NO_SCORE, None, f"INCONCLUSIVE None: {NO_METRIC}"),
+    (Limits(min_accuracy=85), PROVEN, 0.9, "PASS 90.0: the 90% interval [86, 93] % reaches 85 %"),
+    (Limits(min_accuracy=88), PROVEN, 0.9, "INCONCLUSIVE 90.0: the 90% interval [86, 93] % encloses 88 %"),
+    (Limits(min_accuracy=95), PROVEN, 0.9, "FAIL 90.0: the 90% interval [86, 93] % lies below 95 %"),
+    (Limits(min_accuracy=5), FAR, 0.95, "PASS 4.0: the 95% interval [3, 4.5] px lies within 5 px"),
+    (Limits(min_accuracy=4), FAR, 0.95, "INCONCLUSIVE 4.0: the 95% interval [3, 4.5] px encloses 4 px"),
+    (Limits(min_accuracy=2), FAR, 0.95, "FAIL 4.0: the 95% interval [3, 4.5] px lies above 2 px"),
+    (
+        Limits(min_accuracy=5),
+        HINGE,
+        0.95,
+        "INCONCLUSIVE 4.0: 4px is within 5px, but the score has no interval",
+    ),
     (Limits(min_agreement=97.5), TOP1, None, "PASS 97.5: 97.5% reaches 97.5%"),
     (Limits(min_agreement=99), TOP1, None, "FAIL 97.5: 97.5% is below 99%"),
     (
@@ -144,7 +165,7 @@ def in_words(verdict: Verdict) -> str:
 
 def the_limit(limits: Limits) -> tuple[str, float]:
     """Return the name and the number of the one limit that is set."""
-    names = ("max_drop", "min_ratio", "min_accuracy", "min_agreement", "min_sqnr_db", "min_cosine", "max_abs_error")
+    names = ("max_drop", "min_ratio", *OWN_SCORES, "min_agreement", "min_sqnr_db", "min_cosine", "max_abs_error")
     ((name, allowed),) = [(name, result) for name in names if (result := getattr(limits, name)) is not None]
     return name, allowed
 

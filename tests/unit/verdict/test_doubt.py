@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.result import AccuracyResult, Coverage, OutputError, OutputFault, SelfDifference, Status, Verdict
-from pytest_quant.spec import Dataset, Limits
+from pytest_quant.spec import OWN_SCORES, Dataset, Limits
 from pytest_quant.verdict import judge, worst
 from pytest_quant.verdict.doubt import (
     doubt_worthless_reference,
@@ -85,7 +85,7 @@ def test_doubts_about_the_reference(accuracy: AccuracyResult, output: str | None
         ("max_drop", INCONCLUSIVE),
         ("min_ratio", INCONCLUSIVE),
         ("max_drop_increase", INCONCLUSIVE),
-        ("min_accuracy", INCONCLUSIVE),
+        ("min_reference_accuracy", INCONCLUSIVE),
         ("min_agreement", PASS),
         ("min_coverage", PASS),
     ],
@@ -174,7 +174,7 @@ def on_samples(limits: Limits, dataset: Dataset = RANDOM, accuracy: AccuracyResu
 def test_no_limit_on_accuracy_passes_or_fails(loose: bool) -> None:
     """Whatever the figures are, each limit is open, without a figure, and says which fixture to write."""
     least, most = (0.1, 100.0) if loose else (99.9, 1e-6)
-    minima: dict[str, Any] = dict.fromkeys(("min_accuracy", "min_agreement", "min_sqnr_db", "min_cosine"), least)
+    minima: dict[str, Any] = dict.fromkeys((*OWN_SCORES, "min_agreement", "min_sqnr_db", "min_cosine"), least)
     maxima: dict[str, Any] = dict.fromkeys(("max_drop", "max_abs_error", "max_drop_increase"), most)
     verdicts = on_samples(Limits(min_ratio=0.5, **minima, **maxima))
     assert {verdict.limit for verdict in verdicts} == {"min_ratio", *minima, *maxima}
@@ -220,16 +220,15 @@ def test_coverage_that_is_missing_fails() -> None:
 def test_limits_on_accuracy_that_is_off_are_open() -> None:
     """All of them, that against the baseline and those of single outputs too; the others are judged as ever."""
     limits = Limits(
-        max_drop=1.0, min_ratio=0.9, min_accuracy=90.0, min_agreement=90.0, min_sqnr_db=(("y", 20.0),),
+        max_drop=1.0, min_ratio=0.9, min_accuracy=90.0, min_reference_accuracy=90.0, min_agreement=90.0,
+        min_sqnr_db=(("y", 20.0),),
         max_drop_increase=5.0, min_speedup=1.0, max_size_mb=1.0, min_coverage=50.0,
     )  # fmt: skip
     check = replace(a_check(), limits=limits, accuracy_off="why not")
     verdicts = judge(a_measurement(check, accuracy=AccuracyResult(0, "top1")), ACCEPTED)
     is_open = {verdict.limit for verdict in verdicts if verdict.reason == "not measured: why not"}
     assert {verdict.limit for verdict in verdicts if verdict.status is INCONCLUSIVE} == is_open
-    assert is_open == {
-        *("max_drop", "min_ratio", "min_accuracy", "min_agreement", "min_sqnr_db[y]", "max_drop_increase")
-    }
+    assert is_open == {*("max_drop", "min_ratio", *OWN_SCORES, "min_agreement", "min_sqnr_db[y]", "max_drop_increase")}
     assert {verdict.limit for verdict in verdicts if verdict.status is PASS} == {
         *("min_speedup", "max_size_mb", "min_coverage")
     }

@@ -132,8 +132,26 @@ def test_agreement_on_few_samples_is_judged_on_its_interval(
     ("n", "right", "status"), [(3, 3, Status.INCONCLUSIVE), (4, 0, Status.FAIL), (5, 4, Status.PASS)]
 )
 def test_the_references_own_score_on_few_samples_is_judged_on_its_interval(n: int, right: int, status: Status) -> None:
-    """A limit of 80 leaves 20 points, one of five samples."""
-    assert only(Limits(min_accuracy=80.0), evaluated(n, right=right)).status is status
+    """A limit of 80 leaves 20 points, one of five samples. That of a candidate that loses nothing is judged alike."""
+    for limits in (Limits(min_reference_accuracy=80.0), Limits(min_accuracy=80.0)):
+        assert only(limits, evaluated(n, right=right)).status is status
+
+
+@given(n=st.integers(1, 200), share=st.floats(0, 1), allowed=st.floats(0.01, 99.9), lower=st.booleans())
+def test_the_candidates_own_score_is_judged_as_the_drop_is(n: int, share: float, allowed: float, lower: bool) -> None:
+    """On the score where one sample fits into the limit, else on SciPy's Wilson interval; of errors it is the most."""
+    right = int(share * n)
+    room = allowed if lower else 100 - allowed
+    accuracy = replace(evaluated(n, lost=n - right), better="lower" if lower else "higher")
+    status = only(Limits(min_accuracy=allowed), accuracy).status
+    score = 100 * right / n
+    if math.isclose(100 / n, room, rel_tol=1e-6) or math.isclose(score, allowed, rel_tol=1e-6):
+        return
+    ends = [100 * end for end in scipy_stats.binomtest(right, n).proportion_ci(0.95, method="wilson")]
+    passes, fails = (ends[1] <= allowed, ends[0] > allowed) if lower else (ends[0] >= allowed, ends[1] < allowed)
+    if 100 / n < room:
+        passes, fails = (score <= allowed, score > allowed) if lower else (score >= allowed, score < allowed)
+    assert status is (Status.PASS if passes else Status.FAIL if fails else Status.INCONCLUSIVE)
 
 
 def test_a_ratio_leaves_the_drop_that_it_allows() -> None:

@@ -60,7 +60,7 @@ def test_labels_in_another_order_pass_no_limit(n: int, metric: str, seeds: int) 
         reference, candidate = (scores(network(1000 * side + seed), samples) for side in (1, 2))
         labels = random.permutation(reference.argmax(axis=1))
         passes += PASS in statuses(
-            Limits(max_drop=2.0, min_ratio=0.9, min_accuracy=5), reference, candidate, labels, metric
+            Limits(max_drop=2.0, min_ratio=0.9, min_reference_accuracy=5), reference, candidate, labels, metric
         )
     assert passes <= MOST_PASSES * seeds
 
@@ -80,7 +80,13 @@ def test_skill_passes(n: int, classes: int, commonest: float, right: float) -> N
     labels = np.concatenate([np.zeros(often, dtype=np.int64), 1 + np.arange(n - often) % (classes - 1)])
     wrong = np.random.default_rng(n).permutation(n)[: round(n * (1 - right))]
     reference = answers(~np.isin(np.arange(n), wrong), labels, classes)
-    limits = Limits(max_drop=5.0, min_ratio=0.9, min_accuracy=50, min_agreement=90 if commonest < 0.9 else 98)
+    limits = Limits(
+        max_drop=5.0,
+        min_ratio=0.9,
+        min_accuracy=50,
+        min_reference_accuracy=50,
+        min_agreement=90 if commonest < 0.9 else 98,
+    )
     assert set(statuses(limits, reference, reference, labels)) == {PASS}
 
 
@@ -89,7 +95,10 @@ def test_one_class_passes_nothing() -> None:
     labels = np.zeros(320, dtype=np.int64)
     reference = answers(np.arange(320) >= 2, labels, 10)
     verdicts, result = judged(
-        Limits(max_drop=2.0, min_ratio=0.9, min_accuracy=90), reference, np.eye(10, dtype=np.float32)[labels], labels
+        Limits(max_drop=2.0, min_ratio=0.9, min_reference_accuracy=90),
+        reference,
+        np.eye(10, dtype=np.float32)[labels],
+        labels,
     )
     assert [verdict.status for verdict in verdicts] == [INCONCLUSIVE] * 3
     assert result.chance == 100.0
@@ -152,7 +161,7 @@ def test_a_dead_reference_passes_nothing(labels: np.ndarray | None) -> None:
     """It gives every sample the same: no limit on accuracy says anything, with labels or without."""
     dead = np.full((40, 4), 0.25, dtype=np.float32)
     limits = Limits(min_agreement=99, min_sqnr_db=20.0, min_cosine=0.9, max_abs_error=1.0)
-    scored = Limits(max_drop=1.0, min_ratio=0.9, min_accuracy=20)
+    scored = Limits(max_drop=1.0, min_ratio=0.9, min_reference_accuracy=20)
     assert statuses(limits, dead, dead, labels) == [INCONCLUSIVE] * 4
     assert statuses(Limits(min_sqnr_db=20.0), dead[:2], dead[:2]) == [INCONCLUSIVE]
     if labels is not None:
