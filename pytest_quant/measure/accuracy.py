@@ -190,6 +190,8 @@ class _Comparison:
             agreement_chance=classes.agreement_chance,
             commonest_pct=classes.commonest_pct,
             chance=None if self.guesses is None else classes.chance(self.guesses),
+            candidate_chance=None if self.guesses is None else classes.chance(self.guesses, 1),
+            skill_lost=classes.skill_lost,
             worst_class=classes.worst_class,
             by_class=classes.by_class if self.guesses == 1 else (),
         )

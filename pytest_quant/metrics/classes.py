@@ -84,10 +84,11 @@ class ClassError:
         """Share of the samples with the reference's commonest answer, 0..100."""
         return _WHOLE_PCT * int(self._answers[0].max()) / self._n
 
-    def chance(self, guesses: int) -> float | None:
+    def chance(self, guesses: int, side: int = 0) -> float | None:
         """Return the most that so many guesses without a look at the samples get right, 0..100; `None` without labels.
 
-        Always the commonest labels, and one sample more; or, by luck, the reference's own answers in another order.
+        Always the commonest labels, and one sample more; or, by luck, the own answers of a side, 0 for the reference
+        and 1 for the candidate, in another order.
         """
         labels = self._counts[0]
         n = int(labels.sum())
@@ -96,8 +97,18 @@ class ClassError:
         share = max(guesses / len(labels), int(np.sort(labels)[-guesses:].sum()) / n)
         luck = share + SPREADS * math.sqrt(max(0.0, share * (1.0 - share)) / n)
         if guesses == 1:
-            luck = agreement_by_luck(labels.tolist(), self._answers[0].tolist())
+            luck = self._luck(side)
         return _WHOLE_PCT * min(1.0, max(share + 1.0 / n, luck))
+
+    def _luck(self, side: int) -> float:
+        """Return the most that the answers of a side are right by luck, as a share of the samples."""
+        return agreement_by_luck(self._counts[0].tolist(), self._answers[side].tolist())
+
+    @property
+    def skill_lost(self) -> bool:
+        """Whether the reference's answers have to do with the labels, and the candidate's no more than by luck."""
+        n, *right = self._counts.sum(axis=1).tolist()
+        return self._indices and right[0] > n * self._luck(0) and right[1] <= n * self._luck(1)
 
     @property
     def kl(self) -> float | None:

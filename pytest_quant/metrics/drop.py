@@ -105,7 +105,8 @@ class PairedStatistics:
         metric = self._metric
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
         if metric.reads_classes and metric.rate is None and self._reference:
-            result = replace(result, chance=_in_other_orders(metric, np.concatenate(self._reference)))
+            sides = (_in_other_orders(metric, np.concatenate(side)) for side in (self._reference, self._candidate))
+            result = replace(result, chance=next(sides), candidate_chance=next(sides))
         if not self._reference:
             return result
         return with_drop(result, np.concatenate(self._reference), np.concatenate(self._candidate), metric, margin)

@@ -149,7 +149,11 @@ class AccuracyResult:
     max_abs_error_sample : index of the sample that shows it.
     worst_output : the one with the lowest SQNR, or with none; ``None`` when all are identical.
     chance : the most that answers score without a look at the samples, in `unit`: the commonest label and one sample
-        more, or three standard deviations of luck; ``None`` where that is not known.
+        more, or the reference's answers in another order and three standard deviations of luck; ``None`` where that is
+        not known.
+    candidate_chance : the same with the candidate's answers.
+    skill_lost : whether the reference's classes are right more often than by luck, and the candidate's are not; of any
+        metric whose labels are class indices.
     kl : mean KL(softmax r || softmax c) in nats for classifiers, and over labelled tokens; else ``None``.
     worst_class : the class that lost most; ``None`` where none lost, and where the metric is not about classes.
     faults : outputs that could not be compared, or that are constant where the reference's are not; not empty is a
@@ -221,6 +225,8 @@ class AccuracyResult:
     assumed_run_sd: float | None = None
     by_task: tuple[TaskScore, ...] = field(default=(), repr=False)
     candidate_ci: Interval | None = None
+    candidate_chance: float | None = None
+    skill_lost: bool = False
     note: str = ""
 
 

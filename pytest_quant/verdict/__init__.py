@@ -10,7 +10,7 @@ from pytest_quant.spec import Check
 from pytest_quant.verdict.accuracy import accuracy_verdicts
 from pytest_quant.verdict.doubt import (
     accuracy_left_out,
-    doubt_worthless_reference,
+    doubt_worthless_scores,
     open_on_placeholder,
     open_where_classes_change,
     reference_doubts,
@@ -50,11 +50,11 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
         own, against_earlier = map(beside_missing, (own, against_earlier), at_worst, (lacking, lacking))
     own = open_where_classes_change(own, measured.unsteady)
     verdicts = (
-        *doubt_worthless_reference(own, measured.accuracy, check.output),
+        *doubt_worthless_scores(own, measured.accuracy, check.output),
         *latency_verdicts(limits, latency, check.latency_off),
         *(() if resources is None else resource_verdicts(limits, resources, check.latency_off)),
         *(() if coverage is None else coverage_verdicts(limits, coverage, check.candidate.scheme)),
-        *doubt_worthless_reference(against_earlier, measured.accuracy, check.output),
+        *doubt_worthless_scores(against_earlier, measured.accuracy, check.output),
     )
     if is_alone and measured.accuracy.drop is None:
         why = measured.accuracy.note

@@ -21,34 +21,45 @@ def reference_doubts(accuracy: AccuracyResult, output: str | None) -> tuple[str,
     parts = [error for error in accuracy.by_output if error.name == name or error.name.startswith(f"{name}.")]
     if parts and all(error.reference_constant for error in parts):
         doubts.append(f"the reference gives every sample the same '{name}'")
-    if accuracy.better == "higher" and accuracy.reference is not None:
-        unit = f" {accuracy.unit}" if accuracy.unit else ""
-        score = f"the reference itself scores {accuracy.reference:.4g}{unit}"
-        if accuracy.chance is not None and accuracy.reference <= accuracy.chance:
-            doubts.append(f"{score}, and answers score up to {accuracy.chance:.4g}{unit} without a look at the samples")
-        elif accuracy.unit == "%" and accuracy.reference == 0.0:
-            doubts.append(score)
-    return tuple(doubts)
+    return tuple(filter(None, [*doubts, _no_skill("reference", accuracy.reference, accuracy.chance, accuracy)]))
+
+
+def _no_skill(engine: str, score: float | None, chance: float | None, accuracy: AccuracyResult) -> str:
+    """Return that a score is no better than that of answers without a look at the samples; empty where it is better."""
+    if accuracy.better != "higher" or score is None:
+        return ""
+    unit = f" {accuracy.unit}" if accuracy.unit else ""
+    text = f"the {engine} itself scores {score:.4g}{unit}"
+    if chance is not None and score <= chance:
+        return f"{text}, and answers score up to {chance:.4g}{unit} without a look at the samples"
+    return text if accuracy.unit == "%" and score == 0.0 else ""
 
 
 _OTHER_LABELS = "give more samples, of several classes, with their own labels"
+_SKILL_LOST = "the candidate's classes have no more to do with the labels than by luck"
 
 
-def doubt_worthless_reference(
+def doubt_worthless_scores(
     verdicts: Iterable[Verdict], accuracy: AccuracyResult, output: str | None
 ) -> Iterator[Verdict]:
-    """Yield `verdicts`; a PASS of a limit on the score is INCONCLUSIVE where the reference's own score is worthless.
+    """Yield `verdicts`; a PASS of a limit on a score is INCONCLUSIVE where the score of an engine is worthless.
+
+    That of the candidate says nothing about a limit on the reference's.
 
     Parameters
     ----------
     verdicts : those on accuracy.
-    accuracy : what they were judged on, with the reference's score.
+    accuracy : what they were judged on, with both scores.
     output : the output that the metric reads; ``None`` for the first.
     """
-    doubts = " and ".join(reference_doubts(accuracy, output))
-    doubt = doubts and f"{doubts}, so that a PASS would mean nothing; {_OTHER_LABELS}"
+    of_reference = " and ".join(reference_doubts(accuracy, output))
+    of_candidate = _no_skill("candidate", accuracy.candidate, accuracy.candidate_chance, accuracy)
+    of_candidate = of_candidate or (_SKILL_LOST if accuracy.skill_lost else "")
+    about = dict.fromkeys(limits_on("score"), of_reference or of_candidate)
+    about |= dict.fromkeys(limits_on("reference"), of_reference)
     for verdict in verdicts:
-        yield taken_back(verdict, doubt if verdict.limit in limits_on("score", "reference") else "")
+        doubt = about.get(verdict.limit, "")
+        yield taken_back(verdict, doubt and f"{doubt}, so that a PASS would mean nothing; {_OTHER_LABELS}")
 
 
 _SPREADS = 3.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import rel_entr, softmax
 
@@ -180,3 +180,37 @@ def test_groups_of_channels_that_do_not_fit(groups: list[tuple[Any, ...]], words
     """The output with its shape, and the channels that are meant."""
     chosen = [ChannelGroup(*group) for group in groups]
     assert words in said(lambda: with_groups({"head": HEAD, "head.taken": HEAD, "flat": np.zeros(3)}, chosen))
+
+
+@given(
+    shares=st.lists(st.integers(10, 40), min_size=2, max_size=6),
+    skew=st.integers(0, 5),
+    seed=st.integers(0, 1000),
+    side=st.sampled_from([0, 1]),
+)
+@settings(max_examples=40, deadline=None)
+def test_simulated_answers_without_a_look_are_hardly_ever_better_than_chance(
+    shares: list[int], skew: int, seed: int, side: int
+) -> None:
+    """Always one class never is; a side's own answers in 300 random orders are in 2 % at most."""
+    classes = len(shares)
+    labels = np.repeat(np.arange(classes), shares)
+    random = np.random.default_rng(seed)
+    own = np.minimum(random.integers(0, classes + skew, len(labels)), classes - 1)
+    both = [labels, labels]
+    both[side] = own
+    result = compared(np.eye(classes)[both[0]], np.eye(classes)[both[1]], labels)
+    chance = result.chance(1, side)
+    assert chance is not None
+    assert chance > 100 * max(shares) / len(labels) or chance == 100.0
+    scores = [100 * np.mean(random.permutation(own) == labels) for _ in range(300)]
+    assert np.mean(np.array(scores) > chance) <= 0.02
+
+
+def test_skill_is_lost_where_only_the_candidates_answers_are_luck() -> None:
+    """Neither an engine that is worse, nor a pair that knows nothing, has lost it."""
+    labels = np.arange(200) % 4
+    right, worse, blind = (np.eye(4)[np.where(np.arange(200) < n, labels, 0)] for n in (195, 120, 0))
+    for reference, candidate, lost in ((right, blind, True), (right, worse, False), (blind, blind, False)):
+        assert compared(reference, candidate, labels).skill_lost is lost
+    assert not compared(right, blind).skill_lost

@@ -13,7 +13,7 @@ from pytest_quant.result import AccuracyResult, Coverage, OutputError, OutputFau
 from pytest_quant.spec import OWN_SCORES, Dataset, Limits
 from pytest_quant.verdict import judge, worst
 from pytest_quant.verdict.doubt import (
-    doubt_worthless_reference,
+    doubt_worthless_scores,
     open_where_classes_change,
     reference_doubts,
     require_agreement,
@@ -94,8 +94,8 @@ def test_a_pass_against_a_reference_that_knows_nothing(limit: str, status: Statu
     """What is about scores is taken back with the doubts; what is not is left."""
     doubtful = replace(TOP1, reference=0.0, by_output=(OutputError("y", reference_constant=True),))
     broken, fine = Verdict(limit, 1.0, 0.5, FAIL, ""), Verdict(limit, 1.0, 0.5, PASS, "0.5 is fine")
-    assert list(doubt_worthless_reference([broken, fine], TOP1, None)) == [broken, fine]
-    still_broken, result = doubt_worthless_reference([broken, fine], doubtful, None)
+    assert list(doubt_worthless_scores([broken, fine], TOP1, None)) == [broken, fine]
+    still_broken, result = doubt_worthless_scores([broken, fine], doubtful, None)
     assert still_broken == broken
     reason = (
         "0.5 is fine, but the reference gives every sample the same 'y' and the reference itself scores 0 %, "

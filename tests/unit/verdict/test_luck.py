@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score
 
 from pytest_quant.measure.accuracy import OutputPair, evaluate
 from pytest_quant.metrics import Metric, resolve_metric
 from pytest_quant.result import AccuracyResult, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.verdict.accuracy import accuracy_verdicts
-from pytest_quant.verdict.doubt import doubt_worthless_reference
+from pytest_quant.verdict.doubt import doubt_worthless_scores
 from tests.unit.measure.evaluated import pairs
 
 PASS, INCONCLUSIVE = Status.PASS, Status.INCONCLUSIVE
@@ -39,7 +42,7 @@ def judged(
     """Evaluate one output ``y`` in chunks, and judge it as a check does."""
     chosen = None if labels is None else resolve_metric(metric, "int", reference.shape)
     result = evaluate(pairs(reference, candidate, labels, CHUNK), chosen, output=None, margin=limits.max_drop)
-    return list(doubt_worthless_reference(accuracy_verdicts(limits, result, None), result, None)), result
+    return list(doubt_worthless_scores(accuracy_verdicts(limits, result, None), result, None)), result
 
 
 def statuses(*args: object, **more: object) -> list[Status]:
@@ -76,10 +79,7 @@ def answers(right: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
 )
 def test_skill_passes(n: int, classes: int, commonest: float, right: float) -> None:
     """70 % where the commonest label is 60 %, 95 % of 20 samples, 98 % where 95 % are of one class."""
-    often = round(n * commonest)
-    labels = np.concatenate([np.zeros(often, dtype=np.int64), 1 + np.arange(n - often) % (classes - 1)])
-    wrong = np.random.default_rng(n).permutation(n)[: round(n * (1 - right))]
-    reference = answers(~np.isin(np.arange(n), wrong), labels, classes)
+    labels, reference = skilled(n, classes, commonest, right)
     limits = Limits(
         max_drop=5.0,
         min_ratio=0.9,
@@ -88,6 +88,80 @@ def test_skill_passes(n: int, classes: int, commonest: float, right: float) -> N
         min_agreement=90 if commonest < 0.9 else 98,
     )
     assert set(statuses(limits, reference, reference, labels)) == {PASS}
+
+
+SCORED = Limits(max_drop=60.0, min_ratio=0.3, min_accuracy=20)
+
+
+def skilled(n: int, classes: int, commonest: float, right: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels of which a share is 0, and scores of a reference that answers another share of them rightly."""
+    often = round(n * commonest)
+    labels = np.concatenate([np.zeros(often, dtype=np.int64), 1 + np.arange(n - often) % (classes - 1)])
+    wrong = np.random.default_rng(n).permutation(n)[: round(n * (1 - right))]
+    return labels, answers(~np.isin(np.arange(n), wrong), labels, classes)
+
+
+def counted_right(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Accuracy as a user writes it."""
+    return np.asarray(outputs.argmax(axis=1) == labels)
+
+
+OF_TASKS: tuple[tuple[str | Metric, int, float], ...] = (
+    ("top1", 2, 0.95),
+    ("top1", 10, 0.85),
+    ("top5", 10, 0.6),
+    ("f1", 2, 0.8),
+    (Metric(counted_right), 2, 0.95),
+    (Metric(accuracy_score), 4, 0.9),
+)
+
+
+@pytest.mark.parametrize(("metric", "classes", "commonest"), OF_TASKS)
+def test_a_candidate_that_answers_without_a_look_passes_no_limit(
+    metric: str | Metric, classes: int, commonest: float
+) -> None:
+    """Always the commonest class, or the reference's own answers in another order: beside a reference that is right."""
+    labels, reference = skilled(400, classes, commonest, 0.995)
+    answer = np.random.default_rng(1).normal(size=(400, classes)).astype(np.float32)
+    answer[:, 0] += 20.0
+    shuffled = np.random.default_rng(2).permutation(reference)
+    for candidate in (answer, shuffled):
+        found = statuses(SCORED, reference, candidate, labels, metric)
+        assert PASS not in found
+        assert Status.FAIL in found or found == [INCONCLUSIVE] * 3
+    assert set(statuses(SCORED, reference, reference, labels, metric)) == {PASS}
+
+
+def test_the_commonest_answer_is_told_with_both_figures() -> None:
+    """95 % of the labels are 0, and a candidate that always says so loses 4.75 pp, within 5."""
+    labels, reference = skilled(400, 2, 0.95, 0.9975)
+    candidate = np.stack([np.linspace(1, 2, 400), np.zeros(400)], axis=1).astype(np.float32)
+    verdicts, result = judged(Limits(max_drop=5.0, min_reference_accuracy=99), reference, candidate, labels)
+    assert [verdict.status for verdict in verdicts] == [INCONCLUSIVE, PASS]
+    assert result.candidate == 95.0
+    assert result.candidate_chance == pytest.approx(95.25)
+    assert "the candidate itself scores 95 %, and answers score up to 95.25 %" in verdicts[0].reason
+
+
+@given(
+    n=st.integers(60, 400), classes=st.integers(2, 8), commonest=st.floats(0.3, 0.9), seed=st.integers(0, 1000),
+    flipped=st.floats(0, 0.1),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_an_honest_candidate_near_a_good_reference_stays_a_pass(
+    n: int, classes: int, commonest: float, seed: int, flipped: float
+) -> None:
+    """Whatever the shares of the labels, where it is right more often than simulated answers without a look are."""
+    labels, reference = skilled(n, classes, commonest, 0.98)
+    candidate = reference.copy()
+    changed = np.random.default_rng(seed).permutation(n)[: round(flipped * n)]
+    candidate[changed] = np.roll(candidate[changed], 1, axis=1)
+    random = np.random.default_rng([seed, 1])
+    blind = max(np.mean(random.permutation(candidate).argmax(axis=1) == labels) for _ in range(200))
+    right = np.mean(candidate.argmax(axis=1) == labels)
+    limits = Limits(max_drop=100 * flipped + 5, min_accuracy=50)
+    if right > max(blind, np.bincount(labels).max() / n) + 0.1:
+        assert statuses(limits, reference, candidate, labels) == [PASS] * 2
 
 
 def test_one_class_passes_nothing() -> None:
