@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from pytest_quant.data import Data
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.metrics import ResolvedMetric, resolve_metric
 from pytest_quant.metrics.channels import split
-from pytest_quant.metrics.classes import ClassError
+from pytest_quant.metrics.classes import ClassError, are_probabilities
 from pytest_quant.metrics.drop import PairedStatistics
 from pytest_quant.metrics.tensor import (
     ConstantOutput,
@@ -63,7 +63,8 @@ def evaluate(
     pairs : outputs of all samples, in the order of the evaluation set.
     metric : ``None`` compares tensors only.
     output : name of the output, or of the group of `channels`, that the metric, agreement, KL and worst class read;
-        ``None`` for the first output.
+        ``None`` for the first output. Then agreement is also that of each other output with classes: floats (n, k)
+        with as many values as the first, or whose rows are probabilities of the reference. The lowest one counts.
     channels : groups that are compared separately, in place of the outputs they belong to.
     margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed.
     confidence : of the drop's interval, 0..1.
@@ -85,13 +86,15 @@ class _Comparison:
 
     def __init__(self, metric: ResolvedMetric | None, output: str | None, channels: Sequence[ChannelGroup]) -> None:
         self.output = output
+        self.is_named = output is not None
         self.groups = {
             channel.output: [group for group in channels if group.output == channel.output] for channel in channels
         }
         self.n = 0
         self.faults: dict[tuple[str, str], OutputFault] = {}
         self.compared: dict[str, _Compared] = {}
-        self.classes: ClassError | None = None
+        self.classes: dict[str, ClassError] = {}
+        self.no_classes: set[str] = set()
         self.words: WordAgreement | None = None
         self.scores = None if metric is None else PairedStatistics(metric)
         # Of another metric the share of right first guesses is no part of the score.
@@ -112,7 +115,11 @@ class _Comparison:
         if candidate is None or candidate.shape != reference.shape:
             return
         sound = sound_rows(reference, candidate)
-        masked = self._score(reference, candidate, sound, pair) if name == self.output else sound
+        masked = sound
+        if name == self.output:
+            masked = self._score(reference, candidate, sound, pair)
+        elif not self.is_named:
+            self._see_classes(name, reference, candidate, sound, pair.labels)
         self._note(find_unsound(name, candidate, masked, pair.start))
         groups = self.groups.get(name)
         if groups is None:
@@ -127,20 +134,32 @@ class _Comparison:
         if fault is not None:
             self.faults.setdefault((fault.output, fault.kind), fault)
 
+    def _see_classes(
+        self, name: str, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], labels: Any
+    ) -> None:
+        """Add an output beside the one that the metric reads, unless one of its chunks shows that it has no classes."""
+        first = self.classes.get(self.output or "")
+        is_like = _may_be_classes(reference, labels) and first is not None and first.classes == reference.shape[1]
+        if name in self.no_classes:
+            return
+        if is_like or (_may_be_classes(reference, labels) and are_probabilities(reference)):
+            self.classes.setdefault(name, ClassError(reference.shape[1])).add(reference, candidate, None, sound)
+        else:
+            self.no_classes.add(name)
+            self.classes.pop(name, None)
+
     def _score(
         self, reference: NDArray[Any], candidate: NDArray[Any], sound: NDArray[Any], pair: OutputPair
     ) -> NDArray[Any]:
         """Add scores and classes; return `sound`, with the samples whose reference masks other classes by design."""
         answered = masked = sound
-        labels = pair.labels
-        kinds = "fiu" if self.reads_classes else "f"
-        may_be_classes = labels is None or labels.dtype.kind == "O" or _indices(labels) is not None
-        if reference.ndim == 2 and reference.shape[1] > 1 and reference.dtype.kind in kinds and may_be_classes:
+        labels, name = pair.labels, self.output or ""
+        if _may_be_classes(reference, labels, "fiu" if self.reads_classes else "f"):
             if not sound.all():
                 answered = sound | answered_rows(reference, candidate)
                 masked = sound | (answered & np.isneginf(reference).any(axis=1))
-            self.classes = self.classes or ClassError(reference.shape[1])
-            self.classes.add(reference, candidate, _indices(labels), answered)
+            classes = self.classes.setdefault(name, ClassError(reference.shape[1]))
+            classes.add(reference, candidate, _indices(labels), answered)
         elif is_text(reference) and is_text(candidate):
             self.words = self.words or WordAgreement()
             self.words.add(reference, candidate)
@@ -154,13 +173,12 @@ class _Comparison:
         """Add scores (n, tokens, vocabulary), a sample at a time: of a chunk they may take gigabytes."""
         for ours, theirs, counted in zip(reference, candidate, labels != IGNORED, strict=True):
             if counted.any():
-                self.classes = self.classes or ClassError(reference.shape[2])
+                classes = self.classes.setdefault(self.output or "", ClassError(reference.shape[2]))
                 r, c = ours[counted], theirs[counted]
-                self.classes.add(r, c, None, sound_rows(r, c))
+                classes.add(r, c, None, sound_rows(r, c))
 
     def result(self) -> AccuracyResult:
         """Return everything but the scores."""
-        classes = self.classes
         compared = tuple(output.figures() for output in self.compared.values() if output.error.equal is not None)
         for output in self.compared.values():
             self._note(output.constant.fault(output.name))
@@ -168,7 +186,16 @@ class _Comparison:
         apart = [each for each in compared if each.max_abs_error is not None and not each.identical] or compared
         worst = min(apart, key=lambda output: _or_least(output.sqnr_db), default=None)
         farthest = max(apart, key=lambda output: _or_least(output.max_abs_error), default=None)
-        result = AccuracyResult(
+        shares = {name: classes.agreement_pct for name, classes in self.classes.items()}
+        if self.words is not None:
+            shares[self.output or ""] = self.words.agreement_pct
+        agreeing = tuple(sorted(shares, key=shares.__getitem__))
+        decides = self.classes.get(agreeing[0]) if agreeing else None
+        classes = self.classes.get(self.output or "")
+        chances = [
+            None if classes is None or not self.guesses else classes.chance(self.guesses, side) for side in (0, 1)
+        ]
+        return AccuracyResult(
             n=self.n,
             sqnr_db=None if worst is None else worst.sqnr_db,
             cosine=min((error.cosine for error in apart), key=_or_least, default=None),
@@ -178,22 +205,16 @@ class _Comparison:
             worst_output=None if worst is None or worst.identical else worst.name,
             faults=tuple(self.faults.values()),
             identical=bool(compared) and all(output.identical for output in compared) and not self.faults,
-        )
-        if self.words is not None:
-            result = replace(result, agreement_pct=self.words.agreement_pct)
-        if classes is None:
-            return result
-        return replace(
-            result,
-            agreement_pct=classes.agreement_pct,
-            kl=classes.kl,
-            agreement_chance=classes.agreement_chance,
-            commonest_pct=classes.commonest_pct,
-            chance=None if self.guesses is None else classes.chance(self.guesses),
-            candidate_chance=None if self.guesses is None else classes.chance(self.guesses, 1),
-            skill_lost=classes.skill_lost,
-            worst_class=classes.worst_class,
-            by_class=classes.by_class if self.guesses == 1 else (),
+            agreement_pct=shares[agreeing[0]] if agreeing else None,
+            agreement_outputs=agreeing,
+            agreement_chance=None if decides is None else decides.agreement_chance,
+            commonest_pct=None if decides is None else decides.commonest_pct,
+            kl=None if classes is None else classes.kl,
+            chance=chances[0],
+            candidate_chance=chances[1],
+            skill_lost=classes is not None and classes.skill_lost,
+            worst_class=None if classes is None else classes.worst_class,
+            by_class=() if classes is None or self.guesses != 1 else classes.by_class,
         )
 
 
@@ -231,6 +252,12 @@ class _Compared:
 def _or_least(figure: float | None) -> float:
     """Return a sort key that places a missing figure before all others."""
     return -math.inf if figure is None else figure
+
+
+def _may_be_classes(outputs: NDArray[Any], labels: NDArray[Any] | None, kinds: str = "f") -> bool:
+    """Whether `outputs` are (n, classes) of these kinds, and labels, if there are any, may be indices of classes."""
+    may_be_indices = labels is None or labels.dtype.kind == "O" or _indices(labels) is not None
+    return outputs.ndim == 2 and outputs.shape[1] > 1 and outputs.dtype.kind in kinds and may_be_indices
 
 
 def _indices(labels: NDArray[Any] | None) -> NDArray[Any] | None:

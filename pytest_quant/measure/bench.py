@@ -83,7 +83,7 @@ class Bench:
             result = evaluate(
                 side_by_side(reference, (chunk.renamed(names) for chunk in run_over(opened, data))),
                 self.metric and replace(self.metric, progress=self.tools.steps.describe),
-                output=self.output,
+                output=self.check.output,
                 channels=self.check.channels,
                 margin=self.check.limits.max_drop,
                 confidence=self.check.confidence or 0.95,

@@ -24,9 +24,10 @@ _CLASS_DECIMALS = 4
 
 
 class ClassError:
-    """Accumulates agreement, divergence and right answers by class over a set."""
+    """Accumulates agreement, divergence and right answers by class over a set, of so many `classes`."""
 
     def __init__(self, classes: int) -> None:
+        self.classes = classes
         self._n = self._agree = 0
         self._divergence = 0.0
         self._diverging = 0

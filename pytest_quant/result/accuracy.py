@@ -140,6 +140,8 @@ class AccuracyResult:
     sample_weight : the most that one sample can change a score, in `unit`; ``None`` where a score has no bounds.
     agreement_pct : share of samples with the same top-1 class, 0..100; of labelled tokens with the same top token for
         an output (n, tokens, vocabulary); of words of texts, see `pytest_quant.metrics.tokens`; ``None`` for others.
+        Of several outputs it is the lowest.
+    agreement_outputs : names of the outputs whose agreement was taken, the one with the lowest first.
     by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales
         of their own, and one sum over all of them would hide the small ones.
     sqnr_db : signal to quantization noise in dB, the lowest of all outputs that differ; ``None`` where one of them has
@@ -224,6 +226,7 @@ class AccuracyResult:
     run_sd: float | None = None
     assumed_run_sd: float | None = None
     by_task: tuple[TaskScore, ...] = field(default=(), repr=False)
+    agreement_outputs: tuple[str, ...] = ()
     candidate_ci: Interval | None = None
     candidate_chance: float | None = None
     skill_lost: bool = False

@@ -206,6 +206,10 @@ def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
     if agreement is None:
         return not_measured(limit.name, allowed, limit.missing)
     verdict = _on_interval(by_value(limit.name, allowed, agreement, limit.suffix), accuracy, _WHOLE_PCT)
+    if len(accuracy.agreement_outputs) > 1:
+        verdict = replace(
+            verdict, reason=verdict.reason + _where(accuracy.agreement_outputs[0], len(accuracy.agreement_outputs), 2)
+        )
     why = ""
     if accuracy.commonest_pct is not None and accuracy.commonest_pct >= allowed:
         why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"

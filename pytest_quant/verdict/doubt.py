@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_quant.result import AccuracyResult, SelfDifference, Status, Verdict
-from pytest_quant.spec import Dataset, limits_on
+from pytest_quant.spec import Dataset, Limits, limits_on
 from pytest_quant.verdict.rules import OUTPUTS, not_measured, taken_back
 
 
@@ -33,6 +34,30 @@ def _no_skill(engine: str, score: float | None, chance: float | None, accuracy: 
     if chance is not None and score <= chance:
         return f"{text}, and answers score up to {chance:.4g}{unit} without a look at the samples"
     return text if accuracy.unit == "%" and score == 0.0 else ""
+
+
+def unread_outputs(limits: Limits, accuracy: AccuracyResult, output: str | None) -> tuple[str, ...]:
+    """Return a note on outputs that differ and that no limit reads; empty too where no limit is on accuracy.
+
+    `output` is the one that the mark names, ``None`` for the first.
+    """
+    values = {limit: getattr(limits, limit) for limit in limits_on("score", "reference", "accuracy", "output")}
+    limiting = [limit for limit, value in values.items() if value is not None]
+    on_tensors = [limit for limit in limits_on("output") if limit in limiting and not isinstance(values[limit], tuple)]
+    if not limiting or (on_tensors and output is None):
+        return ()
+    read = {name for _, name in limits.by_output}
+    if on_tensors or any(limit in limits_on("score", "reference") for limit in limiting):
+        read.add(output or next((error.group_of or error.name for error in accuracy.by_output), ""))
+    if "min_agreement" in limiting:
+        read.update(accuracy.agreement_outputs)
+    unread = [each for each in accuracy.by_output if not each.identical and not read & {each.name, each.group_of}]
+    if not unread:
+        return ()
+    worst = min(unread, key=lambda error: math.inf if error.sqnr_db is None else error.sqnr_db)
+    far = "" if worst.sqnr_db is None else f" (SQNR {worst.sqnr_db:.4g} dB)"
+    more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+    return (f"no limit reads output '{worst.name}'{far}{more}",)
 
 
 _OTHER_LABELS = "give more samples, of several classes, with their own labels"

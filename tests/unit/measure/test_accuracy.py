@@ -7,6 +7,7 @@ import functools
 import json
 import zlib
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,7 +113,9 @@ def test_the_first_output_is_read_unless_one_is_named() -> None:
     r, c, labels = outputs(18)
     pair = OutputPair({"y": r, "z": c}, {"y": c, "z": c}, labels, 0, N)
     metric = resolve_metric(None, "int", r.shape)
-    assert evaluate([pair], metric, output=None) == evaluate([pair], metric, output="y")
+    first, named = evaluate([pair], metric, output=None), evaluate([pair], metric, output="y")
+    assert (first.agreement_outputs, named.agreement_outputs) == (("y", "z"), ("y",))
+    assert replace(first, agreement_outputs=("y",)) == named
     assert evaluate([pair], metric, output="z").drop == 0.0
 
 
@@ -185,7 +188,8 @@ def test_a_group_of_channels_is_as_good_as_an_output() -> None:
     alone = top1(r, c, labels)
     boxes_alone = OutputError("y.boxes", None, 1.0, 0.0, 0, identical=True, group_of="y")
     assert result.by_output == (boxes_alone, replace(alone.by_output[0], name="y.scores", group_of="y"))
-    assert replace(result, by_output=(), worst_output=None) == replace(alone, by_output=(), worst_output=None)
+    names: dict[str, Any] = {"by_output": (), "worst_output": None, "agreement_outputs": ("y.scores",)}
+    assert replace(result, **names) == replace(alone, **names)
 
 
 def test_a_dead_group_of_channels_is_a_fault() -> None:

@@ -17,6 +17,7 @@ from pytest_quant.verdict.doubt import (
     open_where_classes_change,
     reference_doubts,
     require_agreement,
+    unread_outputs,
 )
 from tests.unit.record.examples import ACCURACY, a_check, a_measurement
 from tests.unit.verdict.test_accuracy import HINGE, TOP1
@@ -232,3 +233,33 @@ def test_limits_on_accuracy_that_is_off_are_open() -> None:
     assert {verdict.limit for verdict in verdicts if verdict.status is PASS} == {
         *("min_speedup", "max_size_mb", "min_coverage")
     }
+
+
+OF_THREE = replace(
+    TOP1,
+    agreement_outputs=("y", "z"),
+    by_output=(
+        *(OutputError("y", 20.0), OutputError("z", 10.0), OutputError("boxes", -2.85), OutputError("names")),
+        *(OutputError("same", identical=True), OutputError("part.a", 30.0, group_of="part")),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "output", "note"),
+    [
+        (Limits(max_drop=1.0), None, "no limit reads output 'boxes' (SQNR -2.85 dB) and 3 more"),
+        (Limits(min_agreement=99), None, "no limit reads output 'boxes' (SQNR -2.85 dB) and 2 more"),
+        (Limits(max_drop_increase=1.0), "boxes", "no limit reads output 'z' (SQNR 10 dB) and 3 more"),
+        (Limits(min_sqnr_db=20), "y", "no limit reads output 'boxes' (SQNR -2.85 dB) and 3 more"),
+        (Limits(min_sqnr_db=(("part", 20), ("boxes", 1))), None, "no limit reads output 'z' (SQNR 10 dB) and 2 more"),
+        (Limits(max_drop=1.0, min_cosine=(("z", 0.9), ("boxes", 0.1), ("part.a", 0.9))), None, "output 'names'"),
+        (Limits(max_drop=1.0, min_sqnr_db=20), None, ""),
+        (Limits(max_drop=1.0, max_abs_error=0.0), None, ""),
+        (Limits(min_speedup=2.0, min_coverage=90.0), None, ""),
+    ],
+)
+def test_outputs_that_no_limit_reads_are_named(limits: Limits, output: str | None, note: str) -> None:
+    """The farthest of those that differ; none where a limit is on every output, or no limit is on accuracy."""
+    notes = unread_outputs(limits, OF_THREE, output)
+    assert [each.endswith(note) for each in notes] == [True] * bool(note)
