@@ -39,6 +39,7 @@ class Data:
         no calibration set, or one given as data of its own.
     layout : the batch axis of each input of the model.
     output_axes : batch axes of outputs that the user names, by output name.
+    input_hashes : of the inputs of each evaluation sample, in order.
     steps : splits batches of sequences into the feeds of each step; ``None`` for a model without a state.
     """
 
@@ -57,8 +58,14 @@ class Data:
     calibration_part: SampleSet | None = field(repr=False)
     layout: Layout
     sample_bytes: int = 0
+    input_hashes: array[int] = field(default_factory=lambda: array("Q"), repr=False)
     output_axes: Mapping[str, int | None] = field(default_factory=dict)
     steps: Callable[[Iterator[Feeds]], Iterator[Feeds]] | None = field(default=None, repr=False)
+
+    @property
+    def n_different(self) -> int:
+        """Number of evaluation samples with other inputs than all before them."""
+        return len(set(self.input_hashes))
 
     @property
     def fixed_batch_size(self) -> int | None:
@@ -107,7 +114,9 @@ class Data:
         """Return the data with at most `samples` evenly spaced evaluation samples, held in memory."""
         if samples >= self.n:
             return self
-        return replace(self, n=samples, evaluation_part=self.evaluation_part.spaced(samples).in_memory())
+        hashes = array("Q", (self.input_hashes[index] for index in evenly_spaced(self.n, samples)))
+        part = self.evaluation_part.spaced(samples).in_memory()
+        return replace(self, n=samples, evaluation_part=part, input_hashes=hashes)
 
     def first(self, batch_size: int) -> Feeds:
         """Return the first evaluation samples as one full batch, its last sample repeated where they are too few."""
@@ -117,8 +126,8 @@ class Data:
 def open_data(dataset: Dataset, signature: Signature, model: Model | None = None) -> Data:
     """Read `dataset` once, check it against the model's inputs, and separate the calibration samples.
 
-    Arrays are sliced later, iterables and loaders iterated again: only a hash of eight bytes is held for each sample
-    (sixteen while reading), against which later passes are compared.
+    Arrays are sliced later, iterables and loaders iterated again: only two hashes of eight bytes are held for each
+    sample, one of the inputs and one with the label, against which later passes are compared.
 
     Parameters
     ----------
@@ -167,7 +176,8 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         label_range=scan.label_range,
         shapes=find_shapes(kinds),
         sample_bytes=most_bytes,
-        notes=note_overlap(calibrated, evaluated, what),
+        notes=(*note_overlap(calibrated, evaluated, what), *_note_repeats(evaluated, what)),
+        input_hashes=evaluated,
         calibration_indices=tuple(taken),
         evaluation_part=evaluation,
         calibration_part=calibration,
@@ -186,6 +196,11 @@ def _check_axes(contract: DataContract, what: str) -> None:
                 value=repr(name),
                 allowed=nearest(name, names),
             )
+
+
+def _note_repeats(evaluated: array[int], what: str) -> tuple[str, ...]:
+    different = len(set(evaluated))
+    return () if different == len(evaluated) else (f"{what}: {len(evaluated)} samples, {different} of them different",)
 
 
 _MAX_OVERLAP = 0.1

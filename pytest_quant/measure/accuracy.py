@@ -50,6 +50,7 @@ def evaluate(
     channels: Sequence[ChannelGroup] = (),
     margin: float | None = None,
     confidence: float = 0.95,
+    n_different: int | None = None,
 ) -> AccuracyResult:
     """Compare all outputs of `pairs`, and score one of them by `metric`.
 
@@ -68,13 +69,14 @@ def evaluate(
     channels : groups that are compared separately, in place of the outputs they belong to.
     margin : limit on the drop in the metric's unit, for which the samples needed to decide it are computed.
     confidence : of the drop's interval, 0..1.
+    n_different : samples that differ in their inputs, which are what intervals count; ``None`` for all of them.
 
     Raises
     ------
     ModelError : the reference gives NaN.
     UsageError : `channels` do not fit, or the metric is not defined for outputs and labels.
     """
-    comparison = _Comparison(metric, output, channels)
+    comparison = _Comparison(metric, output, channels, n_different)
     for pair in pairs:
         comparison.add(pair)
     result = comparison.result()
@@ -84,7 +86,14 @@ def evaluate(
 class _Comparison:
     """Accumulates the figures over the pairs: a few numbers of each sample, never its outputs."""
 
-    def __init__(self, metric: ResolvedMetric | None, output: str | None, channels: Sequence[ChannelGroup]) -> None:
+    def __init__(
+        self,
+        metric: ResolvedMetric | None,
+        output: str | None,
+        channels: Sequence[ChannelGroup],
+        n_different: int | None,
+    ) -> None:
+        self.n_different = n_different
         self.output = output
         self.is_named = output is not None
         self.groups = {
@@ -143,7 +152,9 @@ class _Comparison:
         if name in self.no_classes:
             return
         if is_like or (_may_be_classes(reference, labels) and are_probabilities(reference)):
-            self.classes.setdefault(name, ClassError(reference.shape[1])).add(reference, candidate, None, sound)
+            self.classes.setdefault(name, ClassError(reference.shape[1], self.n_different)).add(
+                reference, candidate, None, sound
+            )
         else:
             self.no_classes.add(name)
             self.classes.pop(name, None)
@@ -158,7 +169,7 @@ class _Comparison:
             if not sound.all():
                 answered = sound | answered_rows(reference, candidate)
                 masked = sound | (answered & np.isneginf(reference).any(axis=1))
-            classes = self.classes.setdefault(name, ClassError(reference.shape[1]))
+            classes = self.classes.setdefault(name, ClassError(reference.shape[1], self.n_different))
             classes.add(reference, candidate, _indices(labels), answered)
         elif is_text(reference) and is_text(candidate):
             self.words = self.words or WordAgreement()
@@ -197,6 +208,7 @@ class _Comparison:
         ]
         return AccuracyResult(
             n=self.n,
+            n_different=self.n_different,
             sqnr_db=None if worst is None else worst.sqnr_db,
             cosine=min((error.cosine for error in apart), key=_or_least, default=None),
             max_abs_error=None if farthest is None else farthest.max_abs_error,

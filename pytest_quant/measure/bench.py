@@ -87,6 +87,7 @@ class Bench:
                 channels=self.check.channels,
                 margin=self.check.limits.max_drop,
                 confidence=self.check.confidence or 0.95,
+                n_different=data.n_different,
             )
         return replace(result, simulated=opened.engine.simulated)
 

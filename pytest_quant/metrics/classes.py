@@ -24,10 +24,14 @@ _CLASS_DECIMALS = 4
 
 
 class ClassError:
-    """Accumulates agreement, divergence and right answers by class over a set, of so many `classes`."""
+    """Accumulates agreement, divergence and right answers by class over a set.
 
-    def __init__(self, classes: int) -> None:
+    `classes` is their number, and `n_different` that of samples with different inputs, by which luck is reckoned.
+    """
+
+    def __init__(self, classes: int, n_different: int | None = None) -> None:
         self.classes = classes
+        self._different = n_different
         self._n = self._agree = 0
         self._divergence = 0.0
         self._diverging = 0
@@ -78,7 +82,7 @@ class ClassError:
     @property
     def agreement_chance(self) -> float:
         """The most that answers in these shares agree by luck, 0..100."""
-        return _WHOLE_PCT * agreement_by_luck(*self._answers.tolist())
+        return _WHOLE_PCT * self._by_luck(*self._answers)
 
     @property
     def commonest_pct(self) -> float:
@@ -95,21 +99,21 @@ class ClassError:
         n = int(labels.sum())
         if not self._indices or not n:
             return None
-        share = max(guesses / len(labels), int(np.sort(labels)[-guesses:].sum()) / n)
-        luck = share + SPREADS * math.sqrt(max(0.0, share * (1.0 - share)) / n)
+        share, different = max(guesses / len(labels), int(np.sort(labels)[-guesses:].sum()) / n), self._different or n
+        luck = share + SPREADS * math.sqrt(max(0.0, share * (1.0 - share)) / different)
         if guesses == 1:
-            luck = self._luck(side)
-        return _WHOLE_PCT * min(1.0, max(share + 1.0 / n, luck))
+            luck = self._by_luck(labels, self._answers[side])
+        return _WHOLE_PCT * min(1.0, max(share + 1.0 / different, luck))
 
-    def _luck(self, side: int) -> float:
-        """Return the most that the answers of a side are right by luck, as a share of the samples."""
-        return agreement_by_luck(self._counts[0].tolist(), self._answers[side].tolist())
+    def _by_luck(self, one: Array, other: Array) -> float:
+        return agreement_by_luck(one.tolist(), other.tolist(), self._different)
 
     @property
     def skill_lost(self) -> bool:
         """Whether the reference's answers have to do with the labels, and the candidate's no more than by luck."""
         n, *right = self._counts.sum(axis=1).tolist()
-        return self._indices and right[0] > n * self._luck(0) and right[1] <= n * self._luck(1)
+        lucky = [n * self._by_luck(self._counts[0], answers) for answers in self._answers]
+        return self._indices and right[0] > lucky[0] and right[1] <= lucky[1]
 
     @property
     def kl(self) -> float | None:

@@ -105,7 +105,8 @@ class PairedStatistics:
         metric = self._metric
         result = replace(result, metric=metric.name, unit=metric.unit, better=metric.better, confidence=confidence)
         if metric.reads_classes and metric.rate is None and self._reference:
-            sides = (_in_other_orders(metric, np.concatenate(side)) for side in (self._reference, self._candidate))
+            both = self._reference, self._candidate
+            sides = (_in_other_orders(metric, np.concatenate(side), result.n_different) for side in both)
             result = replace(result, chance=next(sides), candidate_chance=next(sides))
         if not self._reference:
             return result
@@ -141,9 +142,9 @@ def with_scores(result: AccuracyResult, reference: Array, candidate: Array, metr
     drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
     result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
     if metric.unit == "%":
-        result = replace(result, sample_weight=_WHOLE_PCT / len(reference))
+        result = replace(result, sample_weight=_WHOLE_PCT / _different(result, reference))
     if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
-        return replace(result, sample_weight=metric.rate / len(reference))
+        return replace(result, sample_weight=metric.rate / _different(result, reference))
     if metric.rate is not None and len(candidate) == result.n:
         result = replace(result, candidate_scores=_packed_scores(metric.rate * candidate))
     return result
@@ -174,12 +175,18 @@ def with_drop(
 _ORDERS = 100
 
 
-def _in_other_orders(metric: ResolvedMetric, pairs: Array) -> float:
+def _in_other_orders(metric: ResolvedMetric, pairs: Array, n_different: int | None) -> float:
     """Return the most that (predicted, label) rows score by luck, from a hundred orders of the labels."""
     random = np.random.default_rng(0)
     orders = (np.column_stack([pairs[:, 0], random.permutation(pairs[:, 1])]) for _ in range(_ORDERS))
     scores = [metric.aggregate(rows) for rows in orders]
-    return min(_WHOLE_PCT, float(np.mean(scores) + SPREADS * np.std(scores)))
+    repeated = math.sqrt(len(pairs) / (n_different or len(pairs)))
+    return min(_WHOLE_PCT, float(np.mean(scores) + SPREADS * repeated * np.std(scores)))
+
+
+def _different(result: AccuracyResult, rows: Array) -> int:
+    """Return how many of the samples of these rows are no copies of others."""
+    return min(result.n_different or len(rows), len(rows))
 
 
 def _right_and_wrong(reference: Array, candidate: Array, unit: str) -> bool:
@@ -195,12 +202,13 @@ def _right_or_wrong(
     result: AccuracyResult, reference: Array, candidate: Array, rate: float, margin: float | None
 ) -> AccuracyResult:
     """Add score interval, exact test and the samples that would resolve the margin, all from 0/1 scores (n,)."""
-    n = len(reference)
-    own = wilson_interval(int(np.count_nonzero(candidate)), n, confidence=result.confidence)
+    n, different = len(reference), _different(result, reference)
+    own = wilson_interval(round(float(np.mean(candidate)) * different), different, confidence=result.confidence)
     if result.better == "lower":
         reference, candidate = ~reference, ~candidate
     lost, won = int(np.count_nonzero(reference & ~candidate)), int(np.count_nonzero(candidate & ~reference))
-    low, high = tango_interval(lost, won, n, confidence=result.confidence)
+    of_different = lost * different / n, won * different / n
+    low, high = tango_interval(*of_different, different, confidence=result.confidence)
     drop = (lost - won) / n
     needed = None
     if margin is not None:
@@ -218,7 +226,7 @@ def _right_or_wrong(
         drop=rate * (lost - won) / n,
         drop_ci=Interval(rate * low, rate * high),
         candidate_ci=Interval(rate * own[0], rate * own[1]),
-        p_value=mcnemar_p(lost, won),
+        p_value=mcnemar_p(*map(round, of_different)),
         discordant=lost + won,
         n_to_resolve=needed,
         reference_correct=_packed(np.packbits(reference)) if whole else None,
@@ -231,7 +239,8 @@ def _resampled(
 ) -> AccuracyResult:
     """Add the interval of the paired bootstrap, and the samples that would resolve the margin by its variance."""
     bounded = metric.unit == "%"
-    if not bounded and len(reference) < FEWEST_UNBOUNDED:
+    different = _different(result, reference)
+    if not bounded and different < FEWEST_UNBOUNDED:
         return result
     # How far scores of single samples lie apart, 0 included; unknown where a sample has none by itself.
     span = _WHOLE_PCT if bounded else None
@@ -259,6 +268,7 @@ def _resampled(
             effort=fitting[0],
             span=span,
             bounded=bounded,
+            n_different=different,
             each=lambda done: metric.progress(f"bootstrap of {metric.name}, {done} of {resamples} resamples"),
         )
     # Of scores that are all 0 nothing says how far another sample's could lie from it.

@@ -123,6 +123,8 @@ class AccuracyResult:
 
     Attributes
     ----------
+    n_different : samples of these that differ in their inputs: equal ones count once in intervals and in what a sample
+        weighs; ``None`` where inputs are not known.
     metric : name of the metric; ``None`` without labels.
     unit : of the scores and their differences, ``%`` for example, where a drop is in percentage points; ``None``
         without a metric.
@@ -230,6 +232,7 @@ class AccuracyResult:
     candidate_ci: Interval | None = None
     candidate_chance: float | None = None
     skill_lost: bool = False
+    n_different: Count | None = None
     note: str = ""
 
 

@@ -115,7 +115,7 @@ def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> tuple[fl
     return (middle - half) / (n + z2) if right else 0.0, (middle + half) / (n + z2) if right < n else 1.0
 
 
-def agreement_by_luck(first: Sequence[int], second: Sequence[int]) -> float:
+def agreement_by_luck(first: Sequence[int], second: Sequence[int], n_different: int | None = None) -> float:
     """Return the most that answers agree by luck that have nothing to do with each other, as a share of the samples.
 
     It is the mean over all orders of the second answers and three standard deviations of it, as the test of Cohen's
@@ -124,13 +124,15 @@ def agreement_by_luck(first: Sequence[int], second: Sequence[int]) -> float:
     Parameters
     ----------
     first, second : how often each class was answered; both have one sum, the number of samples.
+    n_different : samples that are no copies of others; ``None`` for all of them.
     """
     n = sum(first)
-    if n < 2:
+    different = n_different or n
+    if min(n, different) < 2:
         return 1.0
     shares = [(left / n, right / n) for left, right in zip(first, second, strict=True)]
     mean = sum(p * q for p, q in shares)
-    variance = (mean + mean**2 - sum(p * q * (p + q) for p, q in shares)) / (n - 1)
+    variance = (mean + mean**2 - sum(p * q * (p + q) for p, q in shares)) / (different - 1)
     return min(1.0, mean + SPREADS * math.sqrt(max(0.0, variance)))
 
 
@@ -268,6 +270,7 @@ def paired_bootstrap(
     effort: Resampling = USUAL,
     span: float | None = None,
     bounded: bool = False,
+    n_different: int | None = None,
     each: Callable[[int], object] = abs,
 ) -> Resampled | None:
     """Intervals of aggregate(reference) - aggregate(candidate), and of both by themselves.
@@ -290,6 +293,7 @@ def paired_bootstrap(
         jackknife's pseudo-values of both scores, which are the samples' own scores where `aggregate` is their mean.
     bounded : no sample can be worth more than `span`, and the doubts are added in squares, as independent ones. Else
         the span is only what was seen, which an unseen event may exceed, and they are added as they are.
+    n_different : samples that are no copies of others, for which the interval is; ``None`` for all of them.
     each : called before each resample with the number of those before it.
 
     Returns
@@ -299,7 +303,8 @@ def paired_bootstrap(
     The samples are drawn with a fixed seed, so that equal data give an equal interval.
     """
     n = len(reference)
-    if n < 2:
+    different = n_different or n
+    if different < 2:
         return None
     drawn_samples = min(n, effort.samples)
     random = np.random.default_rng(_SEED)
@@ -316,9 +321,9 @@ def paired_bootstrap(
     (ours, our_range), (theirs, their_range) = (
         _jackknife(side[chosen], aggregate, effort.groups) for side in (reference, candidate)
     )
-    shrink = math.sqrt(drawn_samples / n)
+    shrink = math.sqrt(drawn_samples / different)
     worth = max(0.0, *our_range, *their_range) - min(0.0, *our_range, *their_range) if span is None else span
-    unseen = worth * zero_event_share(n, confidence=confidence)
+    unseen = worth * zero_event_share(different, confidence=confidence)
 
     def ends(drawn: Array, estimate: float, left_out: Array) -> tuple[float, float]:
         tails = _tails(drawn, estimate, shrink * _acceleration(left_out), shrink, confidence)

@@ -126,7 +126,9 @@ def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, 
     allowed, bound : the largest drop that passes, as a number and in words.
     need : what would decide where the interval does not.
     """
-    samples = ("1 sample" if accuracy.n == 1 else f"{accuracy.n} samples") + (f"; {need}" if need else "")
+    samples = "1 sample" if accuracy.n == 1 else f"{accuracy.n} samples"
+    samples += f", {_different(accuracy)} of them different" if _different(accuracy) < accuracy.n else ""
+    samples += f"; {need}" if need else ""
     if accuracy.drop_ci is None:
         reason = f"the drop has no interval with {samples}" + (f": {accuracy.note}" if accuracy.note else "")
         return Verdict("max_drop", allowed, accuracy.drop, Status.INCONCLUSIVE, reason)
@@ -147,7 +149,13 @@ def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
     """
     # Scores that vary are judged on the interval, however little one sample weighs.
     weight = None if accuracy.varies else accuracy.sample_weight
-    return too_coarse(accuracy.n, weight, room, unit) or (_ONE_SAMPLE if accuracy.n == 1 else "")
+    n = _different(accuracy)
+    return too_coarse(n, weight, room, unit) or (_ONE_SAMPLE if n == 1 else "")
+
+
+def _different(accuracy: AccuracyResult) -> int:
+    """Return the number of samples that are no copies of others."""
+    return accuracy.n_different or accuracy.n
 
 
 _WHOLE_PCT = 100.0
@@ -192,7 +200,9 @@ def _own_scores(limits: Limits, accuracy: AccuracyResult, is_proof: bool) -> Ite
             yield not_measured(limit, allowed, accuracy.note or "no metric could be computed")
             continue
         verdict = by_value(limit, allowed, score, accuracy.unit or "", is_least=is_least)
-        whole = accuracy.sample_weight and (_WHOLE_PCT if accuracy.unit == "%" else accuracy.sample_weight * accuracy.n)
+        whole = accuracy.sample_weight and (
+            _WHOLE_PCT if accuracy.unit == "%" else accuracy.sample_weight * _different(accuracy)
+        )
         if whole and not 0.0 <= score <= whole + _ROUNDING:
             # An error rate may be above 100 %.
             whole = None
@@ -206,10 +216,9 @@ def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
     if agreement is None:
         return not_measured(limit.name, allowed, limit.missing)
     verdict = _on_interval(by_value(limit.name, allowed, agreement, limit.suffix), accuracy, _WHOLE_PCT)
-    if len(accuracy.agreement_outputs) > 1:
-        verdict = replace(
-            verdict, reason=verdict.reason + _where(accuracy.agreement_outputs[0], len(accuracy.agreement_outputs), 2)
-        )
+    names = accuracy.agreement_outputs
+    if len(names) > 1:
+        verdict = replace(verdict, reason=f"{verdict.reason}; output '{names[0]}' is the worst of {len(names)}")
     why = ""
     if accuracy.commonest_pct is not None and accuracy.commonest_pct >= allowed:
         why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"
@@ -240,7 +249,7 @@ def _on_interval(
     is_least : whether it is a lower limit.
     is_proof : judges the interval in any case.
     """
-    allowed, observed, n = verdict.allowed or 0.0, verdict.observed or 0.0, accuracy.n
+    allowed, observed, n = verdict.allowed or 0.0, verdict.observed or 0.0, _different(accuracy)
     unit = f" {accuracy.unit or ''}".rstrip() if verdict.limit in OWN_SCORES else " %"
     room = math.inf if whole is None else whole - allowed if is_least else allowed
     weight = whole / n if whole and n and not accuracy.varies else None

@@ -261,3 +261,29 @@ def test_the_largest_sample_counts() -> None:
     own = [{"ids": np.zeros((7,), np.int64), "mask": np.ones((7,), bool)}]
     assert streamed(two, signature=TWO).sample_bytes == 5 * (8 + 1)
     assert streamed(two, own, signature=TWO).sample_bytes == 7 * (8 + 1)
+
+
+@given(
+    picked=st.lists(st.integers(0, 9), min_size=2, max_size=60), form=FORMS, calibration=st.booleans(),
+    fewer=st.integers(1, 60),
+)  # fmt: skip
+def test_samples_with_equal_inputs_are_no_different_ones(
+    picked: list[int], form: str, calibration: bool, fewer: int
+) -> None:
+    """Whatever their labels are; numpy counts them. Of a part of the data it is that part's own number."""
+    inputs, labels = numbers(10)[picked], np.arange(len(picked))
+    given = numbers(5, seed=1) if calibration else None
+    pairs = [(sample, int(label)) for sample, label in zip(inputs, labels, strict=True)]
+    data = opened(inputs, labels, given) if form == "arrays" else streamed(pairs, given)
+    for part in (data, data.some(fewer)):
+        assert part.n_different == len(np.unique(all_inputs(part, 7), axis=0))
+    note = f"{len(picked)} samples, {data.n_different} of them different"
+    assert [each for each in data.notes if each.endswith(note)] == list(data.notes)
+    assert bool(data.notes) is (data.n_different < len(picked))
+
+
+def test_samples_that_were_taken_for_calibration_are_not_counted() -> None:
+    """The first of three different pictures calibrates; of the other two there are four copies each."""
+    inputs = np.concatenate([numbers(1), *([numbers(2, seed=2)] * 4)])
+    data = opened(inputs, None, 1)
+    assert (data.n, data.n_different) == (8, 2)

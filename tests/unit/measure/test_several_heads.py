@@ -68,7 +68,7 @@ def test_a_destroyed_head_beside_a_good_one_passes_no_agreement(second: str, lab
     assert result.agreement_pct == pytest.approx(agreeing(head, other))
     (verdict,) = accuracy_verdicts(Limits(min_agreement=90), result, None)
     assert verdict.status is Status.FAIL
-    assert verdict.reason.endswith("in output 'b', the worst of 2")
+    assert verdict.reason.endswith("; output 'b' is the worst of 2")
     named = compared({"a": first, "b": head}, {"a": near(first, 4), "b": other}, labels, "a")
     assert named.agreement_outputs == ("a",)
     assert [each.status for each in accuracy_verdicts(Limits(min_agreement=90), named, None)] == [Status.PASS]
