@@ -20,7 +20,7 @@ from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, Cost, Hint, LatencyResult, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Scores
-from pytest_quant.verdict import breaks_latency, in_doubt, judge, remarks, worst
+from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, unread_outputs, worst
 
 DIAGNOSE_S = 30.0
 """Default budget in seconds for the search for advice about one check."""
@@ -129,7 +129,9 @@ class Session:
 
             budget_s = 0.0 if measurement.check.accuracy_off else self._diagnose_s
             hints = find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), budget_s, self._tools)
-        noted = replace(measurement, notes=(*measurement.notes, *remarks(measurement)))
+        accuracy, check = measurement.accuracy, measurement.check
+        notes = reference_doubts(accuracy, check.output) + unread_outputs(check.limits, accuracy, check.output)
+        noted = replace(measurement, notes=measurement.notes + notes)
         return build_record(noted, status=status, verdicts=verdicts, hints=hints)
 
     def profile(self, measurement: Measurement) -> LayerProfile:

@@ -148,10 +148,8 @@ class _Comparison:
     ) -> None:
         """Add an output beside the one that the metric reads, unless one of its chunks shows that it has no classes."""
         first = self.classes.get(self.output or "")
-        is_like = _may_be_classes(reference, labels) and first is not None and first.classes == reference.shape[1]
-        if name in self.no_classes:
-            return
-        if is_like or (_may_be_classes(reference, labels) and are_probabilities(reference)):
+        may_be = name not in self.no_classes and _may_be_classes(reference, labels)
+        if may_be and ((first and first.classes == reference.shape[1]) or are_probabilities(reference)):
             self.classes.setdefault(name, ClassError(reference.shape[1], self.n_different)).add(
                 reference, candidate, None, sound
             )
@@ -247,18 +245,9 @@ class _Compared:
     def figures(self) -> OutputError:
         """Return the error over all samples so far."""
         error, is_constant = self.error, self.constant.reference_constant
-        return OutputError(
-            self.name,
-            sqnr_db=error.sqnr_db,
-            cosine=error.cosine,
-            max_abs_error=error.max_abs_error,
-            sample=error.sample,
-            identical=error.equal is True,
-            reference_constant=is_constant,
-            group_of=self.group_of,
-            centred_sqnr_db=None if is_constant else error.centred_sqnr_db,
-            centred_cosine=None if is_constant else error.centred_cosine,
-        )
+        centred = (None, None) if is_constant else (error.centred_sqnr_db, error.centred_cosine)
+        largest = error.max_abs_error, error.sample, error.equal is True
+        return OutputError(self.name, error.sqnr_db, error.cosine, *largest, is_constant, self.group_of, *centred)
 
 
 def _or_least(figure: float | None) -> float:

@@ -36,7 +36,7 @@ class Bench:
 
     Attributes
     ----------
-    output, metric : what the score is computed of, and by.
+    metric : what the score is computed by.
     memory : that opening the candidate added.
     recorded : where outputs of the reference over all of the data are kept; ``None`` where accuracy is off.
     unseen : what is not proven of the reference because it cannot be seen into; empty where everything can.
@@ -49,7 +49,6 @@ class Bench:
     data: Data
     reference: OpenEngine
     candidate: OpenEngine
-    output: str
     metric: ResolvedMetric | None
     memory: AddedMemory
     recorded: Entry | None
@@ -113,8 +112,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     axes = named_axes(ref_engine, data.output_axes)
     reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, axes), data, tools)
     outputs = with_groups(reference.run(data.first(reference.batch_size), reference.batch_size), check.channels)
-    output = choose_output(check, outputs)
-    metric = choose_metric(check, data, outputs, output)
+    metric = choose_metric(check, data, outputs, choose_output(check, outputs))
     built = build_engine(check.candidate, usable_backend(check.candidate), data, tools)
     with AddedMemory(built.backend.device) as memory:
         engine = open_engine(built, tools, opened)
@@ -136,7 +134,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
         with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
             recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
     timed = TimingSubject(ref_built, reference.feeds(feeds)), TimingSubject(built, candidate.feeds(feeds))
-    return Bench(check, tools, data, reference, candidate, output, metric, memory, recorded, unseen, timed, timed_size)
+    return Bench(check, tools, data, reference, candidate, metric, memory, recorded, unseen, timed, timed_size)
 
 
 def _probed(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenEngine:

@@ -101,21 +101,13 @@ def macro_f1_pct(pairs: Array) -> float:
     return _PERCENT * float(np.mean(2.0 * right[occurs] / (predicted + actual)[occurs]))
 
 
+_TOP1 = ResolvedMetric("top1", "higher", "%", _top1_right, _percent_mean, rate=_PERCENT, reads_classes=True, answers=1)
+
 BUILTIN = {
     metric.name: metric
     for metric in (
-        ResolvedMetric("top1", "higher", "%", _top1_right, _percent_mean, rate=_PERCENT, reads_classes=True, answers=1),
-        ResolvedMetric(
-            "top5",
-            "higher",
-            "%",
-            _top5_right,
-            _percent_mean,
-            rate=_PERCENT,
-            reads_classes=True,
-            answers=_TOP,
-            fewest_classes=_TOP + 1,
-        ),
+        _TOP1,
+        replace(_TOP1, name="top5", statistics=_top5_right, answers=_TOP, fewest_classes=_TOP + 1),
         ResolvedMetric("f1", "higher", "%", _class_pairs, macro_f1_pct, reads_classes=True),
         ResolvedMetric("mae", "lower", "", partial(_error, of=np.abs), _mean, rate=1.0),
         ResolvedMetric("rmse", "lower", "", partial(_error, of=np.square), _root_mean),

@@ -212,14 +212,9 @@ def _right_or_wrong(
     drop = (lost - won) / n
     needed = None
     if margin is not None:
-        limit = margin / rate
-        needed = samples_to_resolve(
-            (lost + won) / n - drop**2,
-            drop,
-            limit,
-            at_limit=variance_at(lost / n, won / n, limit),
-            confidence=result.confidence,
-        )
+        limit, variance = margin / rate, (lost + won) / n - drop**2
+        at_limit = variance_at(lost / n, won / n, limit)
+        needed = samples_to_resolve(variance, drop, limit, at_limit=at_limit, confidence=result.confidence)
     whole = n == result.n
     return replace(
         result,

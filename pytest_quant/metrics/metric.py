@@ -60,11 +60,8 @@ class Metric:
             raise UsageError("Metric: fn is a class", value=repr(self.fn), fix=f"give an object, {self.fn.__name__}()")
         unsaid = [option for option in ("better", "unit") if getattr(self, option) is _UNSAID]
         if unsaid and is_of_errors(self.fn):
-            raise UsageError(
-                f"Metric: {_name(self.fn)} is an error by its name, which tells no direction and no unit",
-                value=f"no {' and no '.join(unsaid)}",
-                fix=f"write {OF_ERRORS}",
-            )
+            what = f"Metric: {_name(self.fn)} is an error by its name, which tells no direction and no unit"
+            raise UsageError(what, value=f"no {' and no '.join(unsaid)}", fix=f"write {OF_ERRORS}")
         shares = self.unit in (_UNSAID, "%")
         for option, value in (("better", "higher"), ("unit", "%"), ("scale", 100.0 if shares else 1.0)):
             if getattr(self, option) is _UNSAID:
@@ -83,10 +80,7 @@ class Metric:
             object.__setattr__(self, "name", _name(self.fn))
 
 
-OF_ERRORS = (
-    "Metric(fn, better='lower', unit='', scale=1) for a quantity, "
-    "or Metric(fn, better='lower', unit='%', scale=100) for a share"
-)
+OF_ERRORS = "Metric(fn, better='lower', unit='', scale=1) for a quantity, or unit='%', scale=100 for a share"
 """How a function that is named as an error may be wrapped."""
 
 

@@ -158,11 +158,9 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
             ("worst class", worst_class),
         ),
     )
-    own = accuracy.candidate_ci
     further = said(
         ("confidence of intervals", f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""),
         ("samples needed to decide", whole(accuracy.n_to_resolve)),
-        ("score of the candidate", measured(accuracy.candidate if own else None, unit, own, form)),
         ("score without a look at the samples", measured(accuracy.chance, unit, form=form)),
         ("KL", measured(accuracy.kl, "nats")),
     )

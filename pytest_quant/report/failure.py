@@ -11,7 +11,7 @@ from pytest_quant.report.details import DetailSection, details, lost_samples
 from pytest_quant.report.text import NOT_MEASURED, count, figure, points
 from pytest_quant.result import AccuracyResult, Interval, Status, Verdict
 from pytest_quant.spec import LIMITS, OWN_SCORES, limits_on
-from pytest_quant.verdict.rules import apart, by_value, written
+from pytest_quant.verdict.rules import apart, written
 
 _MAX_LINES = 24
 _WIDTH = 100
@@ -188,7 +188,8 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
             yield "an output is the same whatever the input, and no longer says what the reference's does"
     if verdict.limit == "max_drop" and accuracy is not None and accuracy.drop is not None:
         yield from _drop(verdict, accuracy)
-    if verdict.limit in OWN_SCORES and accuracy is not None and _breaks_itself(verdict, accuracy):
+    is_engine = accuracy is not None and accuracy.reference is not None and accuracy.candidate_runs is None
+    if verdict.limit == "min_reference_accuracy" and is_engine:
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
     is_slow = _kind(verdict) in ("min_speedup", "max_latency_ms") and verdict.status is Status.FAIL
     if is_slow and latency is not None and latency.speedup and latency.speedup_ci:
@@ -200,14 +201,6 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
         yield f"{ran}: speed and size are not those of {record.precision}"
     if verdict.limit == "max_size_mb" and record.resources is not None:
         yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
-
-
-def _breaks_itself(verdict: Verdict, accuracy: AccuracyResult) -> bool:
-    """Whether the score of a reference that ran here breaks the limit on a score."""
-    allowed, score = verdict.allowed, accuracy.reference
-    if allowed is None or score is None or accuracy.candidate_runs is not None:
-        return False
-    return by_value(verdict.limit, allowed, score, "", is_least=accuracy.better != "lower").status is Status.FAIL
 
 
 def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:

@@ -333,12 +333,9 @@ def paired_bootstrap(
         return estimate - below, estimate + above
 
     differences = drawn_scores[0] - drawn_scores[1]
-    return Resampled(
-        *ends(differences, estimates[0] - estimates[1], ours - theirs),
-        drawn_samples * float(np.var(differences)),
-        worth,
-        tuple(map(ends, drawn_scores, estimates, (ours, theirs))),
-    )
+    low, high = ends(differences, estimates[0] - estimates[1], ours - theirs)
+    sides = tuple(map(ends, drawn_scores, estimates, (ours, theirs)))
+    return Resampled(low, high, drawn_samples * float(np.var(differences)), worth, sides)
 
 
 def _score_of(rows: Array, aggregate: Callable[[Array], float]) -> float:

@@ -21,7 +21,7 @@ from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts, without_baseline
 from pytest_quant.verdict.tasks import beside_missing
 
-__all__ = ["breaks_latency", "in_doubt", "judge", "remarks", "worst"]
+__all__ = ["breaks_latency", "in_doubt", "judge", "reference_doubts", "unread_outputs", "worst"]
 
 
 def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[Verdict, ...]:
@@ -64,13 +64,6 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
     if check.accuracy_off:
         verdicts = tuple(accuracy_left_out(verdicts, check.accuracy_off))
     return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts
-
-
-def remarks(measured: Measured) -> tuple[str, ...]:
-    """Return what the reader should know of the figures of accuracy, whatever the limits say of them."""
-    accuracy, check = measured.accuracy, measured.check
-    doubts = reference_doubts(accuracy, check.output)
-    return (*doubts, *unread_outputs(check.limits, accuracy, check.output))
 
 
 _OF_TODAY = ("min_speedup", "max_latency_ms")

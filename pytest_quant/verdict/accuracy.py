@@ -191,24 +191,15 @@ def _ratio(allowed: float, accuracy: AccuracyResult) -> Verdict:
 
 def _own_scores(limits: Limits, accuracy: AccuracyResult, is_proof: bool) -> Iterator[Verdict]:
     """Judge the score of each engine: a lower limit unless less is better. That of the candidate may be proven."""
-    is_least = accuracy.better != "lower"
-    for limit, score in zip(OWN_SCORES, (accuracy.candidate, accuracy.reference), strict=True):
+    whole = accuracy.sample_weight and accuracy.sample_weight * _different(accuracy)
+    sides = (accuracy.candidate, accuracy.candidate_ci, is_proof), (accuracy.reference, None, False)
+    for limit, (score, ends, is_proven) in zip(OWN_SCORES, sides, strict=True):
         allowed: float | None = getattr(limits, limit)
-        if allowed is None:
-            continue
-        if score is None:
+        if allowed is not None and score is None:
             yield not_measured(limit, allowed, accuracy.note or "no metric could be computed")
-            continue
-        verdict = by_value(limit, allowed, score, accuracy.unit or "", is_least=is_least)
-        whole = accuracy.sample_weight and (
-            _WHOLE_PCT if accuracy.unit == "%" else accuracy.sample_weight * _different(accuracy)
-        )
-        if whole and not 0.0 <= score <= whole + _ROUNDING:
-            # An error rate may be above 100 %.
-            whole = None
-        is_ours = limit == "min_accuracy"
-        ends = accuracy.candidate_ci if is_ours else None
-        yield _on_interval(verdict, accuracy, whole, ends, is_least=is_least, is_proof=is_proof and is_ours)
+        elif allowed is not None and score is not None:
+            verdict = by_value(limit, allowed, score, accuracy.unit or "", is_least=accuracy.better != "lower")
+            yield _on_interval(verdict, accuracy, whole, ends, is_proven)
 
 
 def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
@@ -217,8 +208,8 @@ def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
         return not_measured(limit.name, allowed, limit.missing)
     verdict = _on_interval(by_value(limit.name, allowed, agreement, limit.suffix), accuracy, _WHOLE_PCT)
     names = accuracy.agreement_outputs
-    if len(names) > 1:
-        verdict = replace(verdict, reason=f"{verdict.reason}; output '{names[0]}' is the worst of {len(names)}")
+    worst = f"; output '{names[0]}' is the worst of {len(names)}" if len(names) > 1 else ""
+    verdict = replace(verdict, reason=verdict.reason + worst)
     why = ""
     if accuracy.commonest_pct is not None and accuracy.commonest_pct >= allowed:
         why = f"the reference gives one answer to {accuracy.commonest_pct:.4g} % of the samples"
@@ -235,8 +226,6 @@ def _on_interval(
     accuracy: AccuracyResult,
     whole: float | None,
     ends: Interval | None = None,
-    *,
-    is_least: bool = True,
     is_proof: bool = False,
 ) -> Verdict:
     """Judge a mean over the samples on its interval where one of them weighs more than the limit leaves.
@@ -246,34 +235,27 @@ def _on_interval(
     verdict : on its value.
     whole : the most that it can be, ``None`` for what has no bounds.
     ends : its interval; ``None`` takes that of a share of `whole`.
-    is_least : whether it is a lower limit.
     is_proof : judges the interval in any case.
     """
     allowed, observed, n = verdict.allowed or 0.0, verdict.observed or 0.0, _different(accuracy)
-    unit = f" {accuracy.unit or ''}".rstrip() if verdict.limit in OWN_SCORES else " %"
+    of_score = verdict.limit in OWN_SCORES
+    is_least = not of_score or accuracy.better != "lower"
+    unit = f" {accuracy.unit or ''}".rstrip() if of_score else " %"
     room = math.inf if whole is None else whole - allowed if is_least else allowed
     weight = whole / n if whole and n and not accuracy.varies else None
     few = too_coarse(n, weight, room, " pp" if unit == " %" else unit) or (_ONE_SAMPLE if n == 1 else "")
     if not is_proof and not accuracy.varies and not _needs_interval(verdict, few, room):
         return verdict
-    if ends is None and whole:
-        share = wilson_interval(min(n, round(observed / whole * n)), n, confidence=accuracy.confidence)
+    if ends is None and whole and 0.0 <= observed <= whole + _ROUNDING:
+        share = wilson_interval(round(observed / whole * n), n, confidence=accuracy.confidence)
         ends = Interval(whole * share[0], whole * share[1])
     if ends is None:
         reason = f"{verdict.reason}, but the score has no interval{f': {few}' if few else ''}"
         return replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
     sd = accuracy.run_sd or (accuracy.assumed_run_sd if verdict.status is Status.FAIL else None) or 0.0
-    runs = (accuracy.candidate_runs if verdict.limit == "min_accuracy" else accuracy.reference_runs) or 1
-    low, high = ends.low, ends.high
-    if sd:
-        low, high = with_run_noise(observed, (low, high), assumed_noise(sd, runs), accuracy.confidence)
-    return by_interval(
-        verdict.limit,
-        allowed,
-        observed,
-        (low, high),
-        figure=f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}]{unit}",
-        bound=f"{written(allowed)}{unit}",
-        if_open=f"; {few}" if few else "",
-        is_least=is_least,
-    )
+    noise = assumed_noise(sd, min(accuracy.candidate_runs or 1, accuracy.reference_runs or 1))
+    low, high = with_run_noise(observed, (ends.low, ends.high), noise, accuracy.confidence)
+    figure = f"the {accuracy.confidence:.0%} interval [{low:.4g}, {high:.4g}]{unit}"
+    bound, if_open = f"{written(allowed)}{unit}", f"; {few}" if few else ""
+    given = verdict.limit, allowed, observed, (low, high)
+    return by_interval(*given, figure=figure, bound=bound, if_open=if_open, is_least=is_least)

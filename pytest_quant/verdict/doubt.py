@@ -42,22 +42,21 @@ def unread_outputs(limits: Limits, accuracy: AccuracyResult, output: str | None)
     `output` is the one that the mark names, ``None`` for the first.
     """
     values = {limit: getattr(limits, limit) for limit in limits_on("score", "reference", "accuracy", "output")}
-    limiting = [limit for limit, value in values.items() if value is not None]
-    on_tensors = [limit for limit in limits_on("output") if limit in limiting and not isinstance(values[limit], tuple)]
-    if not limiting or (on_tensors and output is None):
-        return ()
+    plain = {limit for limit, value in values.items() if value is not None and not isinstance(value, tuple)}
     read = {name for _, name in limits.by_output}
-    if on_tensors or any(limit in limits_on("score", "reference") for limit in limiting):
+    if not (plain or read) or (output is None and plain & {*limits_on("output")}):
+        return ()
+    if plain - {"min_agreement"}:
         read.add(output or next((error.group_of or error.name for error in accuracy.by_output), ""))
-    if "min_agreement" in limiting:
+    if "min_agreement" in plain:
         read.update(accuracy.agreement_outputs)
     unread = [each for each in accuracy.by_output if not each.identical and not read & {each.name, each.group_of}]
-    if not unread:
-        return ()
-    worst = min(unread, key=lambda error: math.inf if error.sqnr_db is None else error.sqnr_db)
-    far = "" if worst.sqnr_db is None else f" (SQNR {worst.sqnr_db:.4g} dB)"
+    unread.sort(key=lambda error: math.inf if error.sqnr_db is None else error.sqnr_db)
     more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-    return (f"no limit reads output '{worst.name}'{far}{more}",)
+    far = (f" (SQNR {each.sqnr_db:.4g} dB)" if each.sqnr_db is not None else "" for each in unread)
+    return tuple(
+        f"no limit reads output '{each.name}'{sqnr}{more}" for each, sqnr in zip(unread[:1], far, strict=False)
+    )
 
 
 _OTHER_LABELS = "give more samples, of several classes, with their own labels"

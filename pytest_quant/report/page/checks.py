@@ -24,9 +24,8 @@ from pytest_quant.result import Status
 from pytest_quant.spec import OWN_SCORES
 
 _STATUS_AND_TEST = ("status", "test")
-_COLUMN_OF = {
-    **dict.fromkeys(("min_ratio", *OWN_SCORES), "metric"), "max_latency_ms": "p50", "max_slowdown": "speedup"
-}  # fmt: skip
+_OF_SCORES = dict.fromkeys(("min_ratio", *OWN_SCORES), "metric")
+_COLUMN_OF = {**_OF_SCORES, "max_latency_ms": "p50", "max_slowdown": "speedup"}
 """The column of a limit that is not named after it."""
 _MOST_NAMED = 8
 _MOST_SAMPLES = 12

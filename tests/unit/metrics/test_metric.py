@@ -74,8 +74,7 @@ def test_an_error_is_in_no_unit_by_default(fn: Fn, given: dict[str, Any]) -> Non
     """In percent, a limit of 1 would allow a hundredth of the target's unit; and more of it would be better."""
     message = said(lambda: Metric(fn, **given))
     assert "is an error by its name" in message
-    assert "Metric(fn, better='lower', unit='', scale=1) for a quantity" in message
-    assert "Metric(fn, better='lower', unit='%', scale=100) for a share" in message
+    assert "Metric(fn, better='lower', unit='', scale=1) for a quantity, or unit='%', scale=100 for a share" in message
     metric = Metric(fn, better="lower", unit="", scale=1)
     assert (metric.better, metric.unit, metric.scale) == ("lower", "", 1.0)
 
