@@ -16,7 +16,6 @@ import shutil
 import stat
 import sys
 import tempfile
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
+from pytest_quant.clocks import now
 from pytest_quant.errors import QuantError
 
 FOLDER = ".quant"
@@ -104,7 +104,7 @@ def temporary_folder() -> Iterator[Path]:
 def _remove_left(place: Path) -> None:
     for folder in place.iterdir():
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _NEW_S:
+            if now().timestamp() - folder.stat().st_mtime > _NEW_S:
                 with _held(folder):
                     shutil.rmtree(folder, ignore_errors=True)
 

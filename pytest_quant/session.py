@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import Literal
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
+from pytest_quant.clocks import REAL
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, LayerProfile, Measurement, profile_layers, reopened
 from pytest_quant.measure.build import Tools, build_engine, export_spec
@@ -80,9 +80,9 @@ class Session:
         # Here, because most checks have engines.
         from pytest_quant.measure.scored import measure_scores
 
-        began_s = time.perf_counter()
+        began_s = REAL.perf_counter()
         measured = measure_scores(check, scores, self._baseline, self._tools)
-        return replace(measured, cost=Cost(0.0, time.perf_counter() - began_s, 0.0))
+        return replace(measured, cost=Cost(0.0, REAL.perf_counter() - began_s, 0.0))
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
@@ -101,7 +101,7 @@ class Session:
         # Here, because most checks have one launch.
         from pytest_quant.measure.timing import LaunchCount, add_launches
 
-        began_s = time.perf_counter()
+        began_s = REAL.perf_counter()
         wanted = LaunchCount(auto=True) if self._launches == "auto" else LaunchCount(self._launches)
         baseline = self._baseline(measurement)
 
@@ -114,7 +114,7 @@ class Session:
             )
         cost = measurement.cost
         if cost is not None:
-            cost = replace(cost, timing_s=cost.timing_s + time.perf_counter() - began_s)
+            cost = replace(cost, timing_s=cost.timing_s + REAL.perf_counter() - began_s)
         return replace(measurement, latency=latency, cost=cost)
 
     def judge(self, measurement: Measured) -> Encoded:

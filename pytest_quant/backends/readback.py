@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from math import prod
 from statistics import median
 from typing import Literal, TypeAlias, TypeVar
 
+from pytest_quant.clocks import REAL
 from pytest_quant.result import Coverage, DeviceTimes, OpCoverage
 
 _FLOAT_NAMES_SHOWN = 10
@@ -210,9 +210,9 @@ def warm_runs(run: Callable[[], Told]) -> list[Told]:
     """Call `run` until the engine is warm, then `MIN_RUNS` times or more, and return what each of those told."""
     for _ in range(_WARM_RUNS):
         run()
-    until_s = time.monotonic() + _ENOUGH_S
+    until_s = REAL.perf_counter() + _ENOUGH_S
     runs: list[Told] = []
-    while len(runs) < MIN_RUNS or (len(runs) < _MAX_RUNS and time.monotonic() < until_s):
+    while len(runs) < MIN_RUNS or (len(runs) < _MAX_RUNS and REAL.perf_counter() < until_s):
         runs.append(run())
     return runs
 
@@ -248,11 +248,11 @@ def device_times(
     rows = []
     for _ in range(_WARM_RUNS + _TIMED_RUNS):
         h2d_ms = time_ms(copy_in)
-        began_ns = time.perf_counter_ns()
+        began_ns = REAL.perf_counter_ns()
         start()
-        started_ns = time.perf_counter_ns()
+        started_ns = REAL.perf_counter_ns()
         wait()
-        ended_ns = time.perf_counter_ns()
+        ended_ns = REAL.perf_counter_ns()
         rows.append((h2d_ms, time_ms(start), time_ms(copy_out), ended_ns - began_ns, started_ns - began_ns))
     h2d_ms, gpu_ms, d2h_ms, host_ns, enqueue_ns = (median(column) for column in zip(*rows[_WARM_RUNS:], strict=True))
     return DeviceTimes(

@@ -9,7 +9,6 @@ import secrets
 import shlex
 import shutil
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -32,6 +31,7 @@ from pytest_quant.cache.entry import (
     why_built,
     write_manifest,
 )
+from pytest_quant.clocks import REAL, now
 from pytest_quant.errors import CacheError
 from pytest_quant.files import ignore
 
@@ -121,10 +121,10 @@ class Cache:
             remote = self._remote if shared else None
             entry = None if remote is None else self._fetch(folder, slot, remote)
             if entry is None:
-                began_s = time.perf_counter()
+                began_s = REAL.perf_counter()
                 entry = self._build(folder, slot, ingredients, build, damage)
                 if remote is not None:
-                    remote.send(folder, time.perf_counter() - began_s)
+                    remote.send(folder, REAL.perf_counter() - began_s)
         finally:
             lock.release()
         try:
@@ -239,7 +239,7 @@ class Cache:
         entries = self.entries()
         removed: list[StoredEntry] = []
         left = sum(entry.size_bytes for entry in entries)
-        day_ago = time.time() - _DAY_S
+        day_ago = now().timestamp() - _DAY_S
         with self._storage("cannot read or change"):
             for entry in reversed(entries):
                 if left <= max_bytes or entry.last_used > day_ago:

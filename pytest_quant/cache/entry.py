@@ -15,13 +15,14 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
+
+from pytest_quant.clocks import now
 
 JsonScalar: TypeAlias = str | int | float | bool | None
 
@@ -103,7 +104,7 @@ def write_manifest(folder: Path, slot: str, ingredients: Mapping[str, str], fact
     """Write the manifest of the entry in `folder`, whose files are complete. Raises `OSError`."""
     root = folder / FILES
     files = {path.relative_to(root).as_posix(): path.stat().st_size for path in root.rglob("*") if not path.is_dir()}
-    manifest = asdict(Manifest(slot, dict(ingredients), dict(facts), time.time(), files))
+    manifest = asdict(Manifest(slot, dict(ingredients), dict(facts), now().timestamp(), files))
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False), encoding="utf-8")
 
 

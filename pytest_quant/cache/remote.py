@@ -16,7 +16,6 @@ import os
 import tarfile
 import tempfile
 import threading
-import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
@@ -29,6 +28,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.store import from_url
 
 from pytest_quant.cache.entry import FILES, MANIFEST
+from pytest_quant.clocks import REAL
 
 STALL_S = 4.0
 """Longest wait for an answer, and for each further part of it."""
@@ -124,7 +124,7 @@ class Remote:
             self._is_read = self._is_written = False
         if not self._is_read:
             return False
-        began_s, gained_s = time.perf_counter(), 0.0
+        began_s, gained_s = REAL.perf_counter(), 0.0
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
                 made_s = self._wait(self._download(_name(entry), file, most_bytes))
@@ -137,7 +137,7 @@ class Remote:
             self._note(f"{_name(entry)[:20]}.. is not used: {error}")
         except _FAILURES as error:
             self._stop(error)
-        took_s = time.perf_counter() - began_s
+        took_s = REAL.perf_counter() - began_s
         if gained_s:
             self._add(Traffic(1, size_bytes, gained_s - took_s))
         self._lost_s += max(0.0, took_s - gained_s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pytest_quant.backends.offer import Remedy, without
+from pytest_quant.clocks import REAL
 from pytest_quant.diagnose.trials import Effect, EngineTrials, Judge, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.bench import Measurement
@@ -98,7 +98,7 @@ class Budget:
     clock : seconds.
     """
 
-    def __init__(self, seconds: float, expected_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float, expected_s: float = 0.0, clock: Callable[[], float] = REAL.perf_counter) -> None:
         self.seconds = seconds
         self._expected_s = expected_s
         self._longest_s: dict[str, float] = {}

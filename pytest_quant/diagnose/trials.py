@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pytest_quant.backends.offer import Remedy, with_all_samples, without
+from pytest_quant.clocks import REAL
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine
@@ -231,9 +231,9 @@ class EngineTrials:
         self._tools = tools
         # A trial is evaluated once; nondeterministic engines get no trials.
         self._measured = replace(measured, accuracy_again=None, unsteady=())
-        started = time.perf_counter()
+        started = REAL.perf_counter()
         on_few = bench.compare(bench.candidate, self._few)
-        predicted_s = (time.perf_counter() - started) * whole.n / self._few.n
+        predicted_s = (REAL.perf_counter() - started) * whole.n / self._few.n
         self._data = whole if predicted_s <= _WHOLE_SHARE * seconds else self._few
         accuracy = measured.accuracy if self._data is whole else on_few
         self.before = TrialResult(judge(replace(self._measured, accuracy=accuracy)), measured.coverage.pct)

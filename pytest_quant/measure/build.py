@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from pytest_quant.backends import Backend, Engine, get_backend, get_exporter
 from pytest_quant.backends.base import EXPORTED_FILE
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache, Entry
+from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
 from pytest_quant.errors import BackendUnavailable, DataError
 from pytest_quant.measure.lock import DeviceLocks
@@ -111,13 +111,13 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
         ingredients |= _calibration_ingredients(spec, ranges, _calibrating(spec, data))
 
     def build(folder: Path) -> dict[str, float | None]:
-        started = time.perf_counter()
+        started = REAL.perf_counter()
         with tools.steps.bounded(f"building {slot}"), AddedMemory() as memory:
             calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), tools)
             with failing_as(f"building {slot} failed"):
                 backend.build(spec, None if calibration is None else calibration.folder, folder)
         calibration_s = None if calibration is None else _number(calibration, "calibration_s")
-        build_s = time.perf_counter() - started
+        build_s = REAL.perf_counter() - started
         if calibration is not None and calibration.status == "hit":
             build_s += calibration_s or 0.0  # a build from nothing would have spent it again
         return {
@@ -224,12 +224,12 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, tools: Tools) -> 
     plan = spec.calibration
 
     def calibrate(folder: Path) -> dict[str, float]:
-        started = time.perf_counter()
+        started = REAL.perf_counter()
         n = min(plan.samples or data.n_calibration, data.n_calibration)
         doing = f"calibrating {_slot(spec)} on {n} samples"
         with tools.steps.bounded(doing), failing_as(f"{doing} failed"):
             backend.calibrate(spec, lambda: data.calibration(plan.batch_size, plan.samples), folder)
-        return {"calibration_s": time.perf_counter() - started}
+        return {"calibration_s": REAL.perf_counter() - started}
 
     ranges = backend.calibration_ingredients(spec) or {}
     return tools.cache.obtain("calibration", _slot(spec), _calibration_ingredients(spec, ranges, data), calibrate)

@@ -10,12 +10,13 @@ import math
 import random
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pytest_quant.clocks import REAL
+from pytest_quant.errors import QuantError
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.ratio import runs_needed
 
@@ -44,7 +45,7 @@ class ByDevice:
 
     def __call__(self) -> None:
         """Run twice; `last_ns` is what the second run took."""
-        self.last_ns = max(round(self._call() * NS_PER_MS), 1)
+        self.last_ns = round(self._call() * NS_PER_MS)
 
 
 class ByToken:
@@ -102,18 +103,35 @@ def time_block(call: Call, runs: int, clock: Clock) -> Block:
     call : one run of an engine.
     runs : timed after the cold one, 0 or more.
     clock : nanoseconds.
+
+    Raises
+    ------
+    QuantError : most runs take no time by the host's clock or by the device's.
     """
     with _quiet():
         times, by_device, by_token = [], [], []
         for _ in range(runs + 1):
             started = clock()
             call()
-            times.append(max(clock() - started, 1))  # a coarse clock may stand still, and a ratio needs a time
+            times.append(clock() - started)
             if isinstance(call, ByDevice):
                 by_device.append(call.last_ns)
             elif isinstance(call, ByToken):
                 by_token.append(call.last_ns)
-    return Block(times[0], tuple(times[1:]), tuple(by_device), tuple(by_token[1:]))
+    cold, *others = _moving(times, "host")
+    return Block(cold, tuple(others), _moving(by_device, "device"), tuple(by_token[1:]))
+
+
+def _moving(times: Sequence[int], whose: str) -> tuple[int, ...]:
+    """Return times of 1 ns at least, for a ratio needs a time. Raises `QuantError` where most of them are none."""
+    if times and statistics.median(times) <= 0:
+        raise QuantError(
+            f"the clock of the {whose} stands still, or its steps are longer than a run",
+            value=f"{sum(time <= 0 for time in times)} of {len(times)} runs took 0 ns",
+            fix="run the tests without what holds the time of the whole process, as libfaketime does; for runs that "
+            "are shorter than the steps of the clock: a larger batch_size",
+        )
+    return tuple(max(time, 1) for time in times)
 
 
 @contextmanager
@@ -238,7 +256,7 @@ class Rounds:
         runs: Sequence[int],
         until: float,
         order: random.Random,
-        clock: Clock = time.perf_counter_ns,
+        clock: Clock = REAL.perf_counter_ns,
         observe: Callable[[], object] = lambda: None,
     ) -> None:
         self.timers = timers

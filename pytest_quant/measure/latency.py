@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import random
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
+from pytest_quant.clocks import REAL
 from pytest_quant.measure.interleave import (
     NS_PER_S,
     Block,
@@ -95,7 +95,7 @@ def measure(
     candidate: Call,
     plan: LatencyPlan,
     *,
-    clock: Clock = time.perf_counter_ns,
+    clock: Clock = REAL.perf_counter_ns,
     machine: Callable[[], MachineState] = read_machine,
     observe: Callable[[], object] = lambda: None,
     reopening: Reopening | None = None,

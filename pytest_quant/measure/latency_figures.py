@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from pytest_quant.clocks import REAL
 from pytest_quant.measure.interleave import NS_PER_MS, Block
 from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult, PercentileBound, TokenTime, WhichToken
 from pytest_quant.spec import LatencyPlan
@@ -262,7 +263,7 @@ def read_machine() -> MachineState:
     times = psutil.cpu_times(percpu=True)
     processors = [times[index] for index in os.sched_getaffinity(0) if index < len(times)]
     return MachineState(
-        at_s=time.monotonic(),
+        at_s=REAL.perf_counter(),
         own_s=time.process_time(),
         busy_s=sum(getattr(processor, name, 0.0) for processor in processors for name in _BUSY_FIELDS),
         stolen_s=sum(getattr(processor, "steal", 0.0) for processor in processors),

@@ -23,15 +23,14 @@ import re
 import shlex
 import sqlite3
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from filelock import ReadWriteLock, Timeout
 
+from pytest_quant.clocks import REAL, now
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import own_folder
@@ -141,9 +140,9 @@ class DeviceLocks:
         self._shares[file] += 1
 
     def _wait(self, acquire: Callable[[float], object], file: Path, message: str) -> None:
-        started, shown = time.monotonic(), False
+        started, shown = REAL.perf_counter(), False
         while True:
-            left_s = self._timeout_s - (time.monotonic() - started)
+            left_s = self._timeout_s - (REAL.perf_counter() - started)
             try:
                 # One long wait inside SQLite could not be interrupted by Ctrl-C.
                 acquire(max(0.0, min(_WAIT_S, left_s)))
@@ -184,7 +183,7 @@ def _noted(file: Path) -> Iterator[None]:
     shown = command if len(command) <= _LETTERS_SHOWN else f"{command[:_LETTERS_SHOWN]}..."
     note = file.with_suffix(_NOTE)
     with suppress(OSError):
-        note.write_text(f"{os.getpid()} ({shown}) since {datetime.now(UTC):%H:%M:%S} UTC", "utf-8")
+        note.write_text(f"{os.getpid()} ({shown}) since {now():%H:%M:%S} UTC", "utf-8")
     try:
         yield
     finally:

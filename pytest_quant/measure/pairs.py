@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import random
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Literal, TypeAlias
 
+from pytest_quant.clocks import REAL
 from pytest_quant.measure.interleave import NS_PER_MS, NS_PER_S, Block, Clock, Rounds, runs_of_block, warm_up
 from pytest_quant.measure.latency_figures import NULL_TOLERANCE, null_reasons
 from pytest_quant.result import Interval
@@ -129,7 +129,7 @@ def _judged(pairs: Sequence[TimedPair], voided: Sequence[TimedPair], limit: floa
 
 
 def time_pair(
-    base: TimesBlock, head: TimesBlock, plan: LatencyPlan, *, seed: int, clock: Clock = time.perf_counter_ns
+    base: TimesBlock, head: TimesBlock, plan: LatencyPlan, *, seed: int, clock: Clock = REAL.perf_counter_ns
 ) -> TimedPair:
     """Time the engines of both sides in rounds, in random order, within `plan.max_s` seconds.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import energy_counter
 from pytest_quant.measure.batching import OpenEngine
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, Measurement, open_bench
@@ -35,7 +35,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     ------
     QuantError : a backend cannot run here, or the model, the data or an engine does not meet its requirements.
     """
-    began_s = time.perf_counter()
+    began_s = REAL.perf_counter()
     with tools.steps.show(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
     opaque = candidate.offer.is_opaque
@@ -61,7 +61,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
                 feeds = bench.data.first(bench.latency_batch_size)
                 deployed = timed_reference(check, bench.reference, bench.data, feeds, tools)
                 bench = replace(bench, timed=(deployed, bench.timed[1]))
-        evaluated_s = time.perf_counter()
+        evaluated_s = REAL.perf_counter()
         latency = energy = None
         if times and check.latency is not None:
             # Timing opens three engines; in the memory of a GPU there may be no room for more.
@@ -101,7 +101,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         notes=(*_notes(bench, accuracy), *(() if workers is None else workers.notes)),
         accuracy_again=again,
         unsteady=bench.unsteady,
-        cost=Cost(build_s, max(0.0, evaluated_s - began_s - build_s), time.perf_counter() - evaluated_s),
+        cost=Cost(build_s, max(0.0, evaluated_s - began_s - build_s), REAL.perf_counter() - evaluated_s),
         bench=bench,
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self, TypeAlias
 
+from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import Counter, process_memory_mb
 from pytest_quant.result import Interval
 from pytest_quant.stats.ratio import student_quantile
@@ -128,7 +128,7 @@ def measure_energy(
     counter: Counter,
     limit_mj: float | None,
     *,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = REAL.perf_counter,
 ) -> Energy | None:
     """Return the millijoules of one run: those of the whole device while runs follow each other, by their number.
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,6 +14,7 @@ import numpy as np
 from pytest_quant.backends import Backend, backend_names, get_backend
 from pytest_quant.backends.workload import WORKLOADS, Workload, inputs_of, write_workload
 from pytest_quant.cache import Cache
+from pytest_quant.clocks import REAL, now
 from pytest_quant.errors import BackendUnavailable, LaunchError, QuantError, UsageError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.build import Tools, build_engine
@@ -70,7 +69,7 @@ def run_selftest(
     *,
     steps: Steps,
     backend: str | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = REAL.perf_counter,
 ) -> SelfTest:
     """Measure how well this machine can time engines.
 
@@ -91,7 +90,7 @@ def run_selftest(
     LaunchError : a launch died, or took too long.
     KeyboardInterrupt : of the user, before there were enough launches.
     """
-    began, measured_at = clock(), datetime.now(UTC).replace(microsecond=0)
+    began, measured_at = clock(), now().replace(microsecond=0)
     with temporary_folder() as place:
         tools = Tools(Cache(place / "cache", notify=steps.notify), steps, DeviceLocks(steps.notify))
         chosen = _named(backend) if backend else _choose(place, tools)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any, Self
 import psutil
 
 from pytest_quant.backends import Engine
+from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.interleave import Block, ByDevice, ByToken, Call, time_block
@@ -88,7 +88,7 @@ class Sessions:
     def block(self, engine: int, runs: int) -> Block:
         """Time a cold run and `runs` more of one engine: 0 is the reference, 1 the null, 2 the candidate."""
         self._settle()
-        return time_block(self._calls[engine], runs, time.perf_counter_ns)
+        return time_block(self._calls[engine], runs, REAL.perf_counter_ns)
 
     def _reopen(self) -> Calls:
         self._opened.close()
@@ -98,7 +98,7 @@ class Sessions:
 
     def _open(self) -> None:
         """Open all three in random order, since what is opened first is the slowest as a rule."""
-        began = time.perf_counter()
+        began = REAL.perf_counter()
         engines: dict[int, Engine] = {}
         for index in self._any_order():
             engines[index] = self._subjects[index].open(self._opened)
@@ -107,23 +107,23 @@ class Sessions:
         self._calls: Calls = (first, null, ours)
         self._weights_bytes = max(engine.size_bytes for engine in self._engines) if self._on_processor else 0
         self._settled = not self._huge
-        self._took_s = time.perf_counter() - began
+        self._took_s = REAL.perf_counter() - began
 
     def _settle(self) -> None:
         """Touch all memory, and move it into pages of 2 MB; note what that gains the first engines that wait for it."""
         if self._settled:
             return
-        began, self._settled = time.perf_counter(), True
+        began, self._settled = REAL.perf_counter(), True
         runs = _SETTLING_RUNS if self._gain is None and self._weights_bytes > NEAR_BYTES else 0
         before = self._time_each(runs)
         self._huge = collapse()
         if runs:
             self._gain = gain_note(before, self._time_each(runs))
-        self._took_s += time.perf_counter() - began
+        self._took_s += REAL.perf_counter() - began
 
     def _time_each(self, runs: int) -> list[Block]:
         """Time a block of each session, in random order: the last one before the rounds comes out 0.5 % faster."""
-        blocks = {index: time_block(self._calls[index], runs, time.perf_counter_ns) for index in self._any_order()}
+        blocks = {index: time_block(self._calls[index], runs, REAL.perf_counter_ns) for index in self._any_order()}
         return [blocks[index] for index in sorted(blocks)]
 
     def _any_order(self) -> list[int]:

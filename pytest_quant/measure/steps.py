@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from pytest_quant.backends.apart import end_running
+from pytest_quant.clocks import REAL
 from pytest_quant.errors import BuildError
 from pytest_quant.printable import clean
 
@@ -82,7 +83,7 @@ class Steps:
         limit_s: float = 0.0,
         *,
         passing: Callable[[str], object] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = REAL.perf_counter,
         start: Callable[[Callable[[], None]], None] = _in_thread,
         end: Callable[[int], object] = os._exit,
     ) -> None:

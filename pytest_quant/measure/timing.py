@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
+from pytest_quant.clocks import now
 from pytest_quant.errors import BuildError, LaunchError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.build import Tools
@@ -243,7 +243,7 @@ def add_launches(
                         latency = replace(latency, notes=(*latency.notes, note))
                         continue
                     results.append(launched)
-                    figures = launch_of(launched, datetime.now(UTC).isoformat(timespec="seconds"))
+                    figures = launch_of(launched, now().isoformat(timespec="seconds"))
                     latency = replace(latency, launches=(*latency.launches, figures))
                 latency = with_over(latency, results, LOOK_CONFIDENCE if wanted.auto else plan.confidence)
     except (LaunchError, BuildError) as error:

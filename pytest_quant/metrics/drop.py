@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pytest_quant.clocks import REAL
 from pytest_quant.errors import UsageError
 from pytest_quant.metrics.metric import Array, ResolvedMetric
 from pytest_quant.result import AccuracyResult, Interval
@@ -247,7 +248,7 @@ def _resampled(
         # A third party's warnings were shown when all samples were scored; resamples would repeat them.
         warnings.simplefilter("ignore")
         # Another process may interrupt one of the calls.
-        score_s = min(timeit.repeat(lambda: metric.aggregate(better), number=1, repeat=2))
+        score_s = min(timeit.repeat(lambda: metric.aggregate(better), timer=REAL.perf_counter, number=1, repeat=2))
         fitting = [effort for effort in efforts if effort.lasts_s(score_s, len(better)) <= MOST_S]
         resamples = fitting[0].resamples if fitting else 0
         if len(fitting) < len(efforts):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import pytest_quant.clocks  # noqa: F401 - before a test can put another clock in the place of the real one
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import Controller, note_left_out

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import LOCKS, Cache
+from pytest_quant.clocks import now
 from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import is_there, missing_libraries, open_store
@@ -97,7 +97,7 @@ def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | 
         series_key(check, measurement.accuracy.metric),
         measurement.digests.get("data"),
         way=way_of_timing(measurement.latency),
-        started_at=datetime.now(UTC).isoformat(),
+        started_at=now().isoformat(),
         on_latency=check.limits.on_earlier_latency,
         answers=check.scores is not None,
     )

@@ -6,10 +6,10 @@ import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_quant.clocks import now
 from pytest_quant.environment.machine import fingerprint
 from pytest_quant.environment.revision import Repository, ci_pull_request, ci_state, ci_target, git_state
 from pytest_quant.errors import HistoryError, UsageError
@@ -63,15 +63,15 @@ def start_run(root: Path, shard: str | None = None) -> Run:
 
     Nothing about the code is an error, because the tests matter more: what is not known is ``None``.
     """
-    now = datetime.now(UTC).replace(microsecond=0)
+    began = now().replace(microsecond=0)
     in_git = git_state(root)
     # A container's user may not own the checkout, or it was given the files without .git.
     state = in_git or ci_state(os.environ)
     repository, commit = Repository(root), None if in_git is None else in_git.commit
     target = None if commit is None else _target(repository)
     return Run(
-        id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}",
-        started_at=now.isoformat(),
+        id=f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}",
+        started_at=began.isoformat(),
         commit=state.commit,
         branch=state.branch,
         dirty=state.dirty,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs, misfit
 from pytest_quant.backends.runtime import failed
+from pytest_quant.clocks import REAL
 from pytest_quant.data.batch import as_objects, without_torch
 from pytest_quant.data.source import UNNAMED
 from pytest_quant.errors import DataError, ModelError
@@ -95,8 +96,8 @@ class CallableEngine(Engine):
 
         def run() -> tuple[int, ...]:
             came_ns: list[int] = []
-            began_ns = time.perf_counter_ns()
-            self._call(batch, lambda _: came_ns.append(time.perf_counter_ns() - began_ns))
+            began_ns = REAL.perf_counter_ns()
+            self._call(batch, lambda _: came_ns.append(REAL.perf_counter_ns() - began_ns))
             return tuple(came_ns)
 
         return run if self._model.streams else None

@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 import tomli_w
 
+from pytest_quant.clocks import Moment
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.files import file_errors, parse_json, read_file, write_whole
 from pytest_quant.result import LaunchFigures
@@ -122,7 +123,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     reason: _Text
     commit: _Text
     run: str | None = None
-    accepted_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    accepted_at: Annotated[Moment, msgspec.Meta(tz=True)]
     removed: bool = False
     candidate_score: float | None = None
     drop: float | None = None
@@ -201,7 +202,8 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
                 allowed=f"schema {SCHEMA} or older",
                 fix="pip install --upgrade pytest-quant",
             )
-        entries = msgspec.convert(document, _File).baseline if document else ()
+        # As text, for where a test has replaced Python's class of times `tomllib` makes times of that one.
+        entries = msgspec.convert(msgspec.to_builtins(document, enc_hook=str), _File).baseline if document else ()
     except (ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise HistoryError(f"{file} is not valid{_where(document, error)}", value=str(error), fix=_FIX) from error
     by_key = {entry.series.key: entry for entry in entries}

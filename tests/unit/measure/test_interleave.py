@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_quant.errors import QuantError
 from pytest_quant.measure.interleave import Block, ByDevice, ByToken, runs_of_block, time_block, warm_up
 from pytest_quant.spec import LatencyPlan
 from tests.unit.measure.simulated import SimulatedTime
@@ -21,9 +23,44 @@ PLAN = LatencyPlan()
 NS_PER_MS = 1e6
 
 
-def test_a_clock_that_stands_still_still_gives_a_time() -> None:
-    """A nanosecond, so that ratios exist."""
-    assert time_block(lambda: None, 2, lambda: 5).runs_ns == (1, 1)
+@pytest.mark.parametrize("call", [lambda: None, ByDevice(lambda: 1.0), ByToken(lambda: [1, 2])])
+def test_a_clock_that_stands_still_is_an_error(call: Callable[[], object]) -> None:
+    """No ratio, no limit on milliseconds and no percentile means anything then."""
+    with pytest.raises(QuantError, match=r"the clock of the host stands still.*\n.*3 of 3 runs took 0 ns"):
+        time_block(call, 2, lambda: 5)
+
+
+def test_a_clock_of_a_device_that_stands_still_is_an_error() -> None:
+    """Its times are the ones that are judged, though the host's clock goes on."""
+    time = SimulatedTime()
+    run = time.engine(1.0)
+
+    def timed() -> float:
+        run()
+        return 0.0
+
+    with pytest.raises(QuantError, match="the clock of the device stands still"):
+        time_block(ByDevice(timed), 3, time.clock)
+
+
+@given(step_ns=st.integers(1, 10**7), run_ns=st.integers(1, 10**7), began_ns=st.integers(0, 10**7))
+def test_a_coarse_clock_serves_runs_that_are_as_long_as_its_steps(step_ns: int, run_ns: int, began_ns: int) -> None:
+    """Each time is off by a step at most; runs shorter than half a step mostly take no time, which is an error."""
+    real_ns = began_ns
+
+    def run() -> None:
+        nonlocal real_ns
+        real_ns += run_ns
+
+    def clock() -> int:
+        return real_ns // step_ns * step_ns
+
+    if run_ns >= step_ns:
+        block = time_block(run, 20, clock)
+        assert all(abs(time - run_ns) < step_ns for time in (block.cold_ns, *block.runs_ns))
+    elif 2.5 * run_ns < step_ns:
+        with pytest.raises(QuantError, match="steps are longer than a run"):
+            time_block(run, 20, clock)
 
 
 def test_the_cold_run_is_apart_from_the_others() -> None:
@@ -34,7 +71,7 @@ def test_the_cold_run_is_apart_from_the_others() -> None:
 
 
 def test_a_call_that_tells_its_own_time_is_timed_by_both_clocks() -> None:
-    """Each run by the device's, the cold one too; no time at all is a nanosecond."""
+    """Each run by the device's, the cold one too; a single one without a time is a nanosecond, so that ratios exist."""
     time = SimulatedTime()
     told_ms = iter((4.0, 0.25, 0.75, 0.0))
     run = time.engine(1.0, cold_ms=2.0)
@@ -54,11 +91,11 @@ def test_a_call_that_tells_its_own_time_is_timed_by_both_clocks() -> None:
 def test_a_call_that_tells_its_tokens() -> None:
     """The first one's time, and that of each after it; the cold run's are left out, and what did not come is NaN."""
     came_ns = iter(([9], [40, 60, 100], [0, 0], [50], []))
-    block = time_block(ByToken(lambda: next(came_ns)), 4, lambda: 0)
+    block = time_block(ByToken(lambda: next(came_ns)), 4, count().__next__)
     assert block.tokens_ns[:2] == ((40, 30.0), (1.0, 1.0))
     assert (block.tokens_ns[2][0], block.runs_ns, block.device_ns) == (50, (1,) * 4, ())
     assert np.isnan([block.tokens_ns[2][1], *block.tokens_ns[3]]).all()
-    assert time_block(lambda: None, 1, lambda: 0).tokens_ns == ()
+    assert time_block(lambda: None, 1, count().__next__).tokens_ns == ()
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(1, 10**9)), min_size=1))

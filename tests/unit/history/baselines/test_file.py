@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from freezegun import freeze_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -61,6 +62,13 @@ _ENTRY = st.builds(
 def test_every_value_comes_back(entries: list[BaselineEntry]) -> None:
     """Whatever characters names have and whatever numbers values are."""
     assert parse_baselines(baseline_text(entries)) == {entry.series.key: entry for entry in entries}
+
+
+def test_a_file_is_read_while_a_test_holds_the_clock() -> None:
+    """Such tools put their own class in the place of `datetime`, in the library that reads the file too."""
+    with freeze_time("2020-01-02"):
+        (entry,) = parse_baselines(baseline_text([ENTRY])).values()
+    assert entry == ENTRY
 
 
 def test_the_key_is_that_of_the_record() -> None:
