@@ -99,6 +99,11 @@ def _next_steps(facts: InitFacts, files: Collection[str], written: Collection[st
             f"next: let pytest import {model.module}: set pythonpath = {project.sources} in its configuration, or "
             "install the project here: python -m pip install -e ."
         )
+    if project.configured and not project.required:
+        yield (
+            "next: in the configuration of pytest set required_plugins = pytest-quant and --strict-markers in addopts; "
+            "without the plugin every marked test passes"
+        )
     conftest = next(path for path in files if path.endswith("conftest.py"))
     if conftest in written or b"quant_data" in content(project.root / conftest):
         step = f"write your labelled samples into quant_data of {conftest}"

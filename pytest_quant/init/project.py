@@ -57,6 +57,7 @@ class Project:
         with which path, pytest is started.
     sources : the folder that modules are imported from, ``.`` or ``src``.
     searched : pytest's configuration makes it import from `sources`.
+    required : it refuses to run without this plugin.
     """
 
     root: Path
@@ -66,6 +67,7 @@ class Project:
     configured: bool
     sources: str
     searched: bool = False
+    required: bool = False
 
 
 def find_project(here: Path) -> Project:
@@ -98,7 +100,8 @@ def find_project(here: Path) -> Project:
     settings, configured = _pytest_settings(root)
     sources = "src" if (root / "src").is_dir() and not (root / "src" / "__init__.py").exists() else "."
     searched = sources in map(posixpath.normpath, settings.get("pythonpath", ()))
-    return Project(root, address, branch, _test_folder(root, settings), configured, sources, searched)
+    required = any(word.startswith("pytest-quant") for word in settings.get("required_plugins", ()))
+    return Project(root, address, branch, _test_folder(root, settings), configured, sources, searched, required)
 
 
 def _test_folder(root: Path, settings: dict[str, list[str]]) -> str:

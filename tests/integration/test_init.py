@@ -94,6 +94,23 @@ def test_an_onnx_file_is_checked_at_once(digits: ScratchRepository) -> None:
     assert run_tests(digits.path, "tests/quant", "--quant-strict", "-k", "ort-int8 or not ort")[0] == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "variables"), [(("-p", "no:quant"), {}), ((), {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})], ids=["no", "off"]
+)
+def test_without_the_plugin_no_test_is_green(
+    digits: ScratchRepository, words: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    """The bodies of the tests are empty, so they would all pass; a configuration that is there is not changed."""
+    first = init(digits.path, "--backend=ort").stdout
+    command, away = (sys.executable, "-m", "pytest", *words, "tests"), outside_ci() | variables
+    said = subprocess.run(command, cwd=digits.path, env=away, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr.strip()) == (4, "ERROR: Missing required plugins: pytest-quant")
+    (digits.path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    advice = "next: in the configuration of pytest set required_plugins = pytest-quant"
+    assert advice not in first
+    assert advice in init(digits.path, "--backend=ort").stdout
+
+
 def test_without_a_remote_there_are_tests_and_no_workflow(digits: ScratchRepository) -> None:
     """The first command of a newcomer, on a laptop or with another CI; what writes a workflow is told."""
     digits.git("remote", "remove", "origin")

@@ -103,6 +103,25 @@ AS_TEXT = '[tool.pytest.ini_options]\ntestpaths = "a"\npythonpath = "lib"\n'
 
 
 @pytest.mark.parametrize(
+    ("files", "required"),
+    [
+        ({"pytest.ini": "[pytest]\nrequired_plugins = pytest-xdist pytest-quant>=0.1\n"}, True),
+        ({"tox.ini": "[pytest]\nrequired_plugins =\n  pytest-quant\n"}, True),
+        ({"setup.cfg": "[tool:pytest]\nrequired_plugins = pytest-quant\n"}, True),
+        ({"pyproject.toml": '[tool.pytest.ini_options]\nrequired_plugins = ["pytest-quant"]\n'}, True),
+        ({"pyproject.toml": '[tool.pytest.ini_options]\nrequired_plugins = "pytest-xdist"\n'}, False),
+        ({"pyproject.toml": ""}, False),
+        ({"pytest.ini": "[pytest]\n"}, False),
+        ({}, False),
+    ],
+    ids=str,
+)
+def test_a_configuration_may_need_the_plugin(tmp_path: Path, files: dict[str, str], required: bool) -> None:
+    """In each file that pytest reads, alone or with a version and others."""
+    assert project_of(tmp_path, files).required is required
+
+
+@pytest.mark.parametrize(
     ("files", "folder", "configured", "sources", "searched"),
     [
         ({}, "tests/quant", False, ".", False),

@@ -174,11 +174,12 @@ def test_what_names_say_stays_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["fresh", "a module", "at the root"])
 def test_pytest_is_configured_where_it_is_not(name: str, tmp_path: Path) -> None:
-    """Node ids are the same wherever pytest is started, and modules can be imported."""
+    """Node ids are the same wherever pytest is started, modules can be imported, and the plugin is needed."""
     facts = CASES[name]
     parser = configparser.ConfigParser()
     parser.read_string(written(facts, tmp_path)["pytest.ini"].read_text("utf-8"))
-    wanted = {} if facts.project.folder == "." else {"testpaths": "tests"}
+    wanted = {"required_plugins": "pytest-quant", "addopts": "--strict-markers"}
+    wanted |= {} if facts.project.folder == "." else {"testpaths": "tests"}
     wanted |= {"pythonpath": facts.project.sources} if facts.model.module else {}
     assert dict(parser["pytest"]) == wanted
     assert "pytest.ini" not in new_files(PLAIN)
