@@ -17,11 +17,11 @@ from pytest_quant.history.baselines.file import (
     BaselineEntry,
     baseline_text,
     read_baselines,
-    series_of,
     write_baselines,
 )
 from pytest_quant.history.commits import find_side
 from pytest_quant.history.merge_base import resolve
+from pytest_quant.spec import SeriesKey
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -69,7 +69,7 @@ def accept(
         keys = choose_series(list(dict.fromkeys([*before, *(series.key for series in store.series_names())])), texts)
         entries = [
             BaselineEntry(
-                **series_of(key)._asdict(), reason=reason.strip(), commit=commit, accepted_at=now, removed=True
+                **SeriesKey.parse(key)._asdict(), reason=reason.strip(), commit=commit, accepted_at=now, removed=True
             )
             for key in keys
         ]
@@ -77,7 +77,7 @@ def accept(
         side = find_side(store, source or "HEAD", root)
         say(f"accepting {side.description}")
         entries = accept_checks(side.checks, texts, reason=reason.strip(), accepted_at=now)
-    after = before | {entry.series.key: entry for entry in entries}
+    after = before | {entry.series.text: entry for entry in entries}
     show_diff(baseline_text(before.values()) if file.exists() else "", baseline_text(after.values()), NAME)
     if dry_run:
         say(f"{len(entries)} series would be accepted; nothing was written")

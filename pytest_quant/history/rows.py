@@ -8,12 +8,13 @@ import zlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.files import inflate, parse_json
 from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json
 from pytest_quant.result import LatencyFigures, LatencyResult
+from pytest_quant.spec import SeriesKey
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -72,12 +73,12 @@ def run_row(run: Run) -> Row:
 
 
 def series_row(record: Record) -> Row:
-    """Return the row of the series that `record` belongs to."""
-    key = searchable(record.series)
+    """Return the row of the series that `record` belongs to. Raises `HistoryError` where its key is none."""
+    key = SeriesKey.parse(record.series)
     return {
-        "digest": digest_of(key),
-        "key": key,
-        "nodeid": searchable(key_parts(record)[0]),
+        "digest": key.digest,
+        "key": key.text,
+        "nodeid": searchable(key.test),
         "model": searchable(record.model),
         "engine_id": searchable(record.engine_id),
         "metric": None if record.metric is None else searchable(record.metric),
@@ -95,11 +96,6 @@ def indexed(text: str) -> str:
     if len(text) <= MOST_INDEXED:
         return text
     return f"{text[: MOST_INDEXED - 65]}~{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def digest_of(key: str) -> str:
-    """Return the sha256 in hex by which a series key is looked up."""
-    return hashlib.sha256(searchable(key).encode()).hexdigest()
 
 
 def in_utc(time: str) -> str:
@@ -140,15 +136,6 @@ def unpack(packed: bytes | None, where: str = "a record") -> Record:
     except ValueError as error:
         raise _damaged(where, error, repr(packed[:40])) from error
     return decoded(from_json, text, where)
-
-
-def key_parts(record: Record) -> list[Any]:
-    """Return the parts of a series key, see `series_key`, the node id first; that of the record of a foreign key."""
-    try:
-        key = parse_json(record.series)
-    except ValueError:
-        return [record.nodeid]
-    return key if isinstance(key, list) and key and isinstance(key[0], str) else [record.nodeid]
 
 
 def decoded(read: Callable[[object], T], text: str | bytes, where: str) -> T:

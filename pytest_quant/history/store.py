@@ -19,7 +19,6 @@ from pytest_quant.history.rows import (
     StoredCheck,
     StoredRun,
     decode_run,
-    digest_of,
     in_utc,
     indexed,
     searchable,
@@ -30,6 +29,7 @@ from pytest_quant.history.summaries import CheckSummary, SeriesName, SeriesSumma
 from pytest_quant.history.writing import RunToAdd, add_runs, batches
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import Status
+from pytest_quant.spec import SeriesKey
 
 T = TypeVar("T")
 
@@ -222,7 +222,7 @@ class Store:
         wanted = _NAMES.add_columns(select(func.count()).where(_OF_SERIES).scalar_subquery(), _LAST)
         portions = [wanted]
         if keys is not None:
-            digests = list(map(digest_of, keys))
+            digests = [SeriesKey.parse(key).digest for key in keys]
             starts = range(0, len(digests), _SERIES_AT_ONCE)
             portions = [wanted.where(SERIES.c.digest.in_(digests[at : at + _SERIES_AT_ONCE])) for at in starts]
         rows = (row for portion in portions for row in self._read(portion))
@@ -324,7 +324,10 @@ def _wanted(branch: str | None, since: str | None) -> list[ColumnElement[bool]]:
 
 def _of_series(key: str) -> ColumnElement[bool]:
     # By its number, found first: only then does a server take the newest checks from the index, and leave the rest.
-    return CHECKS.c.series == select(SERIES.c.number).where(SERIES.c.digest == digest_of(key)).scalar_subquery()
+    return (
+        CHECKS.c.series
+        == select(SERIES.c.number).where(SERIES.c.digest == SeriesKey.parse(key).digest).scalar_subquery()
+    )
 
 
 def _clean(ids: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

@@ -22,7 +22,7 @@ class CheckSummary:
     Attributes
     ----------
     started_at : start of its run, UTC, ISO 8601.
-    series : key of its series, see `pytest_quant.record.series_key`.
+    series : key of its series, see `pytest_quant.spec.SeriesKey`.
     version, identity : see `pytest_quant.history.rows`.
     metric, unit, better : `better` is ``higher`` or ``lower``.
     n : samples compared.

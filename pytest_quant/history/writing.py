@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Table, bindparam, insert, select, tuple_, update
 
 from pytest_quant.history.connect import open_engine, outside, storage_errors, writing
-from pytest_quant.history.rows import Row, digest_of, pack, run_row, series_row, unpack
+from pytest_quant.history.rows import Row, pack, run_row, series_row, unpack
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import LatencyFigures
+from pytest_quant.spec import SeriesKey
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
@@ -62,7 +63,7 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
         for position, each in enumerate(records):
             record = _record(each)
             place: Row = {"run": number, "position": position}
-            digest = digest_of(record.series)
+            digest = SeriesKey.parse(record.series).digest
             summary = CheckSummary.of(run, record)
             checks.append(
                 place

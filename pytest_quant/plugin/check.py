@@ -33,11 +33,11 @@ from pytest_quant.plugin.console import open_steps, width_of
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
-from pytest_quant.record import Encoded, Record, encoded, series_key
+from pytest_quant.record import Encoded, Record, encoded
 from pytest_quant.record.figures import junit_properties
 from pytest_quant.result import Baseline, Measured, Status
 from pytest_quant.session import Session
-from pytest_quant.spec import UNMEASURED, Check, Spread
+from pytest_quant.spec import UNMEASURED, Check, SeriesKey, Spread
 
 if TYPE_CHECKING:
     from pytest_quant.cache.remote import Remote
@@ -94,7 +94,7 @@ def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | 
         opening = None if place is None else lambda: open_store(place)
         config.stash[_BASELINES] = Baselines(config.rootpath, opening, fingerprint().identity)
     return config.stash[_BASELINES].find(
-        series_key(check, measurement.accuracy.metric),
+        SeriesKey.of(check, measurement.accuracy.metric).text,
         measurement.digests.get("data"),
         way=way_of_timing(measurement.latency),
         started_at=now().isoformat(),

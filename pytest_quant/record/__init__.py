@@ -13,7 +13,6 @@ schema  what changed
 
 from pytest_quant.record.build import build_record as build_record
 from pytest_quant.record.build import failed_record as failed_record
-from pytest_quant.record.build import series_key as series_key
 from pytest_quant.record.record import Encoded as Encoded
 from pytest_quant.record.record import Json as Json
 from pytest_quant.record.record import Record as Record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_quant.environment.machine import isa_tier
 from pytest_quant.record.record import Encoded, Record, from_json, to_json
 from pytest_quant.result import Blocks, Hint, LatencyResult, Measured, Status, Verdict
+from pytest_quant.spec import SeriesKey
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Check
@@ -70,17 +70,6 @@ def failed_record(check: Check, *, status: Status, message: str) -> Encoded:
     return _normal(replace(_unmeasured(check, status, metric), message=message))
 
 
-def series_key(check: Check, metric: str | None) -> str:
-    """Return the key of the records that may be compared: a JSON list, so that no two series share one.
-
-    Node id without what our own lists add to it, model, backend, precision, scheme, batch size and the name of
-    the metric that was computed. A check that never came to be has the one that its mark names, if any.
-    """
-    spec = check.candidate
-    engine = (spec.model.name, spec.backend, spec.precision or None, spec.scheme)
-    return json.dumps((check.series_nodeid, *engine, check.batch_size, metric))
-
-
 def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
     """Return the record with what the check itself says; sections that were not measured are ``None``."""
     spec = check.candidate
@@ -92,7 +81,7 @@ def _unmeasured(check: Check, status: Status, metric: str | None) -> Record:
         scheme=spec.scheme,
         batch_size=check.batch_size,
         status=status,
-        series=series_key(check, metric),
+        series=SeriesKey.of(check, metric).text,
         reference=check.reference.id,
         metric=metric,
         confidence=check.confidence,

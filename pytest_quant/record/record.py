@@ -46,8 +46,8 @@ class Record:
     precision : of the candidate; ``None`` where nobody knows it.
     scheme : how the candidate is quantized; ``None`` for precisions that are not quantized.
     status : the worst of the verdicts.
-    series : key of the records that this one may be compared with, a JSON list as text: node id, model, backend,
-        precision, scheme, batch size and metric.
+    series : key of the records that this one may be compared with, `SeriesKey` as text: a JSON list of the node id with
+        the file's path below the top of the checkout, model, backend, precision, scheme, batch size and metric.
     accuracy : candidate against reference over the evaluation set; ``None`` also where it was off, see `accuracy_off`.
     latency : the timing; ``None`` also where it was off, see `latency_off`.
     coverage : what ran in the asked precision.

@@ -26,3 +26,4 @@ from pytest_quant.spec.model import Shape as Shape
 from pytest_quant.spec.model import Signature as Signature
 from pytest_quant.spec.model import TensorInfo as TensorInfo
 from pytest_quant.spec.scores import Scores as Scores
+from pytest_quant.spec.series import SeriesKey as SeriesKey

@@ -17,7 +17,7 @@ from tests.integration.fake_session import run_fake
 from tests.integration.projects import output, run_marks, run_project, write_project
 from tests.support import models
 from tests.support.repository import make_repository, without_ci
-from tests.unit.record.examples import ACCURACY, RUN, a_record
+from tests.unit.record.examples import ACCURACY, RUN, a_record, series_of
 
 NASTY = "::error::x\x1b]0;owned\x07\x1b[2J\n::stop-commands::x\u202e ##[error]y ##vso[task.complete]z \x9b1m"
 """Titles and clears a terminal, turns its text round, and is a command to GitHub Actions and to Azure Pipelines."""
@@ -164,7 +164,7 @@ def _nasty_record(number: int) -> Record:
     accuracy = replace(ACCURACY, metric=NASTY, unit=NASTY, candidate=90.0 - number, worst_output=NASTY)
     verdict = Verdict(NASTY, 1.0, 4.0, Status.FAIL, NASTY)
     record = a_record(accuracy=accuracy, verdicts=(verdict,))
-    return replace(record, nodeid=NASTY, model=NASTY, backend=NASTY, series=NASTY, notes=(NASTY,))
+    return replace(record, nodeid=NASTY, model=NASTY, backend=NASTY, series=series_of(NASTY), notes=(NASTY,))
 
 
 COMMANDS: dict[str, tuple[str, ...]] = {

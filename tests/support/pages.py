@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.history.baselines.file import AcceptedLatency, BaselineEntry, series_of
+from pytest_quant.history.baselines.file import AcceptedLatency, BaselineEntry
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.history.rows import StoredCheck
@@ -24,8 +24,9 @@ from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.history.trends import SeriesHistory, find_changes
 from pytest_quant.record import Record
 from pytest_quant.result import ClassScore, Hint, OpCoverage, OutputError, Status
+from pytest_quant.spec import SeriesKey
 from tests.unit.history.compare.launched import answered, answers, launch, packed, record_of, timed
-from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_check, a_pass, a_record, unavailable
+from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_check, a_pass, a_record, series_of, unavailable
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`${7*7}{{ 7*7 }}"
@@ -100,7 +101,7 @@ def history_of(
         key, nodeid, "digits", "ort-int8-static", "top1", total or len(measured), measured[-1].started_at
     )
     entry = BaselineEntry(
-        **series_of(key)._asdict(),
+        **SeriesKey.parse(key)._asdict(),
         commit="acce97ed" * 5,
         run="20260101T000000Z-00",
         reason="the release",
@@ -133,7 +134,7 @@ def rich_record(name: str = "test_int8", hostile: str = "") -> Record:
     return replace(
         record,
         nodeid=f"tests/test_digits.py::{name}[{hostile}]" if hostile else f"tests/test_digits.py::{name}",
-        series=json.dumps([f"tests/test_digits.py::{name}", "digits", "ort", "int8", "static", 1, "top1"]),
+        series=series_of(f"tests/test_digits.py::{name}"),
         model=f"digits{hostile}",
         accuracy=accuracy,
         coverage=replace(COVERAGE, by_op=(*COVERAGE.by_op, _LARGE)),
@@ -150,7 +151,7 @@ def ladder() -> list[Record]:
         accuracy = replace(ACCURACY, candidate=score, drop=97.78 - score)
         nodeid = f"tests/test_ladder.py::test_ladder[ort-int8-{scheme}]"
         result.append(
-            replace(record, nodeid=nodeid, accuracy=accuracy, series=json.dumps([nodeid]), status=Status.PASS)
+            replace(record, nodeid=nodeid, accuracy=accuracy, series=series_of(nodeid, scheme), status=Status.PASS)
         )
     return result
 

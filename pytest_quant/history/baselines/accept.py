@@ -15,11 +15,11 @@ from pytest_quant.history.baselines.file import (
     BaselineEntry,
     parse_baselines,
     read_baselines,
-    series_of,
 )
 from pytest_quant.history.baselines.launches import launches_in, median_of
 from pytest_quant.history.rows import StoredCheck, commit_of, grouped, in_utc, way_of_timing
 from pytest_quant.result import AccuracyResult, Status
+from pytest_quant.spec import SeriesKey
 
 _REGRESSED = (Status.FAIL, Status.ERROR)
 
@@ -31,7 +31,7 @@ def choose_series(keys: Sequence[str], texts: Sequence[str]) -> list[str]:
     ------
     UsageError : no series contains one of the texts.
     """
-    readable = {key: str(series_of(key)) for key in keys}
+    readable = {key: str(SeriesKey.parse(key)) for key in keys}
     chosen: set[str] = set()
     for text in texts:
         matching = {key for key, shown in readable.items() if text == key or text in shown}
@@ -64,7 +64,7 @@ def accept(checks: Sequence[StoredCheck], *, reason: str, accepted_at: datetime)
     accuracy = last.record.accuracy
     fine = [check for check in measured if check.record.status not in _REGRESSED]
     return BaselineEntry(
-        **series_of(last.record.series)._asdict(),
+        **SeriesKey.parse(last.record.series)._asdict(),
         commit=last.run.commit or "",
         run=last.run.id,
         reason=reason,
@@ -89,7 +89,7 @@ def _scores(accuracy: AccuracyResult | None) -> AcceptedScores | None:
 
 def _refuse(check: StoredCheck) -> None:
     run, record = check.run, check.record
-    shown = f"{series_of(record.series)}, run {run.id}"
+    shown = f"{SeriesKey.parse(record.series)}, run {run.id}"
     if run.dirty:
         raise UsageError(
             "a run with changes that were not committed is never a baseline",
@@ -203,7 +203,7 @@ def _of_base(git: Repository, commit: str | None) -> Mapping[str, BaselineEntry]
 
 def _is_news(entry: BaselineEntry, before: Mapping[str, BaselineEntry] | None, base: Sequence[StoredCheck]) -> bool:
     if before is not None:
-        old = before.get(entry.series.key)
+        old = before.get(entry.series.text)
         return old is None or (old.commit, old.run, old.accepted_at) != (entry.commit, entry.run, entry.accepted_at)
     started = [in_utc(check.run.started_at) for check in base]
     return not started or entry.accepted_at.astimezone(UTC).isoformat() > min(started)

@@ -5,22 +5,22 @@ One table for each series. Two branches that accept the same series conflict the
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import tomli_w
 
 from pytest_quant.clocks import Moment
 from pytest_quant.errors import HistoryError, UsageError
-from pytest_quant.files import file_errors, parse_json, read_file, write_whole
+from pytest_quant.files import file_errors, read_file, write_whole
 from pytest_quant.result import LaunchFigures
+from pytest_quant.spec import SeriesKey
 
 NAME = "quant-baselines.toml"
 SCHEMA = 1
@@ -34,40 +34,6 @@ _MOST_BYTES = 16_000_000
 
 _FIX = "correct it, or remove the entry and accept it again: pytest-quant accept --reason '...'"
 _BACK = f"correct the line, or take the file back from version control: git checkout -- {NAME}"
-
-
-class Series(NamedTuple):
-    """The parts of a series key, see `pytest_quant.record.series_key`."""
-
-    test: str
-    model: str
-    backend: str
-    precision: str | None
-    scheme: str | None
-    batch_size: int
-    metric: str | None
-
-    @property
-    def key(self) -> str:
-        """The series key in records."""
-        return json.dumps(self)
-
-    def __str__(self) -> str:
-        """Return the readable form that commands show and search."""
-        engine = "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
-        return f"{self.test} {self.model} {engine} batch {self.batch_size} {self.metric or 'no metric'}"
-
-
-def series_of(key: str) -> Series:
-    """Return the parts of a series key. Raises `HistoryError` when `key` is not one."""
-    try:
-        return msgspec.convert(parse_json(key), Series)
-    except (ValueError, OverflowError) as error:
-        raise HistoryError(
-            "a series key cannot be read",
-            value=key[:200],
-            allowed="a JSON list of test, model, backend, precision, scheme, batch size and metric",
-        ) from error
 
 
 class AcceptedLatency(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -101,7 +67,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     Attributes
     ----------
-    test, model, backend, precision, scheme, batch_size, metric : the parts of `Series`.
+    test, model, backend, precision, scheme, batch_size, metric : the parts of `SeriesKey`.
     reason : for those who review the change.
     commit, run : commit and id of the run that the record is from; a removed test has no run.
     accepted_at : with a time zone.
@@ -135,9 +101,9 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     scores: AcceptedScores | None = None
 
     @property
-    def series(self) -> Series:
+    def series(self) -> SeriesKey:
         """The series that it is of."""
-        return Series(self.test, self.model, self.backend, self.precision, self.scheme, self.batch_size, self.metric)
+        return SeriesKey(self.test, self.model, self.backend, self.precision, self.scheme, self.batch_size, self.metric)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -152,7 +118,7 @@ def baseline_text(entries: Iterable[BaselineEntry]) -> str:
     ------
     UsageError : a name has characters that UTF-8 cannot encode.
     """
-    file = _File(SCHEMA, tuple(sorted(entries, key=lambda entry: entry.series.key)))
+    file = _File(SCHEMA, tuple(sorted(entries, key=lambda entry: entry.series.text)))
     text = _HEADER + tomli_w.dumps(_without_none(msgspec.to_builtins(file, builtin_types=(datetime,))))
     try:
         text.encode()
@@ -206,9 +172,9 @@ def parse_baselines(text: str, file: str = NAME) -> dict[str, BaselineEntry]:
         entries = msgspec.convert(msgspec.to_builtins(document, enc_hook=str), _File).baseline if document else ()
     except (ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise HistoryError(f"{file} is not valid{_where(document, error)}", value=str(error), fix=_FIX) from error
-    by_key = {entry.series.key: entry for entry in entries}
+    by_key = {entry.series.text: entry for entry in entries}
     for entry in entries:
-        if by_key[entry.series.key] is not entry:
+        if by_key[entry.series.text] is not entry:
             what = f"{file}: a series is there twice, as a merge may leave it"
             raise HistoryError(what, value=str(entry.series), allowed="one entry of a series", fix=_FIX)
     return by_key

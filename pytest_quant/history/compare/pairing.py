@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, Outcome, Quantity, Row, Side
-from pytest_quant.history.rows import StoredCheck, commit_of, grouped, is_second_pass, key_parts, version_of
+from pytest_quant.history.rows import StoredCheck, commit_of, grouped, is_second_pass, version_of
 from pytest_quant.record import Record
 from pytest_quant.result import Better
+from pytest_quant.spec import SeriesKey
 from pytest_quant.stats.holm import holm
 
 
@@ -140,7 +141,7 @@ def reason(record: Record) -> str:
     return " / ".join(lines[:2]) or "it was not measured"
 
 
-def _by_series(checks: Iterable[StoredCheck], complete: Mapping[str, set[str]]) -> dict[str, _Launches]:
+def _by_series(checks: Iterable[StoredCheck], complete: Mapping[object, set[str]]) -> dict[str, _Launches]:
     launches_of: dict[str, dict[str, StoredCheck]] = {}
     for check in checks:
         # Of several reports of one run the last counts.
@@ -148,21 +149,21 @@ def _by_series(checks: Iterable[StoredCheck], complete: Mapping[str, set[str]]) 
     return {key: tuple(launches.values()) for key, launches in launches_of.items()}
 
 
-def _shorter_keys(record: Record) -> tuple[str, ...]:
+def _shorter_keys(record: Record) -> tuple[object, ...]:
     """Return the series key, and what is left of it without the metric, and without the model too."""
-    nodeid, *others = key_parts(record)
-    return record.series, json.dumps([nodeid, *others[:5]]), json.dumps([nodeid, *others[1:5]])
+    key = SeriesKey.parse(record.series)
+    return record.series, key[:6], (key.test, *key[2:6])
 
 
-def _complete_keys(checks: Iterable[StoredCheck]) -> dict[str, set[str]]:
-    keys: dict[str, set[str]] = {}
+def _complete_keys(checks: Iterable[StoredCheck]) -> dict[object, set[str]]:
+    keys: dict[object, set[str]] = {}
     for record in (check.record for check in checks if measured(check.record)):
         for shorter in _shorter_keys(record):
             keys.setdefault(shorter, set()).add(record.series)
     return keys
 
 
-def _key(record: Record, complete: Mapping[str, set[str]]) -> str:
+def _key(record: Record, complete: Mapping[object, set[str]]) -> str:
     """Return the key of a record; that of a check that was not measured is the one that it would have had.
 
     It may lack the default metric, and the name of a model whose fixture raised.
@@ -194,20 +195,16 @@ def _versions(launches: _Launches) -> set[str]:
     return {version_of(launch.record) for launch in launches} - {""}
 
 
-def _engine(launches: _Launches) -> tuple[object, ...]:
-    record = launches[-1].record
+def _engine(series: Mapping[str, _Launches], key: str) -> tuple[object, ...]:
+    record = series[key][-1].record
     return (record.model, record.backend, record.precision, record.scheme, record.batch_size, record.metric)
 
 
 def _renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -> dict[str, str]:
     """Return the old key by the new one where both have the same engine, metric and batch size, and no other has."""
-    old, new = _by_engine(removed), _by_engine(added)
+    old, new = (grouped(series, partial(_engine, series)) for series in (removed, added))
     both = (engine for engine in old if engine in new)
     return {new[engine][0]: old[engine][0] for engine in both if len(old[engine]) == len(new[engine]) == 1}
-
-
-def _by_engine(series: Mapping[str, _Launches]) -> dict[tuple[object, ...], list[str]]:
-    return grouped(series, lambda key: _engine(series[key]))
 
 
 def _listed(series: str, launches: _Launches) -> Listed:

@@ -18,7 +18,7 @@ from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.history.json_lines import run_line
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
 from pytest_quant.result import Cost
-from tests.unit.record.examples import LATER, RUN, a_pass, a_record, unavailable
+from tests.unit.record.examples import LATER, RUN, a_pass, a_record, series_of, unavailable
 
 
 def _run(*arguments: str) -> Result:
@@ -81,7 +81,7 @@ def test_an_export_names_damage_and_writes_the_rest(place: Path, tmp_path: Path)
 def test_durations_are_of_all_runs_together(place: Path, tmp_path: Path) -> None:
     """A history without costs knows none, and one run is no median."""
     assert _run("history", "export", "--format", "durations").stdout == "{}\n"
-    costly = (replace(a_pass(), nodeid=name, series=name, cost=Cost(1.0, 2.0, 0.5)) for name in ('b"', "a"))
+    costly = (replace(a_pass(), nodeid=name, series=series_of(name), cost=Cost(1.0, 2.0, 0.5)) for name in ('b"', "a"))
     open_store(place).append(replace(LATER, id="newest"), list(costly))
     written = _run("history", "export", "--format", "durations", ".test_durations")
     assert (written.exit_code, written.stderr) == (0, "2 tests written to .test_durations\n")

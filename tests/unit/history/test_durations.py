@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from pytest_quant.history.rows import unpack
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record
 from pytest_quant.result import Cost, Environment
-from tests.unit.record.examples import NODEID, RUN, a_pass, unavailable
+from tests.unit.record.examples import NODEID, RUN, a_pass, series_of, unavailable
 
 OTHER = Environment({"cpu": "Another CPU"}, {})
 
@@ -26,7 +25,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def _record(*seconds: float, series: str = "s", nodeid: str = NODEID) -> Record:
-    return replace(a_pass(), series=json.dumps([series]), nodeid=nodeid, cost=Cost(*seconds))
+    return replace(a_pass(), series=series_of(series), nodeid=nodeid, cost=Cost(*seconds))
 
 
 def _add(store: Store, day: int, *records: Record, environment: Environment = RUN.environment) -> None:

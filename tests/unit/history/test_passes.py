@@ -17,6 +17,7 @@ from pytest_quant.record import Record
 from pytest_quant.result import Hint, Resources, Status, Verdict
 from pytest_quant.verdict import worst
 from tests.unit.history.compare.launched import answered, answers, launch, record_of, row
+from tests.unit.record.examples import series_of
 
 NO_LATENCY, ONLY_LATENCY = "--quant-no-latency is set", "--quant-only-latency is set"
 DIGESTS = {"model": "m", "engine": "e", "reference_engine": "r", "data": "d", "calibration_data": "c"}
@@ -135,7 +136,7 @@ def test_other_digests_are_not_joined(name: str) -> None:
 def test_what_was_not_measured_in_two_passes_stays() -> None:
     """One pass alone, another commit, another series, whole records, and checks that never came to be."""
     failed = replace(of_latency(), latency=None, verdicts=None, status=Status.ERROR, digests={}, message="x")
-    other = replace(of_latency(), series="[]")
+    other = replace(of_latency(), series=series_of("other"))
     for alone in (
         launch(of_accuracy()),
         launch(of_latency()),

@@ -23,7 +23,7 @@ from pytest_quant.result import (
     Verdict,
     WorstClass,
 )
-from pytest_quant.spec import Check, Dataset, EngineSpec, Model
+from pytest_quant.spec import Check, Dataset, EngineSpec, Model, SeriesKey
 
 NODEID = "tests/test_digits.py::test_int8[ort-int8-static]"
 
@@ -149,6 +149,11 @@ def a_record(
         check, accuracy=accuracy, latency=latency, coverage=coverage, resources=resources, cached=cached
     )
     return build_record(measured, status=status, verdicts=verdicts).record
+
+
+def series_of(test: str, scheme: str = "static") -> str:
+    """The key of a test's series, as text."""
+    return SeriesKey(test, "digits", "ort", "int8", scheme, 1, "top1").text
 
 
 def a_pass() -> Record:

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_quant.metrics import Metric
-from pytest_quant.record import Record, build_record, failed_record, series_key, to_json
+from pytest_quant.record import Record, build_record, failed_record, to_json
 from pytest_quant.result import AccuracyResult, Blocks, Hint, LatencyFigures, LatencyResult, Status
-from pytest_quant.spec import Calibration, Check, Dataset, LatencyPlan, Model
+from pytest_quant.spec import Calibration, Dataset, SeriesKey
 from tests.unit.record.examples import (
     ACCURACY,
     COVERAGE,
@@ -37,7 +37,7 @@ def test_a_record_of_a_measured_check() -> None:
     record = build_record(measured, status=Status.FAIL, verdicts=[FAILED_DROP], hints=[HINT]).record
     assert record == replace(
         failed_record(replace(check, batch_size=1), status=Status.FAIL, message="").record,
-        series=series_key(check, "top1"),
+        series=SeriesKey.of(check, "top1").text,
         metric="top1",
         accuracy=ACCURACY,
         latency=record.latency,
@@ -124,40 +124,6 @@ def test_every_figure_of_the_latency_is_kept() -> None:
     assert record.latency.notes == ("the clock was adjusted",)
 
 
-def _changed(check: Check) -> list[Check]:
-    candidate = check.candidate
-    return [
-        replace(check, series_nodeid="other"),
-        replace(check, candidate=replace(candidate, model=Model("other"))),
-        replace(check, candidate=replace(candidate, backend="other")),
-        replace(check, candidate=replace(candidate, precision="int4")),
-        replace(check, candidate=replace(candidate, scheme="dynamic")),
-        replace(check, batch_size=8),
-    ]
-
-
-def test_every_part_of_the_key_makes_another_series() -> None:
-    """Records of int4 and int8 must not be compared."""
-    check = a_check()
-    keys = {series_key(other, "top1") for other in [check, *_changed(check)]} | {series_key(check, "mae")}
-    assert len(keys) == 8
-
-
-def test_the_batch_size_counts_when_latency_is_off() -> None:
-    """A run without latency adds to the series of the runs with it."""
-    timed = replace(a_check(), batch_size=8, latency=LatencyPlan(batch_size=8))
-    assert series_key(replace(timed, latency=None), "top1") == series_key(timed, "top1")
-    assert a_record(replace(timed, latency=None), latency=None).batch_size == 8
-
-
-@given(st.text(), st.text(), st.text(), st.text())
-def test_no_two_series_share_a_key(node: str, model: str, other_node: str, other_model: str) -> None:
-    """Whatever separators the names contain."""
-    first = series_key(replace(a_check(model=model), series_nodeid=node), None)
-    second = series_key(replace(a_check(model=other_model), series_nodeid=other_node), None)
-    assert (first == second) is ((node, model) == (other_node, other_model))
-
-
 @example(79, 1_000_000)
 @given(st.integers(0, 200), st.integers(1, 10**10))
 def test_rounds_stay_small(rounds: int, runs_ns: int) -> None:
@@ -181,5 +147,5 @@ def test_accuracy_that_is_off_is_null() -> None:
         a_measurement(check, accuracy=AccuracyResult(0, "top1")), status=Status.PASS, verdicts=()
     ).record
     assert (record.accuracy, record.accuracy_off, record.metric) == (None, "why not", "top1")
-    assert record.series == series_key(a_check(), "top1")
+    assert record.series == SeriesKey.of(a_check(), "top1").text
     assert record.latency is not None

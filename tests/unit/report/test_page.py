@@ -37,7 +37,7 @@ from tests.support.pages import (
     wrong_texts,
 )
 from tests.unit.history.compare.launched import packed
-from tests.unit.record.examples import FAILED_DROP, RUN, a_pass, a_record, unavailable
+from tests.unit.record.examples import FAILED_DROP, RUN, a_pass, a_record, series_of, unavailable
 
 MOST_BYTES = 3_000_000
 CHECKS = 200
@@ -83,7 +83,7 @@ def test_two_hundred_checks_with_their_history_take_three_megabytes() -> None:
     """At the most, with as many points of each series as fit into one file; how many are left out is told."""
     names = [f"tests/test_models.py::test_{number}" for number in range(CHECKS)]
     record = rich_record()
-    records = [replace(record, nodeid=name, series=json.dumps([name])) for name in names]
+    records = [replace(record, nodeid=name, series=series_of(name)) for name in names]
     history = [history_of(points(100, seed=seed), nodeid=name, total=5000) for seed, name in enumerate(names)]
     html = page_html([StoredCheck(RUN, record) for record in records], history=history)
     assert len(html) <= MOST_BYTES

@@ -19,7 +19,7 @@ from pytest_quant.result import Status, Verdict
 from pytest_quant.sides.compare import Terms, compare_sides
 from pytest_quant.sides.run import Collected, Left
 from tests.unit.history.compare.launched import N, answered, answers, key, record_of, row
-from tests.unit.record.examples import RUN, a_check
+from tests.unit.record.examples import RUN, a_check, series_of
 
 FILE = "tests/test_digits.py"
 NODEID = f"{FILE}::test_int8"
@@ -195,7 +195,7 @@ def test_a_test_that_the_base_does_not_have_is_new() -> None:
         ),
         (left([], "base", Collected((NODEID,))), "the base: the test ended without a check there"),
         (
-            left([replace(timed(), series="another", scheme="dynamic")], "base"),
+            left([replace(timed(), series=series_of(NODEID, "dynamic"), scheme="dynamic")], "base"),
             "the base: its check there is another one: digits ort-int8-dynamic",
         ),
     ],

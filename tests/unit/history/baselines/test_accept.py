@@ -31,7 +31,7 @@ def test_the_values_are_those_of_the_record() -> None:
     record = a_pass()
     entry = accept([StoredCheck(RUN, record)], reason="first", accepted_at=_NOW)
     assert entry is not None
-    assert entry.series.key == record.series
+    assert entry.series.text == record.series
     assert (entry.commit, entry.run, entry.reason) == (RUN.commit, RUN.id, "first")
     assert (entry.candidate_score, entry.drop, entry.unit, entry.data) == (97.5, 0.28, "%", "def456")
     launches = (LaunchFigures(RUN.started_at, 1.9475, 0.2345, 0.4567, 0.0),)

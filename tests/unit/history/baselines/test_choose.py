@@ -23,10 +23,10 @@ from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.support.repository import ScratchRepository
 from tests.unit.history.baselines.test_file import ENTRY
 from tests.unit.history.in_memory import InMemory
-from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record, with_accuracy, with_latency
+from tests.unit.record.examples import ACCURACY, RUN, a_pass, a_record, series_of, with_accuracy, with_latency
 
 _HERE = dict(ENTRY.latency[0].identity)
-_SERIES = ENTRY.series.key
+_SERIES = ENTRY.series.text
 
 
 def _accepted(root: Path) -> Baselines:
@@ -163,7 +163,7 @@ def test_a_red_merge_base_gives_way_to_the_nearest_usable_commit(
     scratch.git("checkout", "main")
     second = replace(_run(scratch, "second"), commit=scratch.commit("also good"))
     red = replace(_run(scratch, "red"), commit=scratch.commit("red"))
-    other = replace(_check(red).record, series="another")
+    other = replace(_check(red).record, series=series_of("another"))
     at_base = StoredCheck(red, other if status is None else replace(_check(red).record, status=status))
     scratch.git("checkout", "-b", "later")
     scratch.commit("later")

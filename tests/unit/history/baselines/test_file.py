@@ -17,18 +17,17 @@ from pytest_quant.history.baselines.file import (
     NAME,
     AcceptedLatency,
     BaselineEntry,
-    Series,
     baseline_text,
     parse_baselines,
     read_baselines,
-    series_of,
     write_baselines,
 )
 from pytest_quant.result import LaunchFigures
+from pytest_quant.spec import SeriesKey
 from tests.unit.record.examples import a_record
 
 ENTRY = BaselineEntry(
-    **Series("tests/test_digits.py::test_int8", "digits", "ort", "int8", "static", 1, "top1")._asdict(),
+    **SeriesKey("tests/test_digits.py::test_int8", "digits", "ort", "int8", "static", 1, "top1")._asdict(),
     commit="c0ffee" * 6 + "c0ff",
     run="20260102T030405Z-0123456789ab",
     reason='retrained on "large"',
@@ -58,10 +57,10 @@ _ENTRY = st.builds(
 
 
 @settings(max_examples=60)
-@given(st.lists(_ENTRY, max_size=3, unique_by=lambda entry: entry.series.key))
+@given(st.lists(_ENTRY, max_size=3, unique_by=lambda entry: entry.series.text))
 def test_every_value_comes_back(entries: list[BaselineEntry]) -> None:
     """Whatever characters names have and whatever numbers values are."""
-    assert parse_baselines(baseline_text(entries)) == {entry.series.key: entry for entry in entries}
+    assert parse_baselines(baseline_text(entries)) == {entry.series.text: entry for entry in entries}
 
 
 def test_a_file_is_read_while_a_test_holds_the_clock() -> None:
@@ -71,12 +70,9 @@ def test_a_file_is_read_while_a_test_holds_the_clock() -> None:
     assert entry == ENTRY
 
 
-def test_the_key_is_that_of_the_record() -> None:
-    """Taken apart and put together it is the same text, so a record finds its entry."""
-    key = a_record().series
-    assert series_of(key).key == key
-    assert series_of(key) == ENTRY.series
-    assert str(series_of(key)) == "tests/test_digits.py::test_int8 digits ort-int8-static batch 1 top1"
+def test_a_record_finds_its_entry() -> None:
+    """By the key of its series."""
+    assert ENTRY.series == SeriesKey.parse(a_record().series)
 
 
 def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
@@ -98,24 +94,6 @@ def test_the_file_reads_well_in_a_diff(tmp_path: Path) -> None:
         assert text.splitlines().count(line) == 2
     assert tomllib.loads(text)["schema"] == 1
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "",
-        "not JSON",
-        "{}",
-        "[" * 100_000,
-        '["test", "model", "ort", "int8", "static", 1]',
-        '["test", "model", "ort", "int8", "static", "1", "top1"]',
-        '["test", null, "ort", "int8", null, 1, null]',
-    ],
-)
-def test_a_key_that_is_no_series_is_refused(key: str) -> None:
-    """The message shows it and says what it is made of."""
-    with pytest.raises(HistoryError, match=r"(?s)a series key cannot be read.*batch size and metric"):
-        series_of(key)
 
 
 def test_no_file_is_no_baseline(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pytest_quant.history.compare.comparison import Comparison, Row
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
 from pytest_quant.result import Better, Environment, Interval, Status
+from pytest_quant.spec import SeriesKey
 from tests.unit.record.examples import ACCURACY, RUN, a_record, with_latency
 
 N = 400
@@ -22,7 +22,7 @@ N = 400
 
 def key(nodeid: str = "tests/test_digits.py::test_int8", metric: str | None = "top1") -> str:
     """The series key of a test."""
-    return json.dumps([nodeid, "digits", "ort", "int8", "static", 1, metric])
+    return SeriesKey(nodeid, "digits", "ort", "int8", "static", 1, metric).text
 
 
 def packed(right: Iterable[bool]) -> str:

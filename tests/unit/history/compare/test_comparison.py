@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as replace_entry
 
 from pytest_quant.history.baselines.accept import accept
-from pytest_quant.history.baselines.file import BaselineEntry, series_of
+from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.rows import StoredCheck
@@ -21,6 +21,7 @@ from pytest_quant.report.comparison import comparison_json
 from pytest_quant.report.comparison_text import comparison_text
 from pytest_quant.report.pull_request import run_comment
 from pytest_quant.result import Interval, Resources, Status
+from pytest_quant.spec import SeriesKey
 from tests.unit.history.compare.launched import answered, answers, changed, key, launch, launches, record_of, timed
 
 _A, _B = "tests/test_a.py::test_a", "tests/test_b.py::test_b"
@@ -75,7 +76,7 @@ def test_a_removed_test_is_1_for_the_whole_suite_unless_accepted() -> None:
     assert [each.series for each in whole.missing] == [_OTHER.series]
     for nodeid, series, code in ((_B, _OTHER.series, 0), (_A, key(_A), 1)):
         entry = BaselineEntry(
-            **series_of(key(nodeid))._asdict(), commit="c", reason="r", accepted_at=_NOW, removed=True
+            **SeriesKey.parse(key(nodeid))._asdict(), commit="c", reason="r", accepted_at=_NOW, removed=True
         )
         assert compare(_BASE, _head(_A), accepted={series: entry}, full_suite=True).exit_code == code
 
@@ -99,7 +100,7 @@ def _side(name: str) -> st.SearchStrategy[list[StoredCheck]]:
 
 _ENTRY = st.builds(
     lambda nodeid, removed, mb, score: BaselineEntry(
-        **series_of(key(nodeid))._asdict(), commit="c", reason="r", accepted_at=_NOW,
+        **SeriesKey.parse(key(nodeid))._asdict(), commit="c", reason="r", accepted_at=_NOW,
         removed=removed, size_mb=mb, candidate_score=score,
     ),
     st.sampled_from([_A, _B]), st.booleans(), st.sampled_from([None, 7.8]), st.sampled_from([None, 10.0]),
@@ -120,7 +121,7 @@ def test_the_headline_agrees_with_the_exit_code(
     base: list[StoredCheck], head: list[StoredCheck], entries: list[BaselineEntry], strict: bool, full_suite: bool
 ) -> None:
     """In text, Markdown and JSON alike, whatever changed, was removed or was accepted."""
-    accepted = {entry.series.key: entry for entry in entries}
+    accepted = {entry.series.text: entry for entry in entries}
     result = compare(base, head, accepted=accepted, strict=strict, full_suite=full_suite)
     headline = comparison_text(result, 10_000).splitlines()[1]
     assert headline in unescape(run_comment(None, [], compared=[result])).splitlines()[1]

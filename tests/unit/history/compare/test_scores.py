@@ -24,7 +24,7 @@ from pytest_quant.result import AccuracyResult, Better, Interval
 from pytest_quant.stats.ratio import student_quantile
 from tests.unit.history.compare.launched import N, between, launch, record_of, row
 from tests.unit.history.compare.test_whole_rows import MAP, a_row, about, scored
-from tests.unit.record.examples import with_accuracy
+from tests.unit.record.examples import series_of, with_accuracy
 
 MAE = resolve_wrapped(Metric(lambda outputs, _: outputs[:, 0], better="lower", unit="mm", scale=1, name="error"))
 
@@ -121,8 +121,8 @@ def test_unpaired_drops_share_the_alarms_of_all_tests() -> None:
         2.0 * scipy_stats.norm.sf(2.01 / (2.0**0.5 / scipy_stats.norm.ppf(0.975)))
     )
     other = (
-        launch(base, replace(base, series="s", nodeid="t")),
-        launch(head, replace(head, series="s", nodeid="t"), commit="head"),
+        launch(base, replace(base, series=series_of("t"), nodeid="t")),
+        launch(head, replace(head, series=series_of("t"), nodeid="t"), commit="head"),
     )
     both = compare(*other)
     assert both.family == 2
