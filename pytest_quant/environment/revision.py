@@ -8,7 +8,7 @@ import shlex
 import subprocess
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from pytest_quant.errors import UsageError
 
@@ -163,6 +163,24 @@ def git_state(root: Path, timeout_s: float = 10.0) -> GitState | None:
     return parse_status(answer.text, os.environ) if answer.ok else None
 
 
+def checkout_around(folder: Path) -> Path | None:
+    """Return the top folder of the checkout around a folder, by what lies there: git may refuse to tell it."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+
+
+def below_checkout(folder: Path, root: Path) -> PurePath | None:
+    """Return a folder below the top of the checkout around `root`; ``None`` where `root` or it lies in none.
+
+    A checkout may be reached by a link. Links within it keep their names, for what they lead to has another one.
+    """
+    top = checkout_around(root.resolve())
+    if top is None:
+        return None
+    named = next((each for each in (folder, *folder.parents) if each.resolve() == top), None)
+    place, above = (folder, named) if named else (folder.resolve(), top)
+    return place.relative_to(above) if place.is_relative_to(above) else None
+
+
 def git_trouble(root: Path, timeout_s: float = 10.0) -> str:
     """Return why git does not answer about the repository around `root`, with what to do.
 
@@ -171,7 +189,7 @@ def git_trouble(root: Path, timeout_s: float = 10.0) -> str:
     In containers the user often does not own the checkout, which git then refuses to read.
     """
     answer = ask_git(root, *_STATUS, timeout_s=timeout_s)
-    inside = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
+    inside = checkout_around(root)
     if answer.ok or inside is None:
         return ""
     fix = "make 'git status' work there"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from pytest_quant.environment.revision import Committed, Repository
+from pytest_quant.environment.revision import Committed, Repository, below_checkout
 from pytest_quant.errors import UsageError
 from pytest_quant.history.baselines.accept import accepted_since
 from pytest_quant.history.baselines.launches import points_before
@@ -20,6 +21,7 @@ from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.shards import find_unreported
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, Run
+from pytest_quant.spec import SeriesKey
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -68,7 +70,9 @@ def compare_records(
     )
 
 
-def find_base(store: Store, root: Path, name: str | None, head: Committed, *, dirty: bool) -> NamedRecords:
+def find_base(
+    store: Store, root: Path, name: str | None, head: Committed, *, dirty: bool, below: str = ""
+) -> NamedRecords:
     """Return the records that those of a commit are compared with; none where no commit in reach has any.
 
     Parameters
@@ -78,13 +82,15 @@ def find_base(store: Store, root: Path, name: str | None, head: Committed, *, di
     name : a revision; ``None`` for the merge base, see `select_base`.
     head : the commit.
     dirty : its records are those of uncommitted changes.
+    below : only those of tests in a folder of the checkout, ``a/``: the tests of other roots are of other runs.
 
     Raises
     ------
     UsageError : git knows no such revision, or no base.
     """
-    chosen = select_base(store.commits, Repository(root), name, head.id, dirty=dirty)
-    checks = [] if chosen.committed is None else records_of(store, chosen.committed, head)
+    chosen = select_base(partial(store.commits, below=below), Repository(root), name, head.id, dirty=dirty)
+    found = [] if chosen.committed is None else records_of(store, chosen.committed, head)
+    checks = [check for check in found if SeriesKey.parse(check.record.series).test.startswith(below)]
     return NamedRecords(checks, f"{chosen}{elsewhere(checks, chosen.commit)}", chosen.committed)
 
 
@@ -110,7 +116,9 @@ def compare_run(
     QuantError : they cannot be compared.
     """
     head = Committed(run.commit or "HEAD", run.tree)
-    before = find_base(store, root, base, head, dirty=run.dirty)
+    place = below_checkout(root, root) or PurePath()
+    below = "" if place == PurePath() else f"{place.as_posix()}/"
+    before = find_base(store, root, base, head, dirty=run.dirty, below=below)
     of_base = [check for check in before.checks if check.run.id != run.id]
     mine = {record.series for record in records}
     # Not joined yet: the other pass may be this run.

@@ -172,12 +172,19 @@ class Store:
         wanted = _CHECKS.where(RUNS.c.number.in_(newest)).order_by(*_NEWEST_FIRST, CHECKS.c.position)
         return _stored_checks(self._read(wanted.limit(limit)))
 
-    def commits(self, ids: Sequence[str]) -> set[str]:
-        """Return those of `ids`, ids of commits or of trees, that have a run without uncommitted changes."""
+    def commits(self, ids: Sequence[str], below: str = "") -> set[str]:
+        """Return those of `ids`, ids of commits or of trees, that have a run without uncommitted changes.
+
+        Where `below` is given, only runs with a test of that folder count, ``a/``, see `SeriesKey`.
+        """
         by_text = {indexed(commit): commit for commit in ids}
         recorded: set[str] = set()
         for column in (RUNS.c.commit, RUNS.c.tree):
-            rows = self._read(select(column).distinct().where(column.in_(by_text), ~RUNS.c.dirty))
+            wanted = select(column).distinct().where(column.in_(by_text), ~RUNS.c.dirty)
+            if below:
+                wanted = wanted.join(CHECKS, CHECKS.c.run == RUNS.c.number).join(SERIES, _OF_SERIES)
+                wanted = wanted.where(SERIES.c.nodeid.startswith(below, autoescape=True))
+            rows = self._read(wanted)
             recorded |= {by_text[str(text)] for (text,) in rows}
         return recorded
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import TARGET, backend_names, get_backend
+from pytest_quant.environment.revision import below_checkout
 from pytest_quant.errors import BackendUnavailable, QuantError, UsageError, nearest
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.marks.check import (
@@ -149,10 +150,16 @@ def prepare(item: pytest.Item) -> None:
     check_backends(check)
     before = item.stash.get(STATE, None)
     nodeid = item.nodeid if before is None else before.check.nodeid
-    series = series_nodeid(nodeid, check_id(check, keys) if keys.lists else None)
+    series = series_nodeid(_in_checkout(item, nodeid), check_id(check, keys) if keys.lists else None)
     item.stash[STATE] = ItemState(keys, replace(check, nodeid=nodeid, series_nodeid=series))
     if NAME not in item.fixturenames:
         item.fixturenames = [*item.fixturenames, NAME]
+
+
+def _in_checkout(item: pytest.Item, nodeid: str) -> str:
+    """Return the node id with the path of the file below the top of the checkout; outside of git as it is."""
+    folder = below_checkout(item.path.parent, item.config.rootpath)
+    return nodeid if folder is None else (folder / item.path.name).as_posix() + nodeid[nodeid.find("::") :]
 
 
 def _planned(items: Iterable[pytest.Item]) -> Iterator[Check]:

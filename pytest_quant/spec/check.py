@@ -304,7 +304,8 @@ class Check:
     Attributes
     ----------
     nodeid : pytest's id of the test.
-    series_nodeid : the same without the parameters that lists in the mark add.
+    series_nodeid : the same with the path below the checkout, without the parameters that lists in the mark add, see
+        `SeriesKey`.
     metric : a metric's name, a ``Metric``, or ``None`` for the default.
     output : the output that the metric reads and tensor limits apply to; ``None``: the metric reads the first, tensor
         limits apply to all.

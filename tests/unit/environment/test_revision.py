@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
 from pytest_quant.environment.revision import (
     GitState,
     Repository,
+    below_checkout,
     ci_branch,
     ci_links,
     ci_pull_request,
@@ -260,3 +261,43 @@ def test_the_main_branch_may_be_the_only_one(tmp_path: Path) -> None:
     new_repository.commit("one")
     assert main_branch(new_repository.path) == "trunk"
     assert main_branch(tmp_path) == "main"
+
+
+def _checkout(path: Path, sign: str) -> Path:
+    """Make a folder look like a checkout: of a clone, of a worktree or submodule, or like none."""
+    (path / "a" / "tests").mkdir(parents=True)
+    if sign == "folder":
+        (path / ".git").mkdir()
+    elif sign == "file":
+        (path / ".git").write_text("gitdir: /elsewhere")
+    return path
+
+
+@pytest.mark.parametrize(("sign", "below"), [("folder", "a/tests"), ("file", "a/tests"), ("none", None)])
+def test_a_folder_lies_below_the_top_of_its_checkout(tmp_path: Path, sign: str, below: str | None) -> None:
+    """Whichever folder below is pytest's root, and whatever links lead to the checkout or to a folder of it."""
+    top = _checkout(tmp_path / "top", sign)
+    (tmp_path / "link").symlink_to(top)
+    (tmp_path / "package").symlink_to(top / "a")
+    wanted = None if below is None else PurePath(below)
+    for reached in (top / "a", tmp_path / "link" / "a", tmp_path / "package"):
+        for root in (reached, reached / "tests", reached.parent if reached.parent != tmp_path else reached):
+            assert below_checkout(reached / "tests", root) == wanted, (reached, root)
+    assert below_checkout(tmp_path, top) is None
+
+
+def test_links_within_a_checkout_are_other_folders(tmp_path: Path) -> None:
+    """Two links to one folder of tests, each beside a conftest.py of its own, are two suites."""
+    top = _checkout(tmp_path, "folder")
+    (top / "b").mkdir()
+    (top / "b" / "tests").symlink_to(top / "a" / "tests")
+    assert below_checkout(top / "b" / "tests", top) == PurePath("b/tests")
+    assert below_checkout(top / "b" / "tests", top / "b") == PurePath("b/tests")
+
+
+def test_a_checkout_within_another_is_one_of_its_own(tmp_path: Path) -> None:
+    """A submodule: by pytest's root, whose commit a run has."""
+    top = _checkout(tmp_path, "folder")
+    inner = _checkout(top / "inner", "file")
+    assert below_checkout(inner / "a", inner) == PurePath("a")
+    assert below_checkout(inner / "a", top) == PurePath("inner/a")
