@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.quant(model="digits_module", data="digits_samples", quantized="digits_qat", max_drop=1.0)
+pytestmark = pytest.mark.quant(
+    model="digits_module", data="digits_samples", quantized="digits_qat", scheme="qat", max_drop=1.0
+)
 
 
 @pytest.mark.quant(backend=["torch", "ort", "openvino"])

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.readers import Key
-from pytest_quant.spec import Calibration, EngineSpec
+from pytest_quant.spec import ARRIVING, Calibration, EngineSpec
 
 Precisions: TypeAlias = Mapping[str, tuple[str | None, ...]]
 """Precisions, each with its schemes; ``(None,)`` for a float precision."""
@@ -70,7 +70,7 @@ class Offer:
 
 
 def check_offer(spec: EngineSpec, offer: Offer) -> None:
-    """Raise `UsageError` when `offer` has not what `spec` asks for, or ``qat`` names no model."""
+    """Raise `UsageError` when `offer` has not what `spec` asks for, or a model that arrives quantized is not named."""
     if spec.precision not in offer.precisions:
         message = f"backend '{spec.backend}' has no precision '{spec.precision}'"
         raise UsageError(message, allowed=", ".join(offer.precisions))
@@ -80,9 +80,9 @@ def check_offer(spec: EngineSpec, offer: Offer) -> None:
         message = f"backend '{spec.backend}' has no scheme '{spec.scheme}' for {spec.precision}"
         having = [name for name, its in offer.precisions.items() if spec.scheme and spec.scheme in its]
         raise UsageError(message, allowed=names, fix=f"write precision='{having[0]}', which has it" if having else None)
-    if spec.scheme == "qat" and spec.quantized is None:
+    if spec.scheme in ARRIVING and spec.quantized is None:
         raise UsageError(
-            "scheme 'qat' is for a model that arrives quantized, and none is named",
+            f"scheme '{spec.scheme}' is for a model that arrives quantized, and none is named",
             fix="write quantized='model_int8.onnx' in the mark",
         )
     checked(spec.backend, spec.options, offer.options)

@@ -12,6 +12,7 @@ from pytest_quant.errors import UsageError
 from pytest_quant.marks import NAME
 from pytest_quant.marks.keys import LISTABLE, MarkKeys, ModelSource, check_alone, check_names, check_scores, read
 from pytest_quant.spec import (
+    ARRIVING,
     QUANTIZED_PRECISIONS,
     REFERENCE_PRECISIONS,
     Check,
@@ -178,10 +179,11 @@ def _check_quantized(keys: MarkKeys, *, opaque: bool) -> None:
     """Refuse `quantized` with a `scheme` or a `precision` that contradicts it."""
     if keys.quantized is None:
         return
-    if keys.scheme not in ((), ("qat",)):
+    if not set(keys.scheme) <= set(ARRIVING):
         raise UsageError(
-            "quantized= is a model that is already quantized, so its scheme is qat",
+            "quantized= is a model that is already quantized, so its scheme is given",
             value=f"scheme={', '.join(keys.scheme)}",
+            allowed="given, which is the default, or qat, which says that it was trained so",
             fix="leave scheme out",
         )
     if keys.precision and not opaque and not set(keys.precision) & set(QUANTIZED_PRECISIONS):
@@ -198,7 +200,7 @@ def _schemes(keys: MarkKeys, backend: str, precision: str) -> tuple[str | None, 
     if precision not in QUANTIZED_PRECISIONS:
         return (None,)
     if keys.quantized is not None:
-        return ("qat",)
+        return keys.scheme or ARRIVING[:1]
     offered = get_backend(backend).offer.precisions.get(precision, ())
     return keys.scheme or (_DEFAULT_SCHEME if _DEFAULT_SCHEME in offered or not offered else offered[0],)
 
@@ -209,7 +211,7 @@ def _candidate(keys: MarkKeys, backend: str, precision: str, scheme: str | None)
         precision=precision,
         scheme=scheme,
         model=_named(keys.model or "quant_model"),
-        quantized=_named(keys.quantized) if keys.quantized and (scheme == "qat" or _is_opaque(backend)) else None,
+        quantized=_named(keys.quantized) if keys.quantized and (scheme in ARRIVING or _is_opaque(backend)) else None,
         calibration=keys.calibration,
         exclude=keys.exclude,
         options=keys.options,

@@ -264,13 +264,13 @@ class MarkKeys:
     scheme: tuple[str, ...] = option(
         (),
         each(one_of(*SCHEMES)),
-        "static, dynamic, weight-only, qat, or a list (default: static); for quantized precisions only",
+        "static, dynamic, weight-only, given, qat, or a list (default: static, with quantized given); not for float",
     )
     model: ModelSource | None = option(
         None, MODEL, "name of a fixture, else a path next to the test file, else under the root (default: quant_model)"
     )
     quantized: ModelSource | None = option(
-        None, MODEL, "the model already quantized, as for model; the scheme is then qat"
+        None, MODEL, "the model already quantized, as for model; the scheme is then given, or qat if you say so"
     )
     data: str | Dataset | None = option(None, DATA, "name of a fixture that gives a Dataset (default: quant_data)")
     scores: str | Scores | None = option(

@@ -1,5 +1,6 @@
 """The request of a check: model, data, engines and limits as frozen values; standard library only."""
 
+from pytest_quant.spec.check import ARRIVING as ARRIVING
 from pytest_quant.spec.check import PRECISIONS as PRECISIONS
 from pytest_quant.spec.check import QUANTIZED_PRECISIONS as QUANTIZED_PRECISIONS
 from pytest_quant.spec.check import REFERENCE_PRECISIONS as REFERENCE_PRECISIONS

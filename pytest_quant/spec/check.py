@@ -167,7 +167,10 @@ class Dataset:
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "int4", "fp8")
 QUANTIZED_PRECISIONS = ("int8", "int4", "fp8")
-SCHEMES = ("static", "dynamic", "weight-only", "qat")
+ARRIVING = ("given", "qat")
+"""Schemes of a model that arrives quantized, whoever made it: where the mark says nothing more, and where it says that
+the model was trained so. Both make the same engine."""
+SCHEMES = ("static", "dynamic", "weight-only", *ARRIVING)
 REFERENCE_PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 """What latency may be compared with: exact FP32, FP32 whose products are rounded to TF32, or a shorter float."""
 
@@ -211,7 +214,7 @@ class EngineSpec:
     backend : registered name.
     precision : one of `PRECISIONS`; empty where nobody knows it.
     scheme : one of `SCHEMES` for a quantized precision, else ``None``.
-    quantized : a model that is already quantized (scheme ``qat``), or the function of a candidate; else ``None``.
+    quantized : a model that is already quantized (schemes `ARRIVING`), or the function of a candidate; else ``None``.
     exclude : names of nodes to leave in float.
     options : options of the backend as ``(name, value)`` pairs sorted by name; the backend validates them.
     shapes : shapes of its inputs in the data; only for a backend that builds for them, empty without data.

@@ -127,8 +127,8 @@ def test_a_function_that_hangs_is_ended_and_the_run_goes_on(pytester: pytest.Pyt
     result, (check,) = run_project_apart(pytester, "--quant-step-timeout=3")
     result.assert_outcomes(errors=1, passed=1)
     assert check["status"] == "ERROR"
-    assert check["message"].startswith("a run of callable-int4-qat of hangs did not end within 3 s, on sample 0")
-    assert (check["precision"], check["scheme"]) == ("int4", "qat")
+    assert check["message"].startswith("a run of callable-int4-given of hangs did not end within 3 s, on sample 0")
+    assert (check["precision"], check["scheme"]) == ("int4", "given")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_function_that_hangs_is_ended_and_the_run_goes_on(pytester: pytest.Pyt
         (f"{BOTH}, max_energy_mj=3", "max_energy_mj limits what"),
         ("backend='callable', model='fp16', max_drop=1.0", "the mark names one only"),
         (f"{BOTH}, reference_precision='fp16'", "has no fp16 to compare latency with"),
-        (f"{BOTH}, scheme='static'", "so its scheme is qat"),
+        (f"{BOTH}, scheme='static'", "so its scheme is given"),
     ],
 )
 def test_what_a_mark_cannot_ask_of_functions(pytester: pytest.Pytester, mark: str, words: str) -> None:

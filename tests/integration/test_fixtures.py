@@ -44,7 +44,7 @@ def test_root(quant, request): assert quant.check.candidate.model.path == reques
 
 @mark.quant(quantized="beside.onnx")
 def test_quantized(quant):
-    assert quant.check.candidate.scheme == "qat"
+    assert quant.check.candidate.scheme == "given"
     assert (quant.check.candidate.model.name, quant.check.candidate.quantized.name) == ("model", "beside")
 
 @mark.quant(model="resnet19")

@@ -116,7 +116,7 @@ def test_other_calibration_samples_rebuild(bench: Workbench) -> None:
 def test_a_quantized_model_counts_by_content(bench: Workbench, tmp_path: Path) -> None:
     """The model that arrives quantized is an ingredient beside the float one."""
     ready = models.select_first(tmp_path / "ready.onnx", scale=3.0)
-    spec = replace(bench.spec, scheme="qat", quantized=Model.from_onnx(ready))
+    spec = replace(bench.spec, scheme="given", quantized=Model.from_onnx(ready))
     bench.build(spec)
     models.select_first(ready, scale=4.0)
     assert changed(bench.build(spec)) == {"quantized model"}

@@ -231,7 +231,7 @@ def test_four_bits_pass_and_a_network_that_knows_nothing_fails(
     result.assert_outcomes(passed=3, failed=2)
     by_name = {check["nodeid"].partition("::test_")[2]: check for check in checks}
     for name, check in by_name.items():
-        assert (check["precision"], check["scheme"], check["coverage"]["pct"]) == ("int4", "qat", None)
+        assert (check["precision"], check["scheme"], check["coverage"]["pct"]) == ("int4", "given", None)
         assert name.endswith("broken") == (check["status"] == "FAIL")
     for name in ("streaming_int4", "served_int4"):
         assert set(_verdicts(by_name[name]).values()) == {"PASS"}

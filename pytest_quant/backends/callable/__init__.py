@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_quant.backends.base import Backend, Engine
 from pytest_quant.backends.offer import Availability, Offer
 from pytest_quant.errors import UsageError
-from pytest_quant.spec import QUANTIZED_PRECISIONS, EngineSpec, Model, Signature
+from pytest_quant.spec import ARRIVING, QUANTIZED_PRECISIONS, EngineSpec, Model, Signature
 
 
 class CallableBackend(Backend):
@@ -16,7 +16,7 @@ class CallableBackend(Backend):
 
     name = "callable"
     offer = Offer(
-        {**dict.fromkeys(("", "fp32", "fp16", "bf16"), (None,)), **dict.fromkeys(QUANTIZED_PRECISIONS, ("qat",))},
+        {**dict.fromkeys(("", "fp32", "fp16", "bf16"), (None,)), **dict.fromkeys(QUANTIZED_PRECISIONS, ARRIVING)},
         reads="callable",
     )
 

@@ -10,7 +10,7 @@ from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.openvino.options import KEYS
 from pytest_quant.backends.runtime import import_runtime
 from pytest_quant.environment.machine import version
-from pytest_quant.spec import EngineSpec, Model, Signature
+from pytest_quant.spec import ARRIVING, EngineSpec, Model, Signature
 
 _INSTALL = 'pip install "pytest-quant[openvino]"'
 _REPAIR = "pip install --force-reinstall openvino nncf"
@@ -43,7 +43,9 @@ class OpenVinoBackend(Backend):
     """
 
     name = "openvino"
-    offer = Offer({"fp32": (None,), "int8": ("static", "qat")}, KEYS, ("minmax", "percentile"), extras=("openvino",))
+    offer = Offer(
+        {"fp32": (None,), "int8": ("static", *ARRIVING)}, KEYS, ("minmax", "percentile"), extras=("openvino",)
+    )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether openvino, nncf and onnx are installed and load."""

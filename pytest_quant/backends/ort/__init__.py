@@ -9,7 +9,7 @@ from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.ort.options import CPU_KEYS, METHODS, parse_options
 from pytest_quant.backends.runtime import WHEELS, import_runtime
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import ARRIVING, EngineSpec
 
 _INSTALL = 'pip install "pytest-quant[ort]"'
 _REPAIR = "pip install --force-reinstall onnxruntime onnx"
@@ -33,7 +33,7 @@ class OrtBackend(Backend):
 
     name = "ort"
     offer = Offer(
-        {"fp32": (None,), "int8": ("static", "dynamic", "qat"), "int4": ("weight-only",)},
+        {"fp32": (None,), "int8": ("static", "dynamic", *ARRIVING), "int4": ("weight-only",)},
         CPU_KEYS,
         METHODS,
         extras=("ort",),

@@ -38,7 +38,7 @@ from pytest_quant.backends.ort.session import refusing
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment.machine import isa_tier, version
 from pytest_quant.files import temporary_folder
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import ARRIVING, EngineSpec
 
 RANGES_FILE = "ranges.json"
 _MINMAX_BATCHES = 64
@@ -242,7 +242,7 @@ def _own_file(spec: EngineSpec) -> Path | None:
     """Return the file that is opened as it is: the float32 model, or one that arrives quantized; else ``None``."""
     if spec.scheme is None:
         return model_file(spec.model) if spec.precision == "fp32" else None
-    return model_file(spec.quantized) if spec.scheme == "qat" and spec.quantized else None
+    return model_file(spec.quantized) if spec.scheme in ARRIVING and spec.quantized else None
 
 
 def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:

@@ -12,7 +12,7 @@ from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, find_provide
 from pytest_quant.backends.ort.options import CUDA_KEYS, parse_options
 from pytest_quant.environment.gpu import gpu_kind
 from pytest_quant.errors import UsageError
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import ARRIVING, EngineSpec
 
 
 class OrtCudaBackend(OrtBackend):
@@ -22,7 +22,7 @@ class OrtCudaBackend(OrtBackend):
     device = "cuda:0"
     offer = replace(
         OrtBackend.offer,
-        precisions={"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")},
+        precisions={"fp32": (None,), "fp16": (None,), "int8": ("static", *ARRIVING)},
         options=CUDA_KEYS,
         extras=("gpu",),
     )

@@ -22,7 +22,7 @@ from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
 from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import ARRIVING, EngineSpec
 
 if TYPE_CHECKING:
     from pytest_quant.backends.ort.macs import Product, RanNode
@@ -77,7 +77,9 @@ class OrtOpenVinoBackend(OrtBackend):
     """ONNX Runtime with its OpenVINO plugin on the CPU, pinned to float32 where it is not quantized."""
 
     name = "ort-openvino"
-    offer = replace(OrtBackend.offer, precisions={"fp32": (None,), "int8": ("static", "qat")}, extras=("ort-openvino",))
+    offer = replace(
+        OrtBackend.offer, precisions={"fp32": (None,), "int8": ("static", *ARRIVING)}, extras=("ort-openvino",)
+    )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""

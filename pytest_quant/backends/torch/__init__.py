@@ -9,7 +9,7 @@ from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer
 from pytest_quant.backends.torch.options import CPU_KEYS, find_runtime, parse_options
 from pytest_quant.errors import UsageError
-from pytest_quant.spec import EngineSpec, Model, Signature
+from pytest_quant.spec import ARRIVING, EngineSpec, Model, Signature
 
 
 class TorchBackend(Backend):
@@ -21,7 +21,7 @@ class TorchBackend(Backend):
 
     name = "torch"
     offer = Offer(
-        {"fp32": (None,), "bf16": (None,), "int8": ("static", "dynamic", "weight-only", "qat")},
+        {"fp32": (None,), "bf16": (None,), "int8": ("static", "dynamic", "weight-only", *ARRIVING)},
         CPU_KEYS,
         ("minmax",),
         reads="module",

@@ -22,7 +22,7 @@ from pytest_quant.backends.torch.quantize import measure_held, modules_in_intege
 from pytest_quant.environment.machine import onednn_tier
 from pytest_quant.files import is_own, own_folder
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import ARRIVING, EngineSpec
 
 _INT8_PREFIXES = ("onednn::qconv", "onednn::qlinear", "quantized::conv", "quantized::linear")
 _INT8 = frozenset({"aten::_int_mm", "onednn::qbatch_matmul"})
@@ -169,7 +169,7 @@ class TorchEngine(Engine):
         self.spec = spec
         self.signature = signature_of(spec.quantized or spec.model)
         self.size_bytes = (folder / PROGRAM_FILE).stat().st_size
-        self.simulated = spec.scheme in ("static", "dynamic", "qat") and not options.compiled
+        self.simulated = spec.scheme in ("static", "dynamic", *ARRIVING) and not options.compiled
         self.notes = _notes(spec)
         self._file = folder / PROGRAM_FILE
         self._compiles = options.compiled
@@ -321,7 +321,7 @@ def _is_forgotten(compiled: Any) -> bool:
 def _notes(spec: EngineSpec) -> tuple[str, ...]:
     options = parse_options(spec.options)
     notes = []
-    if spec.scheme in ("static", "dynamic", "qat") and not options.compiled:
+    if spec.scheme in ("static", "dynamic", *ARRIVING) and not options.compiled:
         notes.append(_SIMULATION)
     if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
         notes.append(seven_bits_note("activations", onednn_tier(), "'reduce_range': False"))

@@ -24,7 +24,7 @@ from pytest_quant.backends.trt.options import (
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.machine import isa_tier
 from pytest_quant.errors import UsageError
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import ARRIVING, EngineSpec
 
 _TARGET_FIX = "name the GPU to build for: options={'compute_capability': 'SM89'}"
 
@@ -45,7 +45,7 @@ class TrtRtxBackend(Backend):
 
     name = "trt-rtx"
     offer = Offer(
-        {"fp32": (None,), "fp16": (None,), "int8": ("static", "qat")},
+        {"fp32": (None,), "fp16": (None,), "int8": ("static", *ARRIVING)},
         BUILDER_KEYS,
         ("minmax", "entropy", "percentile"),
         extras=("trt-rtx",),
@@ -158,7 +158,7 @@ class TrtBackend(TrtRtxBackend):
     device = "cuda:0"
     offer = replace(
         TrtRtxBackend.offer,
-        precisions={"fp32": (None,), "fp16": (None,), "bf16": (None,), "int8": ("static", "qat")},
+        precisions={"fp32": (None,), "fp16": (None,), "bf16": (None,), "int8": ("static", *ARRIVING)},
         options=NATIVE_KEYS,
         extras=("gpu", "trt"),
     )
@@ -181,11 +181,11 @@ class TrtBackend(TrtRtxBackend):
         if not parse_options(self.name, spec.options).implicit or spec.scheme is None:
             return
         is_percentile = spec.scheme == "static" and spec.calibration.method == "percentile"
-        if spec.scheme == "qat" or is_percentile or spec.exclude:
+        if spec.scheme in ARRIVING or is_percentile or spec.exclude:
             ruled_out = "calibration='percentile'" if is_percentile else f"exclude={list(spec.exclude)}"
             raise UsageError(
                 "TensorRT's own calibrator chooses ranges and the layers that stay in float",
-                value="scheme='qat'" if spec.scheme == "qat" else ruled_out,
+                value=f"scheme='{spec.scheme}'" if spec.scheme in ARRIVING else ruled_out,
                 allowed="scheme 'static' by entropy or minmax, no exclude",
                 fix="drop quantization='implicit': Q/DQ pairs leave named nodes out",
             )

@@ -1,6 +1,6 @@
 """What every backend must do, as classes of tests to inherit from.
 
-Override the fixture ``backend``. A scheme that needs a model of its own (``qat``) is not tried here.
+Override the fixture ``backend``. A scheme that needs a model of its own (``given``, ``qat``) is not tried here.
 """
 
 # ruff: noqa: S101

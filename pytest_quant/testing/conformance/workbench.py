@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from pytest_quant.backends import TARGET, Backend, Engine, Outputs
-from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.spec import ARRIVING, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, module_model
 
 CALIBRATION_SEEDS = range(20, 28)
@@ -81,7 +81,7 @@ def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> l
         EngineSpec(backend.name, precision, scheme, model, exclude=exclude, options=_options(backend))
         for precision, schemes in backend.offer.precisions.items()
         for scheme in schemes
-        if scheme not in (None, "qat")
+        if scheme not in (None, *ARRIVING)
     ]
 
 

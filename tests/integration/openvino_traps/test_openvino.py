@@ -98,7 +98,7 @@ def test_a_quantized_model_of_its_own_format(example: Example, tmp_path: Path) -
     folder = tmp_path / "engine"
     folder.mkdir()
     ready = build(OPENVINO, static(model), example, folder) / "model.xml"
-    spec = EngineSpec("openvino", "int8", "qat", model, quantized=Model.from_onnx(ready))
+    spec = EngineSpec("openvino", "int8", "given", model, quantized=Model.from_onnx(ready))
     with opened(OPENVINO, spec, example) as engine:
         assert engine.coverage(example.feeds(1, 0)).pct == 100.0
         assert {output.name for output in engine.signature.outputs} == {"y"}
@@ -125,7 +125,7 @@ def test_a_quantized_onnx_file(tmp_path: Path) -> None:
     folder = tmp_path / "ort"
     folder.mkdir()
     ready = build(get_backend("ort"), EngineSpec("ort", "int8", "static", model), example, folder) / "model.onnx"
-    spec = EngineSpec("openvino", "int8", "qat", model, quantized=Model.from_onnx(ready))
+    spec = EngineSpec("openvino", "int8", "given", model, quantized=Model.from_onnx(ready))
     feeds = example.feeds(16, 3)
     with opened(OPENVINO, spec, example) as engine:
         assert engine.coverage(feeds).pct == 100.0

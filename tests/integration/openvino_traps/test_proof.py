@@ -33,7 +33,7 @@ def test_int8_weights_under_float_inputs_are_no_int8(tmp_path: Path) -> None:
     assert 'element_type="i8"' in text
     feeds = example.feeds(1, 0)
     in_float = (("dynamic_quantization", 0),)
-    as_int8 = EngineSpec("openvino", "int8", "qat", model, options=in_float, quantized=Model.from_onnx(ready))
+    as_int8 = EngineSpec("openvino", "int8", "given", model, options=in_float, quantized=Model.from_onnx(ready))
     with opened(OPENVINO, as_int8, example) as engine:
         result = engine.coverage(feeds)
     assert (result.pct, len(result.float_nodes)) == (0.0, 2)
@@ -64,7 +64,7 @@ def test_int8_weights_run_as_they_are_deployed(tmp_path: Path) -> None:
     exact = feeds["x"].astype(np.float64) @ (weights * 0.01)
     for size in (None, 0):
         options = () if size is None else (("dynamic_quantization", size),)
-        spec = EngineSpec("openvino", "int8", "qat", ready, options=options, quantized=ready)
+        spec = EngineSpec("openvino", "int8", "given", ready, options=options, quantized=ready)
         with quantized(spec) as engine:
             result, notes = engine.run(feeds)["y"], engine.notes
         rounds = size is None and has_vnni(onednn_tier())

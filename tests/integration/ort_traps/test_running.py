@@ -15,7 +15,7 @@ from pytest_quant.data import open_data
 from pytest_quant.errors import BuildError
 from pytest_quant.measure.accuracy import evaluate
 from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
-from pytest_quant.spec import Dataset, EngineSpec, Model
+from pytest_quant.spec import ARRIVING, Dataset, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import conv, dense
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
@@ -82,13 +82,14 @@ def test_reference_is_the_file_itself(tmp_path: Path) -> None:
     assert len((folder / "in_place.txt").read_text(encoding="utf-8").split()[0]) == 64
 
 
-def test_model_that_arrives_quantized(tmp_path: Path) -> None:
-    """Scheme qat opens the quantized model as it is and counts what runs; both models are ingredients."""
+@pytest.mark.parametrize("scheme", ARRIVING)
+def test_model_that_arrives_quantized(tmp_path: Path, scheme: str) -> None:
+    """Either scheme opens the quantized model as it is and counts what runs; both models are ingredients."""
     example = conv()
     model = example.write(tmp_path)
     static = quantized(spec_of(model, "static"), lambda: iter([example.feeds(32, 1)]), tmp_path / "b")
     ready = Model.from_onnx(engine_file(static))
-    spec = spec_of(model, "qat", quantized=ready)
+    spec = spec_of(model, scheme, quantized=ready)
     feeds = example.feeds(8, 99)
     with engine_of(spec, lambda: iter(())) as engine:
         assert engine.coverage(feeds).pct == 100.0
@@ -100,7 +101,7 @@ def test_model_that_arrives_quantized(tmp_path: Path) -> None:
 def test_float_model_passed_off_as_quantized(tmp_path: Path) -> None:
     """A float model named as the quantized one has coverage 0."""
     model = dense().write(tmp_path)
-    with engine_of(spec_of(model, "qat", quantized=model), lambda: iter(())) as engine:
+    with engine_of(spec_of(model, "given", quantized=model), lambda: iter(())) as engine:
         assert engine.coverage(dense().feeds(1, 1)).pct == 0.0
 
 

@@ -161,7 +161,7 @@ def test_a_model_that_arrives_quantized(tmp_path: Path) -> None:
     spec, feeds = detector(tmp_path)
     before, _ = built(spec, feeds, tmp_path / "before")
     quantized = Model.from_onnx(tmp_path / "before" / GRAPH_FILE)
-    arrived = replace(spec, scheme="qat", quantized=quantized, exclude=())
+    arrived = replace(spec, scheme="given", quantized=quantized, exclude=())
     result, left = built(having(arrived, "fp16"), feeds, tmp_path / "after")
     assert (result.pct, result.float_nodes) == (before.pct, before.float_nodes)
     assert left == [KINDS["fp16"]]

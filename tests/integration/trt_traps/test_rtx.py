@@ -52,7 +52,7 @@ def test_onnx_runtimes_own_pairs_are_refused_before_the_build(tmp_path: Path) ->
     """Its default has uint8 activations and an int32 bias; pre-flight says so, and so does the real parser."""
     example = conv()
     path = of_ort(example, tmp_path, activation_type="uint8")
-    spec = replace(spec_of(example.write(tmp_path), "int8", "qat"), quantized=Model.from_onnx(path))
+    spec = replace(spec_of(example.write(tmp_path), "int8", "given"), quantized=Model.from_onnx(path))
     with pytest.raises(BuildError, match=r"TensorRT cannot take model\.onnx"), opened(RTX, spec, example):
         pass
     with pytest.raises(BuildError, match="tensorrt_rtx refused"):

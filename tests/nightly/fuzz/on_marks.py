@@ -20,7 +20,20 @@ from tests.nightly.fuzz.target import Target
 
 _WORDS = (
     *("ort", "openvino", "torch", "trt", "fp32", "fp16", "int8", "int4", "fp8", "static", "dynamic", "weight-only"),
-    *("qat", "minmax", "entropy", "percentile", "top1", "top5", "mae", "f1", "cosine", "model.onnx", "quant_model"),
+    *(
+        "given",
+        "qat",
+        "minmax",
+        "entropy",
+        "percentile",
+        "top1",
+        "top5",
+        "mae",
+        "f1",
+        "cosine",
+        "model.onnx",
+        "quant_model",
+    ),
 )
 _OPTIONS = ("threads", "op_types", "per_channel", "extra", "block_size", "preset", "shapes", "accuracy_level", "method")
 

@@ -208,11 +208,13 @@ def _ids(**keys: object) -> list[str]:
         ({"batch_size": 8}, ["ort-int8-static"]),
         ({"batch_size": [1, 8]}, ["ort-int8-static-b1", "ort-int8-static-b8"]),
         ({"precision": ["int8", "int4"]}, ["ort-int8-static", "ort-int4-weight-only"]),
-        ({"quantized": "q.onnx", "precision": ["fp32", "int8"]}, ["ort-fp32", "ort-int8-qat"]),
+        ({"quantized": "q.onnx", "precision": ["fp32", "int8"]}, ["ort-fp32", "ort-int8-given"]),
+        ({"quantized": "q.onnx", "scheme": "qat"}, ["ort-int8-qat"]),
+        ({"quantized": "q.onnx", "scheme": ["given", "qat"]}, ["ort-int8-given", "ort-int8-qat"]),
     ],
 )
 def test_what_is_not_written_has_a_default(keys: dict[str, object], ids: list[str]) -> None:
-    """The scheme is one that the backend offers, or qat; only a list of batch sizes is in the id."""
+    """The scheme is offered; what arrives quantized is given or qat; only a list of batch sizes is in the id."""
     assert _ids(**keys) == ids
 
 
@@ -227,8 +229,9 @@ def test_what_is_not_written_has_a_default(keys: dict[str, object], ids: list[st
         ({"backend": ["ort", "trt"], "scheme": "dynamic"}, "'trt' has no scheme 'dynamic' for int8"),
         ({"precision": "bf16"}, "'ort' has no precision 'bf16'"),
         ({"backend": "openvino", "precision": "fp8"}, "'openvino' has no precision 'fp8'"),
-        ({"scheme": "qat"}, "is for a model that arrives quantized, and none is named"),
-        ({"quantized": "q.onnx", "scheme": "static"}, "its scheme is qat"),
+        ({"scheme": "qat"}, "scheme 'qat' is for a model that arrives quantized, and none is named"),
+        ({"scheme": "given"}, "scheme 'given' is for a model that arrives quantized, and none is named"),
+        ({"quantized": "q.onnx", "scheme": "static"}, "its scheme is given"),
         ({"quantized": "q.onnx", "precision": "fp32"}, "needs a quantized precision"),
     ],
 )

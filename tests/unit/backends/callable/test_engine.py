@@ -242,7 +242,7 @@ def test_nothing_is_known_of_one_without_a_version() -> None:
     backend, model = get_backend("callable"), Model.from_callable(numbers, version="7")
     (of_reference,) = backend.ingredients(EngineSpec("callable", "", None, model)).items()
     assert of_reference == ("model", "tests.support.measuring.numbers as numbers, version 7")
-    candidate = EngineSpec("callable", "int4", "qat", model, quantized=Model.from_callable(abs, version="8"))
+    candidate = EngineSpec("callable", "int4", "given", model, quantized=Model.from_callable(abs, version="8"))
     (of_candidate,) = backend.ingredients(candidate).items()
     assert of_candidate == ("quantized model", "builtins.abs as abs, version 8")
     assert backend.ingredients(EngineSpec("callable", "", None, Model.from_callable(numbers))) == {}

@@ -91,6 +91,7 @@ def test_what_only_the_device_can_build_is_not_simulated(
         ({"calibration": Calibration(method="percentile")}, {"quantization": "implicit"}, "got: calibration='perc"),
         ({"exclude": ("first",)}, {"quantization": "implicit"}, "first"),
         ({"scheme": "qat"}, {"quantization": "implicit"}, "got: scheme='qat'"),
+        ({"scheme": "given"}, {"quantization": "implicit"}, "got: scheme='given'"),
     ],
 )
 def test_options_that_exclude_each_other(
