@@ -62,7 +62,7 @@ def accept(
         raise UsageError("--removed needs --series", fix="name the tests that are gone, so that no other is meant")
     root = project_root()
     file = root / NAME
-    store = open_store(existing_history(place))
+    store = open_store(existing_history(place), root)
     before = read_baselines(file)
     if removed:
         commit = resolve(Repository(root), source or "HEAD")

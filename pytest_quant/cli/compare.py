@@ -69,7 +69,7 @@ def compare(
       pytest-quant compare 20260102T0304 20260102T0506
     """  # noqa: D301 - click reads a backspace
     root = project_root()
-    store = open_store(existing_history(place))
+    store = open_store(existing_history(place), root)
     base, head, *_ = *_two(commits), "", ""
     before, now = find_sides(store, base or None, head or None, root)
     for side in (before, now):
@@ -113,7 +113,7 @@ def report(commits: tuple[str, ...], output: Path, place: str | None) -> None:
       pytest-quant report 20260102T0304
     """  # noqa: D301 - click reads a backspace
     root = project_root()
-    store = open_store(existing_history(place))
+    store = open_store(existing_history(place), root)
     *_, base, name = "", "", *_two(commits)
     head, now = _head(store, name, root)
     compared, why_not = None, ""

@@ -105,13 +105,13 @@ def list_records(
       pytest-quant history test_digits ort-int8 --branch main --since 2026-01-01
       pytest-quant history --json > records.jsonl     pytest-quant history import reads it
     """  # noqa: D301 - click reads a backspace
-    store = open_store(existing_history(place))
+    store = open_store(existing_history(place), Path.cwd())
     name = " ".join(words)
     series = _matching(store, name) if name or list_series else []
     if len(series) == 1 and not list_series:
         limit = last or (None if as_json else _POINTS)
         points = store.points(series[0].key, branch=branch, since=since, limit=limit)
-        _print_series(store.series([series[0].key])[0], points, as_json=as_json)
+        _print_series(store.series([series[0].key])[0], points, store.left_out, as_json=as_json)
     elif list_series and name and not series:
         raise _unknown(store, name)
     elif series or list_series:
@@ -158,7 +158,7 @@ def changes(
     # Here, because it loads numpy, which takes longer than a table of thousands of checks.
     from pytest_quant.history.trends import find_changes
 
-    store = open_store(existing_history(place))
+    store = open_store(existing_history(place), Path.cwd())
     name = " ".join(words)
     searched = _matching(store, name)
     if name and not searched:
@@ -178,7 +178,8 @@ def changes(
         documents = [asdict(change) for change in level_changes]
         show_json({"branch": branch, "series": len(searched), "changes": documents})
     else:
-        show(changes_text(level_changes, {series.key: series_name(series) for series in searched}, branch))
+        names = {series.key: series_name(series) for series in searched}
+        show(changes_text(level_changes, names, branch) + store.left_out)
 
 
 def _matching(store: Store, name: str) -> list[SeriesName]:
@@ -223,13 +224,13 @@ def _print_runs(store: Store, runs: Sequence[StoredRun], *, as_json: bool) -> No
         show("\n".join(aligned([["run", "started", "commit", "branch", "checks"], *map(_cells, runs)])))
 
 
-def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], *, as_json: bool) -> None:
+def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], left_out: str, *, as_json: bool) -> None:
     if as_json:
         show_json(asdict(summary) | {"points": [asdict(point) for point in points]})
         return
     show(series_text(summary, points))
     if len(points) < summary.n_points:
-        say(f"{len(points)} of {summary.n_points} points; --last N shows more")
+        say(f"{len(points)} of {summary.n_points} points; --last N shows more{left_out}")
 
 
 def _cells(stored: StoredRun) -> list[str]:

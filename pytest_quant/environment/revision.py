@@ -163,6 +163,18 @@ def git_state(root: Path, timeout_s: float = 10.0) -> GitState | None:
     return parse_status(answer.text, os.environ) if answer.ok else None
 
 
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/]*@)?((?!\.)[^/:@]*)(?::\d+(?=/))?[:/]+([^?#]+?)(?:\.git)?/*(?:[?#].*)?", re.I
+)
+"""Of a remote, as a URL, as scp writes it, or a path: host and path, without user, password and port."""
+
+
+def are_apart(names: Collection[str], others: Collection[str]) -> bool:
+    """Whether two are names of different repositories: both have a first commit or an address, and share neither."""
+    comparable = any(("/" in name) == ("/" in other) for name in names for other in others)
+    return comparable and set(names).isdisjoint(others)
+
+
 def checkout_around(folder: Path) -> Path | None:
     """Return the top folder of the checkout around a folder, by what lies there: git may refuse to tell it."""
     return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
@@ -308,6 +320,16 @@ class Repository:
         if not ask_git(self.root, "cat-file", "-e", f"{commit}^{{commit}}").ok:
             return None
         return ask_git(self.root, "show", f"{commit}:./{name}").text
+
+    def names(self) -> tuple[str, ...]:
+        """Return what it is known by: its first commit, and the address of ``origin``; outside of git nothing.
+
+        Clones and forks have the first commit, unless they are shallow; clones of one server have the address.
+        """
+        first = ask_git(self.root, "rev-list", "--first-parent", "--max-parents=0", "HEAD")
+        address = _ADDRESS.fullmatch(ask_git(self.root, "remote", "get-url", "origin").text)
+        commits = first.text.split() if first.ok and not self.is_shallow() else []
+        return (*commits, *([f"{address[1]}/{address[2]}".lower()] if address else []))
 
     def is_shallow(self) -> bool:
         """Whether only the last commits were fetched, as CI services do."""

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_quant.environment.revision import Repository
 from pytest_quant.errors import HistoryError
 
 if TYPE_CHECKING:
@@ -36,8 +37,10 @@ def is_there(place: str | Path) -> bool:
     return "://" in str(place) or os.path.exists(place)  # noqa: PTH110 - a folder without rights is no error
 
 
-def open_store(place: str | Path) -> Store:
+def open_store(place: str | Path, root: Path | None = None) -> Store:
     """Open the history at `place`, a file or a database URL, creating it when it does not exist.
+
+    Where `root` is given, what it is compared with, and trends, are of the repository around that folder.
 
     Raises
     ------
@@ -48,4 +51,4 @@ def open_store(place: str | Path) -> Store:
     from pytest_quant.history.connect import open_engine
     from pytest_quant.history.store import Store
 
-    return Store(*open_engine(place))
+    return Store(*open_engine(place), () if root is None else Repository(root).names())

@@ -91,7 +91,8 @@ def find_base(
     chosen = select_base(partial(store.commits, below=below), Repository(root), name, head.id, dirty=dirty)
     found = [] if chosen.committed is None else records_of(store, chosen.committed, head)
     checks = [check for check in found if SeriesKey.parse(check.record.series).test.startswith(below)]
-    return NamedRecords(checks, f"{chosen}{elsewhere(checks, chosen.commit)}", chosen.committed)
+    description = f"{chosen}{elsewhere(checks, chosen.commit)}{store.left_out}"
+    return NamedRecords(checks, description, chosen.committed)
 
 
 def compare_run(
@@ -195,7 +196,9 @@ def of_run(store: Store, name: str) -> NamedRecords:
     run = store.run(name).run
     checks = [StoredCheck(run, record) for record in store.records(run.id)]
     dirty = ", of a tree with changes that were not committed" if run.dirty else ""
-    description = f"run {run.id} of {(run.commit or 'no commit')[:12]}{dirty}: {_count(checks)}"
+    names = " ".join(run.repository)
+    foreign = f", of another repository, {names}" if names in store.others else ""
+    description = f"run {run.id} of {(run.commit or 'no commit')[:12]}{foreign}{dirty}: {_count(checks)}"
     return NamedRecords(checks, description, None if run.commit is None else Committed(run.commit))
 
 

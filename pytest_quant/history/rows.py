@@ -68,6 +68,7 @@ def run_row(run: Run) -> Row:
         "branch": None if run.branch is None else indexed(run.branch),
         "dirty": run.dirty,
         "tree": None if run.tree is None else indexed(run.tree),
+        "repository": indexed(" ".join(run.repository)),
         "run": encode(run_to_json(run, [])["run"]),
     }
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
     false,
 )
 
-VERSION = 8
+VERSION = 9
 """Of the tables; one more with each change of them. A history of another version is refused, see `connect`."""
 
 METADATA = MetaData()
@@ -42,6 +42,7 @@ RUNS = Table(
     Column("dirty", Boolean, nullable=False),
     Column("run", Text, nullable=False),
     Column("tree", String, index=True),
+    Column("repository", String, nullable=False, index=True),
     Column("thinned", Boolean, nullable=False, server_default=false()),
 )
 """`started_at` is converted to UTC, so that its order is that of time. A run that is `thinned` is pruned no more."""

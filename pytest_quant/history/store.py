@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Engine, Select, delete, func, insert, select
+from sqlalchemy import ColumnElement, Engine, Select, and_, delete, func, insert, select
 from sqlalchemy import Row as Found
 
+from pytest_quant.environment.revision import are_apart
 from pytest_quant.errors import HistoryError, UsageError, nearest
 from pytest_quant.history.connect import storage_errors, writing
 from pytest_quant.history.rows import (
@@ -85,9 +86,29 @@ _SUMMARIES: Select[*tuple[Any, ...]] = (
 class Store:
     """An open history. Every method raises `HistoryError` when the database cannot be read or written."""
 
-    def __init__(self, engine: Engine, shown: str) -> None:
+    def __init__(self, engine: Engine, shown: str, repository: Sequence[str] = ()) -> None:
         self._engine = engine
         self._shown = shown
+        self._repository = repository
+
+    @cached_property
+    def others(self) -> list[str]:
+        """The names of each other repository that has runs here, which are in no base and no trend of this one."""
+        stored = self._read(select(RUNS.c.repository).distinct()) if self._repository else []
+        return [names for (names,) in stored if are_apart(names.split(), self._repository)]
+
+    @property
+    def left_out(self) -> str:
+        """What is not looked at, as the end of a line; else empty."""
+        return f"; left out: runs of other repositories, {', '.join(self.others)}" if self.others else ""
+
+    def _clean(self, ids: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+        """Choose the runs of commits or trees. A commit is of one repository and its forks; a tree may be of any."""
+        values = [indexed(each) for each in ids]
+        return RUNS.c.commit.in_(values) | and_(RUNS.c.tree.in_(values), *self._ours()), ~RUNS.c.dirty
+
+    def _ours(self) -> list[ColumnElement[bool]]:
+        return [RUNS.c.repository.not_in(self.others)] if self.others else []
 
     def append(self, run: Run, records: Sequence[Record | Encoded]) -> bool:
         """Add a run with its records, all or nothing; ``False`` when a run of this id is already stored."""
@@ -180,7 +201,7 @@ class Store:
         by_text = {indexed(commit): commit for commit in ids}
         recorded: set[str] = set()
         for column in (RUNS.c.commit, RUNS.c.tree):
-            wanted = select(column).distinct().where(column.in_(by_text), ~RUNS.c.dirty)
+            wanted = select(column).distinct().where(column.in_(by_text), *self._clean(ids))
             if below:
                 wanted = wanted.join(CHECKS, CHECKS.c.run == RUNS.c.number).join(SERIES, _OF_SERIES)
                 wanted = wanted.where(SERIES.c.nodeid.startswith(below, autoescape=True))
@@ -193,7 +214,7 @@ class Store:
 
         The records of each run, of one series or of all, are in its order.
         """
-        wanted = _CHECKS.where(*_clean(ids))
+        wanted = _CHECKS.where(*self._clean(ids))
         if series is not None:
             wanted = wanted.where(_of_series(series))
         return _stored_checks(self._read(wanted.order_by(*_OLDEST_FIRST, CHECKS.c.position)))
@@ -206,18 +227,18 @@ class Store:
 
     def runs_of(self, *ids: str) -> list[Run]:
         """Return every run of these commits or trees with a clean tree, with and without checks."""
-        rows = self._read(select(RUNS.c.id, RUNS.c.run).where(*_clean(ids)).order_by(*_OLDEST_FIRST))
+        rows = self._read(select(RUNS.c.id, RUNS.c.run).where(*self._clean(ids)).order_by(*_OLDEST_FIRST))
         return [decode_run(text, f"run {run_id}") for run_id, text in rows]
 
     def last_pass(self, series: str) -> StoredCheck | None:
         """Return the newest record of a series that is a PASS, of any commit; ``None`` without one."""
-        passed = _CHECKS.where(_of_series(series), CHECKS.c.status == Status.PASS.value)
+        passed = _CHECKS.where(_of_series(series), *self._ours(), CHECKS.c.status == Status.PASS.value)
         newest = passed.order_by(*_NEWEST_CHECKS).limit(1)
         return next(iter(_stored_checks(self._read(newest))), None)
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Return the summaries of all checks of all runs of `commits` with a clean tree, oldest run first."""
-        wanted = _SUMMARIES.where(*_clean(commits)).order_by(*_OLDEST_FIRST, CHECKS.c.position)
+        wanted = _SUMMARIES.where(*self._clean(commits)).order_by(*_OLDEST_FIRST, CHECKS.c.position)
         return list(map(_summary, self._read(wanted)))
 
     def series_names(self) -> list[SeriesName]:
@@ -247,7 +268,7 @@ class Store:
         since : only checks of runs that started then or later, date or time in ISO 8601, UTC when it names no zone.
         limit : largest number of checks, the newest ones; ``None`` for all.
         """
-        wanted = _SUMMARIES.where(_of_series(series), *_wanted(branch, since))
+        wanted = _SUMMARIES.where(_of_series(series), *self._ours(), *_wanted(branch, since))
         return list(map(_summary, reversed(self._read(wanted.order_by(*_NEWEST_CHECKS).limit(limit)))))
 
     def each_run(
@@ -335,11 +356,6 @@ def _of_series(key: str) -> ColumnElement[bool]:
         CHECKS.c.series
         == select(SERIES.c.number).where(SERIES.c.digest == SeriesKey.parse(key).digest).scalar_subquery()
     )
-
-
-def _clean(ids: Sequence[str]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    values = [indexed(each) for each in ids]
-    return RUNS.c.commit.in_(values) | RUNS.c.tree.in_(values), ~RUNS.c.dirty
 
 
 def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]:

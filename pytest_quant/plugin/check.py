@@ -91,7 +91,7 @@ def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | 
 
     if _BASELINES not in config.stash:
         place = settings_of(config).history
-        opening = None if place is None else lambda: open_store(place)
+        opening = None if place is None else lambda: open_store(place, config.rootpath)
         config.stash[_BASELINES] = Baselines(config.rootpath, opening, fingerprint().identity)
     return config.stash[_BASELINES].find(
         SeriesKey.of(check, measurement.accuracy.metric).text,
@@ -166,7 +166,7 @@ def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
 
     # What keeps the history from being read is told at the end of the run, which cannot write it either.
     with suppress(HistoryError):
-        if passed := open_store(place).last_pass(record.series):
+        if passed := open_store(place, config.rootpath).last_pass(record.series):
             now = StoredCheck(replace(passed.run, environment=fingerprint()), record)
             if differs := what_differs(Pair(record.series, (passed,), (now,))):
                 # Another engine is what other differences lead to; alone, it comes from what no record has.

@@ -148,7 +148,7 @@ def _history(config: pytest.Config, keys: Sequence[str]) -> tuple[list[SeriesHis
     if place is None:
         return [], "The history is turned off."
     try:
-        history = series_histories(open_store(place), keys, read_baselines(config.rootpath / NAME))
+        history = series_histories(open_store(place, config.rootpath), keys, read_baselines(config.rootpath / NAME))
     except HistoryError as error:
         return [], f"The history cannot be read: {error}"
     return history, "The history has no series of this run yet."

@@ -157,7 +157,7 @@ def _compare(config: pytest.Config, end: RunEnd, run: Run, *, all_ran: bool) -> 
     try:
         if settings.history is None:
             raise UsageError("the history is turned off, so there is nothing to compare with")
-        store = open_store(settings.history)
+        store = open_store(settings.history, root)
         base, strict = settings.compare_base, settings.strict
         end.compared = compare_run(store, root, run, end.records, base, strict=strict, all_ran=all_ran)
         why = fault(end.compared)

@@ -41,6 +41,7 @@ class Run:
         the suite was not split.
     deselected : node ids of the quant tests that a shard left to the others; ``None`` of a run that is no shard, or
         that did not come to its end.
+    repository : its names, see `Repository.names`; records of another one are no base, and in no trend.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Run:
     tree: str | None = None
     shard: str | None = None
     deselected: tuple[str, ...] | None = None
+    repository: tuple[str, ...] = ()
 
 
 def start_run(root: Path, shard: str | None = None) -> Run:
@@ -82,6 +84,7 @@ def start_run(root: Path, shard: str | None = None) -> Run:
         pull_request=ci_pull_request(os.environ),
         tree=None if commit is None or state.dirty else repository.tree(commit),
         shard=shard,
+        repository=repository.names(),
     )
 
 

@@ -7,10 +7,13 @@ import subprocess
 from pathlib import Path, PurePath
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_quant.environment.revision import (
     GitState,
     Repository,
+    are_apart,
     below_checkout,
     ci_branch,
     ci_links,
@@ -301,3 +304,51 @@ def test_a_checkout_within_another_is_one_of_its_own(tmp_path: Path) -> None:
     inner = _checkout(top / "inner", "file")
     assert below_checkout(inner / "a", inner) == PurePath("a")
     assert below_checkout(inner / "a", top) == PurePath("inner/a")
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("https://user:s3cret@host.org/Org/repo.git", "host.org/org/repo"),
+        ("git@host.org:org/repo.git", "host.org/org/repo"),
+        ("ssh://git@host.org:22/org/repo", "host.org/org/repo"),
+        ("https://oauth2:p@ss@host.org:8443/org/repo/?private_token=s3cret", "host.org/org/repo"),
+        ("/srv/git/repo.git", "/srv/git/repo"),
+        ("file:///srv/git/repo", "/srv/git/repo"),
+        ("../repo", None),
+    ],
+)
+def test_an_address_is_one_name_without_secrets(repository: ScratchRepository, address: str, name: str | None) -> None:
+    """However it is written; a path that depends on where one is names nothing."""
+    repository.git("remote", "add", "origin", address)
+    assert Repository(repository.path).names() == (repository.git("rev-parse", "HEAD"), *([name] if name else []))
+
+
+def test_a_repository_is_known_by_its_first_commit_and_its_address(
+    repository: ScratchRepository, tmp_path: Path
+) -> None:
+    """So are a fork, and a clone without a remote; a shallow clone by its address alone; no repository by nothing."""
+    first = repository.git("rev-parse", "HEAD")
+    repository.commit("second")
+    assert Repository(repository.path).names() == (first,)
+    for name, words in (("fork", ()), ("shallow", ("--depth=1",))):
+        repository.git("clone", *words, f"file://{repository.path}", str(tmp_path / name))
+    ScratchRepository(tmp_path / "fork").git("remote", "set-url", "origin", "https://host/me/fork")
+    fork, shallow, here = (
+        Repository(path).names() for path in (tmp_path / "fork", tmp_path / "shallow", tmp_path.parent)
+    )
+    assert (fork, shallow, here) == ((first, "host/me/fork"), (str(repository.path).lower(),), ())
+    other = make_repository(tmp_path / "other")
+    other.commit("other")
+    assert are_apart(Repository(other.path).names(), fork)
+    assert not any(are_apart((first,), each) for each in (fork, shallow, here))
+
+
+@given(*[st.sets(st.sampled_from(["1" * 40, "2" * 40, "host/a", "host/b"]))] * 2)
+def test_repositories_are_apart_by_what_both_have(names: set[str], others: set[str]) -> None:
+    """It does not matter which is asked first; what has no name, or shares one, is never another."""
+    assert are_apart(names, others) == are_apart(others, names)
+    if not names or names & others:
+        assert not are_apart(names, others)
+    if len(names) == len(others) == 4 or (names, others) == ({"1" * 40}, {"2" * 40}):
+        assert are_apart(names, others) is (names != others)

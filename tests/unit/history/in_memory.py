@@ -17,9 +17,11 @@ class InMemory(Store):
     def __init__(self, checks: tuple[StoredCheck, ...]) -> None:
         self._checks = checks
 
-    def commits(self, ids: Sequence[str]) -> set[str]:
+    left_out = ""
+
+    def commits(self, ids: Sequence[str], below: str = "") -> set[str]:
         """Those of a clean tree."""
-        clean = [each.run for each in self._checks if not each.run.dirty]
+        clean = [each.run for each in self._checks if not each.run.dirty and below in each.record.series]
         return {each for run in clean for each in (run.commit, run.tree) if each in ids and each}
 
     def launches(self, *ids: str, series: str | None = None) -> list[StoredCheck]:
