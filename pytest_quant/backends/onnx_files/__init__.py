@@ -17,7 +17,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx.external_data_helper import uses_external_data
 
-from pytest_quant.backends.onnx_files.graphs import all_nodes, constant_names, graphs_in
+from pytest_quant.backends.onnx_files.graphs import all_nodes, bodies_of, constant_names, graphs_in
 from pytest_quant.errors import ModelFileError, UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
@@ -306,6 +306,12 @@ def read_table_rows(path: Path) -> dict[str, int]:
             handed = node.input if node.op_type == "Concat" else node.input[:1]
             source[node.output[0]] = set().union(*(source.get(name, set()) for name in handed))
     return rows
+
+
+@_once
+def has_bodies(path: Path) -> bool:
+    """Tell whether the model in `path` has an If, a Loop or a Scan. Raises `ModelError`, see `read_graph`."""
+    return any(any(bodies_of(node)) for node in all_nodes(read_graph(path)))
 
 
 @_once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import onnx
 
@@ -95,6 +95,34 @@ def fresh_name(wanted: str, taken: set[str]) -> str:
 def constant_names(graph: onnx.GraphProto) -> set[str]:
     """Return the names of the tensors whose values `graph` itself holds."""
     return {tensor.name for tensor in graph.initializer}
+
+
+def scopes(graph: onnx.GraphProto, outer: Collection[str] = ()) -> Iterator[tuple[onnx.GraphProto, set[str]]]:
+    """Yield `graph` and every graph inside it, each with the names of the constants that its nodes can read.
+
+    Constants are what a graph holds, what it computes from constants alone, and those `outer` ones of the graphs around
+    it whose names it does not give to something else.
+    """
+    constants = (set(outer) - defined_names(graph)) | constant_names(graph)
+    for node in graph.node:
+        read = {*filter(None, node.input), *captured_names(node)}
+        if node.op_type == "Constant" or (read and constants.issuperset(read)):
+            constants.update(node.output)
+    yield graph, constants
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from scopes(body, constants)
+
+
+def dequantizer_of(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> onnx.NodeProto | None:
+    """Return the DequantizeLinear that gives the values of `tensor`, moved perhaps; ``None`` where none does.
+
+    `makers` has the node that gives each tensor.
+    """
+    node = makers.get(tensor)
+    while node is not None and node.op_type in PASSING and node.input:
+        node = makers.get(node.input[0])
+    return node if node is not None and node.op_type == "DequantizeLinear" else None
 
 
 def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -22,9 +22,10 @@ from pytest_quant.backends.onnx_files import (
     needs_external_data,
     read_signature,
 )
-from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, constant_names, replace_nodes
+from pytest_quant.backends.onnx_files.graphs import all_graphs, dequantizer_of, replace_nodes, scopes
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.half import write_half
+from pytest_quant.backends.ort.macs import FLOAT_OPS
 from pytest_quant.backends.ort.options import OrtOptions, runtime_version
 from pytest_quant.backends.ort.prepare import prepare
 from pytest_quant.backends.ort.recipe import (
@@ -164,7 +165,8 @@ def write_static(
 def write_dynamic(recipe: OrtOptions, prepared: Path, exclude: list[str], target: Path) -> None:
     """Write the model with 8-bit weights, its activations quantized by ranges found in every run.
 
-    An empty list of op types means to this quantizer all that it knows.
+    An empty list of op types means to this quantizer all that it knows. Bodies of If, Loop and Scan are taken
+    where they have products with weights.
 
     Parameters
     ----------
@@ -175,9 +177,15 @@ def write_dynamic(recipe: OrtOptions, prepared: Path, exclude: list[str], target
     """
     from onnxruntime.quantization import quantize_dynamic
 
+    graph = onnx.load(prepared, load_external_data=False).graph
+    in_graph, *in_bodies = (
+        {node.op_type for node in inner.node if not constants.isdisjoint(node.input[:2])}
+        for inner, constants in scopes(graph)
+    )
     op_types = list(recipe.op_types or ())
-    if recipe.op_types == DYNAMIC and not _has_constant_matrix(prepared):
+    if recipe.op_types == DYNAMIC and in_graph.union(*in_bodies).isdisjoint((*DYNAMIC, "Gemm")):
         op_types = [*op_types, "Conv"]
+    taken = {*(op_types or FLOAT_OPS), "Gemm"}
     quantize_dynamic(
         str(prepared),
         str(target),
@@ -187,7 +195,7 @@ def write_dynamic(recipe: OrtOptions, prepared: Path, exclude: list[str], target
         weight_type=_quant_type(recipe.weight_type),
         nodes_to_exclude=exclude,
         use_external_data_format=needs_external_data(prepared),
-        extra_options=recipe.quantizer_extra,
+        extra_options={"EnableSubgraph": not taken.isdisjoint(set().union(*in_bodies))} | recipe.quantizer_extra,
     )
 
 
@@ -218,14 +226,6 @@ def _quant_type(name: str | None) -> object:
     from onnxruntime.quantization import QuantType
 
     return QuantType.QInt8 if name == "int8" else QuantType.QUInt8
-
-
-def _has_constant_matrix(prepared: Path) -> bool:
-    """Tell whether the graph has a matrix product or a recurrent cell with weights of its own."""
-    graph = onnx.load(prepared, load_external_data=False).graph
-    constants = constant_names(graph)
-    nodes = (node for node in graph.node if node.op_type in (*DYNAMIC, "Gemm"))
-    return any(not constants.isdisjoint(node.input[:2]) for node in nodes)
 
 
 ENGINE_FILE = "model.onnx"
@@ -339,7 +339,7 @@ def part_from_pairs(path: Path, exclude: Collection[str]) -> None:
         makers = {tensor: node for node in graph.node for tensor in node.output}
         nodes = []
         for node in graph.node:
-            if node.name in exclude and node.input and _is_dequantized(node.input[0], makers):
+            if node.name in exclude and node.input and dequantizer_of(node.input[0], makers) is not None:
                 copied = f"{PARTED}_{node.input[0]}_{node.name}"
                 nodes.append(onnx.helper.make_node("Max", node.input[:1], [copied], f"{PARTED}_{node.name}"))
                 node.input[0] = copied
@@ -347,11 +347,3 @@ def part_from_pairs(path: Path, exclude: Collection[str]) -> None:
             nodes.append(node)
         replace_nodes(graph, nodes)
     onnx.save_model(model, path)
-
-
-def _is_dequantized(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> bool:
-    """Tell whether `tensor` holds dequantized values, moved perhaps: the optimizer takes moves into the integers."""
-    node = makers.get(tensor)
-    while node is not None and node.op_type in PASSING and node.input:
-        node = makers.get(node.input[0])
-    return node is not None and node.op_type == "DequantizeLinear"

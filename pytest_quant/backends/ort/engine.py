@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,10 @@ import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
-from pytest_quant.backends.onnx_files.graphs import bodies_of, constant_names
 from pytest_quant.backends.onnx_files.lineage import excluded_among, trace
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.macs import (
-    FLOAT_OPS,
     INT8_OPS,
     NARROW_OPS,
     ONNX_OPS,
@@ -29,7 +27,7 @@ from pytest_quant.backends.ort.macs import (
     read_profile,
 )
 from pytest_quant.backends.ort.options import parse_options
-from pytest_quant.backends.ort.recipe import DYNAMIC, notes_of, recipe_of
+from pytest_quant.backends.ort.recipe import Reach, notes_of, reach_of
 from pytest_quant.backends.ort.session import (
     ON_CPU,
     OPTIMIZED_FILE,
@@ -42,40 +40,6 @@ from pytest_quant.backends.readback import LayerTime, Role, Tallied, medians, pr
 from pytest_quant.files import temporary_folder
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
-
-Reach = Callable[[RanNode], str]
-"""Gives the operator of a node that the scheme cannot quantize, for reports; empty for one that it can."""
-
-
-def reach_of(spec: EngineSpec, path: Path) -> Reach | None:
-    """Return which products in the model `path` the scheme of `spec` can quantize; ``None`` where it takes all."""
-    if spec.scheme not in ("dynamic", "weight-only"):
-        return None
-    weightless = frozenset(_weightless(onnx.load(path, load_external_data=False).graph))
-    taken = recipe_of(spec).op_types if spec.scheme == "dynamic" else ("MatMul",)
-    dynamic = DYNAMIC if spec.scheme == "dynamic" else ()
-    op_types = None if taken is None else frozenset({*taken, *dynamic, "Gemm"})
-
-    def beyond(node: RanNode) -> str:
-        operator = ONNX_OPS.get(node.op_type, node.op_type)
-        # A node of the optimized graph keeps its name, or has one that begins with it.
-        if any(node.name == name or node.name.startswith(f"{name}/") for name in weightless):
-            return f"{operator} between activations"
-        return "" if op_types is None or operator in op_types else operator
-
-    return beyond
-
-
-def _weightless(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names of products none of whose operands is a constant, the products inside bodies included."""
-    constants = constant_names(graph)
-    for node in graph.node:
-        if node.op_type == "Constant" or (node.input and constants.issuperset(filter(None, node.input))):
-            constants.update(node.output)
-        elif node.op_type in FLOAT_OPS and constants.isdisjoint(node.input[:2]) and node.name:
-            yield node.name
-        for body in bodies_of(node):
-            yield from _weightless(body)
 
 
 def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = None) -> Coverage:
@@ -170,7 +134,8 @@ class OrtEngine(Engine):
             return self._count(Path(session.end_profiling()), feeds)
 
     def _count_nodes(self, profile: Path, _feeds: Feeds) -> Coverage:
-        return count_coverage(read_profile(profile), self.spec.precision, reach_of(self.spec, self.path))
+        graph = onnx.load(self.path, load_external_data=False).graph
+        return count_coverage(read_profile(profile), self.spec.precision, reach_of(self.spec, graph))
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Return the median time of each node."""

@@ -46,6 +46,10 @@ class RanNode:
     spent_us: int = 0
 
 
+FUSED = "fused "
+"""How ONNX Runtime begins the name of a product that took in an activation."""
+
+
 def read_profile(file: Path) -> list[RanNode]:
     """Return the nodes in the order they ran; the body of a loop comes once for each turn."""
     return nodes_in(json.loads(file.read_text(encoding="utf-8")))

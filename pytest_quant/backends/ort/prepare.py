@@ -71,26 +71,33 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
     To make a Gemm that reads its weight transposed a MatMul, the quantizers transpose the weight in its place, once for
     each such Gemm. And scales per channel have one axis, that of the last reader. A shared bias the static quantizer
     copies itself and appends a number to its name, whether or not another tensor is called that: the output of a node
-    that is then reads as a bias.
+    that is then reads as a bias. The weights of an LSTM are turned too, and looked for in its own graph alone.
     """
     graphs = list(all_graphs(graph))
     taken = {name for inner in graphs for name in defined_names(inner)}
     readers = Counter(name for inner in graphs for node in inner.node for name in node.input)
     for inner in graphs:
-        weights = {tensor.name: tensor for tensor in inner.initializer if readers[tensor.name] > 1}
-        for node in (node for deeper in all_graphs(inner) for node in deeper.node if weights):
-            for place in (*([1] if _is_turned(node) else []), *([2] if node.op_type in _BIASED else [])):
+        weights = {tensor.name: tensor for tensor in inner.initializer}
+        moved = set()
+        for holder, node in ((deeper, node) for deeper in all_graphs(inner) for node in deeper.node if weights):
+            is_apart = node.op_type == "LSTM" and holder is not inner
+            for place in (*_turned(node), *([2] if node.op_type in _BIASED else [])):
                 weight = weights.get(node.input[place]) if place < len(node.input) else None
-                if weight is not None and readers[weight.name] > 1:
+                if weight is not None and (readers[weight.name] > 1 or is_apart):
                     readers[weight.name] -= 1
                     node.input[place] = fresh_name(f"{weight.name}_own", taken)
-                    _copy(inner, weight, node.input[place])
+                    _copy(holder if is_apart else inner, weight, node.input[place])
+                    moved.add(weight.name)
+        kept = [tensor for tensor in inner.initializer if tensor.name not in moved or readers[tensor.name]]
+        del inner.initializer[:]
+        inner.initializer.extend(kept)
 
 
-def _is_turned(node: onnx.NodeProto) -> bool:
-    if node.op_type == "ConvTranspose":
-        return True
-    return node.op_type == "Gemm" and any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+def _turned(node: onnx.NodeProto) -> tuple[int, ...]:
+    """Return the places of the weights that a quantizer turns around where they lie."""
+    if node.op_type == "Gemm":
+        return (1,) if any(attribute.name == "transB" and attribute.i for attribute in node.attribute) else ()
+    return {"ConvTranspose": (1,), "LSTM": (1, 2)}.get(node.op_type, ())
 
 
 def _copy(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:

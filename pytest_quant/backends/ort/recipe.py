@@ -1,4 +1,4 @@
-"""How a model is quantized by the scheme, the options and this machine's instruction set, and how else it could be.
+"""How a model is quantized by scheme, options and instruction set, how else it could be, and what a scheme can take.
 
 Static quantization takes the operators with weights (`WEIGHTED`) and those that hand 8-bit values on
 (`PASSING`), so that a chain such as Conv, Relu, MaxPool, Conv stays in int8 and the CPU kernels fuse. It leaves
@@ -10,14 +10,19 @@ taken only in a model that has nothing else. ``op_types`` overrides both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
+
+import onnx
 
 from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
-from pytest_quant.backends.onnx_files import model_file, read_graph
-from pytest_quant.backends.onnx_files.graphs import PASSING, all_nodes
+from pytest_quant.backends.onnx_files import has_bodies, model_file, read_graph
+from pytest_quant.backends.onnx_files.graphs import PASSING, all_nodes, scopes
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
+from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, ONNX_OPS, PRODUCT_OPS, RanNode
 from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
 from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import Calibration, EngineSpec
@@ -43,7 +48,7 @@ def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
     return sorted(names | {f"{name}_MatMul" for name in names})
 
 
-RECIPE_VERSION = "4"
+RECIPE_VERSION = "5"
 """Raised when the same ingredients would be built into something else."""
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -125,12 +130,19 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
         if "dynamic" in schemes and op_types & {*DYNAMIC, "Gemm"}:
             yield with_scheme(spec, "dynamic")
         yield from other_ranges(spec, len(quantized_nodes(spec)))
+    yield from _with_bodies(spec, json.loads(recipe.extra))
     if spec.scheme == "dynamic" and "static" in schemes:
         yield with_scheme(spec, "static")
     if spec.scheme == "weight-only":
         for name, value in (("block_size", _SMALLEST_BLOCK), ("symmetric", False), ("accuracy_level", 0)):
             if getattr(recipe, name) != value:
                 yield from with_option(spec, name, value)
+
+
+def _with_bodies(spec: EngineSpec, extra: dict[str, object]) -> Iterator[Remedy]:
+    """Yield `spec` with the bodies of If, Loop and Scan, where the user's `extra` leaves out those of the model."""
+    if spec.scheme == "dynamic" and extra.get("EnableSubgraph") is False and has_bodies(model_file(spec.model)):
+        yield from with_option(spec, "extra", extra | {"EnableSubgraph": True})
 
 
 def other_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
@@ -158,3 +170,36 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
     nodes = all_nodes(read_graph(model_file(spec.model)))
     names = (node.name for node in nodes if node.op_type in taken and node.name and node.name not in spec.exclude)
     return tuple(dict.fromkeys(names))
+
+
+Reach: TypeAlias = Callable[[RanNode], str]
+"""Gives the operator of a node that the scheme cannot quantize, for reports; empty for one that it can."""
+
+
+def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
+    """Return which products of an engine's `graph` the scheme of `spec` can quantize; ``None`` where it takes all.
+
+    What ``exclude`` leaves in float it can quantize all the same.
+    """
+    if spec.scheme not in ("dynamic", "weight-only"):
+        return None
+    taken: Collection[str] = _MATRICES
+    # Names of products none of whose operands is a constant, the products inside bodies included.
+    weightless = {
+        node.name
+        for inner, constants in scopes(graph)
+        for node in inner.node
+        if node.op_type in FLOAT_OPS and constants.isdisjoint((*node.input[:2], *node.output)) and node.name
+    }
+    if spec.scheme == "dynamic":
+        op_types = recipe_of(spec).op_types
+        taken = PRODUCT_OPS if op_types is None else {*op_types, *DYNAMIC, "Gemm"}
+
+    def beyond(node: RanNode) -> str:
+        operator, called = ONNX_OPS.get(node.op_type, node.op_type), node.name.removeprefix(FUSED)
+        # A node of the optimized graph keeps its name, or has one that begins with it.
+        if any(called == name or called.startswith(f"{name}/") for name in weightless):
+            return f"{operator} between activations"
+        return "" if operator in taken else operator
+
+    return beyond

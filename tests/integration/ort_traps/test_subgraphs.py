@@ -107,7 +107,7 @@ SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
     "static": ("static", {}),
     "static-all": ("static", {"op_types": "all"}),
     "dynamic-all": ("dynamic", {"op_types": "all"}),
-    "dynamic-bodies": ("dynamic", {"op_types": "all", "extra": {"EnableSubgraph": True}}),
+    "dynamic-main": ("dynamic", {"op_types": "all", "extra": {"EnableSubgraph": False}}),
     "int4": ("weight-only", {}),
 }
 
@@ -183,7 +183,7 @@ _BODY_READS_WEIGHTS = """g (float[n,8] x, bool on) => (float[n,8] y, float[n,8] 
 
 @pytest.mark.parametrize("on", [True, False])
 @pytest.mark.parametrize("bias", [(8,), (1, 8)])
-@pytest.mark.parametrize("scheme", ["static", "dynamic-all", "dynamic-bodies", "int4"])
+@pytest.mark.parametrize("scheme", ["static", "dynamic-all", "dynamic-main", "int4"])
 def test_a_body_reads_weights_of_the_graph(scheme: str, bias: tuple[int, ...], on: bool, tmp_path: Path) -> None:
     """The graph's own Gemm may lose its bias to the quantizer and have its weight transposed; the body keeps both."""
     feeds = {"x": np.random.default_rng(3).normal(size=(64, 8)).astype(np.float32), "on": np.array(on)}
@@ -206,7 +206,7 @@ _PRODUCT_IN_A_BODY = """g (float[n,8] x, bool on) => (float[n,8] y, float[n,8] z
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["static", "static-all", "dynamic-all", "dynamic-bodies", "int4"])
+@pytest.mark.parametrize("scheme", ["static", "static-all", "dynamic-all", "dynamic-main", "int4"])
 def test_exclude_reaches_into_bodies(scheme: str, tmp_path: Path) -> None:
     """A node of a body may be named, and is float afterwards; a neighbour is as quantized as it was before."""
     name, options = SCHEMES[scheme]
@@ -221,8 +221,8 @@ def test_exclude_reaches_into_bodies(scheme: str, tmp_path: Path) -> None:
         kinds[exclude] = sum(node.op_type in ("MatMulInteger", "MatMulNBits") for node in nodes)
         floats = {node.name for node in nodes if node.op_type in ("MatMul", "Gemm")}
         assert not exclude or floats & {exclude[0], f"{exclude[0]}_MatMul"}
-    bodies_too = scheme in ("dynamic-bodies", "int4")
-    assert kinds[()] == {"static": 0, "static-all": 0, "dynamic-all": 1}.get(scheme, 3)
+    bodies_too = scheme in ("dynamic-all", "int4")
+    assert kinds[()] == {"static": 0, "static-all": 0, "dynamic-main": 1}.get(scheme, 3)
     assert kinds[("inner",)] == kinds[()] - bodies_too
     assert kinds[("y",)] == max(0, kinds[()] - 1)
 

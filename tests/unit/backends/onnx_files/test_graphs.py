@@ -11,6 +11,7 @@ from pytest_quant.backends.onnx_files.graphs import (
     captured_names,
     defined_names,
     rename_captured,
+    scopes,
 )
 from pytest_quant.backends.onnx_files.normalize import end_sharing
 
@@ -58,3 +59,20 @@ def test_every_graph_and_node_is_found() -> None:
         z = If(w)<then_branch = a () => (p) {{ p = Neg(v) }}, else_branch = b () => (q) {{ q = Abs(v) }}> }}"""
     assert sorted(node.op_type for node in all_nodes(parser.parse_model(text))) == ["Abs", "If", "Neg", "f"]
     assert [graph.name for graph in all_graphs(parser.parse_model(_NESTED).graph)] == ["g", "a", "b", "c", "d"]
+
+
+def test_constants_reach_into_bodies_but_for_names_that_these_take() -> None:
+    """A branch that calls a value of its own ``w`` has no constant of that name; what reads an input is none."""
+    text = f"""{_HEAD} g (float[2] x, bool on) => (float[2] y) <float[2] w = {{1, 2}}, bool sure = {{1}}> {{
+        half = Neg(w)
+        t = If(sure)<then_branch = e () => (float[2] m) {{ m = Neg(x) }}, else_branch = f () => (float[2] k) {{
+            k = Abs(x) }}>
+        y = If(on)<then_branch = a () => (float[2] p) {{ own = Abs(half)
+                p = If(on)<then_branch = b () => (float[2] q) {{ q = Neg(own) }},
+                           else_branch = c () => (float[2] r) {{ r = Neg(x) }}> }},
+            else_branch = d () => (float[2] s) {{ w = Abs(x) s = Neg(w) }}> }}"""
+    found = {graph.name: constants for graph, constants in scopes(parser.parse_model(text).graph)}
+    assert found["g"] == {"w", "sure", "half"}
+    assert found["a"] == {"w", "sure", "half", "own"}
+    assert found["b"] == {"w", "sure", "half", "own", "q"}
+    assert found["d"] == {"sure", "half"}
