@@ -233,8 +233,8 @@ class Limits:
     )
     min_coverage: float | None = _limit(
         in_unit("%", PERCENT),
-        "compute that ran in the asked precision, in percent (default: 50; for dynamic and weight-only 50 of what the "
-        "scheme can quantize and 5 of all MACs)",
+        "compute that ran in the asked precision, in percent (default: 50 of what the scheme can quantize, where the "
+        "backend tells, and 5 of all MACs; for a model that arrives quantized 50)",
         unit="%",
         figure="coverage",
         called="coverage",

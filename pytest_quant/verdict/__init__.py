@@ -54,7 +54,7 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
         *doubt_worthless_scores(own, measured.accuracy, check.output),
         *latency_verdicts(limits, latency, check.latency_off),
         *(() if resources is None else resource_verdicts(limits, resources, check.latency_off)),
-        *(() if coverage is None else coverage_verdicts(limits, coverage, check.candidate.scheme)),
+        *(() if coverage is None else coverage_verdicts(limits, coverage)),
         *doubt_worthless_scores(against_earlier, measured.accuracy, check.output),
     )
     if is_alone and measured.accuracy.drop is None:

@@ -21,9 +21,6 @@ OUTPUTS = "outputs"
 
 _LIMIT = "min_coverage"
 
-_PARTIAL = ("dynamic", "weight-only")
-"""Schemes that leave whole kinds of operators in float."""
-
 _LEAST_OF_ALL_PCT = 5
 """Of all multiply-accumulates: with fewer, all that such a scheme can quantize is next to nothing."""
 
@@ -142,24 +139,22 @@ def by_interval(
     return Verdict(limit, allowed, observed, status, f"{figure} {relation} {bound}")
 
 
-def coverage_verdicts(limits: Limits, coverage: Coverage, scheme: str | None) -> Iterator[Verdict]:
+def coverage_verdicts(limits: Limits, coverage: Coverage) -> Iterator[Verdict]:
     """Yield the verdict on coverage; a limit of 0 asks for anything above 0.
 
-    What the mark sets is judged on all eligible compute, the default of a `scheme` that leaves whole kinds of
-    operators in float on what it can quantize, and at least 5 % of all MACs. A scheme that can quantize nothing of the
-    model is a FAIL.
+    What the mark sets is judged on all eligible compute, the default on what the scheme can quantize where the backend
+    tells that, and on at least 5 % of all MACs. A scheme that can quantize nothing of the model is a FAIL.
 
     Parameters
     ----------
     limits : those of the check.
     coverage : share of the eligible compute, in percent, as read back from the runtime.
-    scheme : of the candidate; ``None`` for a float precision.
     """
     default = limits.default_min_coverage
     if limits.min_coverage is not None:
         yield _on_all(limits.min_coverage, coverage)
     elif default is not None:
-        verdict = _on_scheme(default, coverage) if scheme in _PARTIAL else _on_all(default, coverage)
+        verdict = _on_scheme(default, coverage) if coverage.not_quantizable else _on_all(default, coverage)
         yield replace(verdict, implicit=True)
 
 
@@ -198,10 +193,10 @@ def _bounded(allowed: float, low: float, high: float | None, unit: str, coverage
 
 def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
     left = ", ".join(f"{name} ({apart(share, 100.0, 4)} %)" for name, share in coverage.not_quantizable.items())
-    if coverage.scheme_pct is None and coverage.not_quantizable:
+    if coverage.scheme_pct is None:
         reason = f"the scheme can quantize nothing of this model; of all {coverage.unit} it leaves {left} in float"
         return Verdict(_LIMIT, allowed, 0.0, Status.FAIL, reason)
-    if coverage.scheme_pct is None or coverage.plan_of:
+    if coverage.plan_of:
         return _on_all(allowed, coverage)
     within = 100.0 - sum(coverage.not_quantizable.values())
     high = None if coverage.high_pct is None else 100.0 * coverage.high_pct / within
@@ -210,8 +205,7 @@ def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
     if verdict.status is not Status.FAIL and coverage.unit == "MACs":
         of_all = _bounded(_LEAST_OF_ALL_PCT, coverage.pct or 0.0, coverage.high_pct, " %", coverage, " of all MACs")
         verdict = verdict if of_all.status is Status.PASS else of_all
-    reason = f"{verdict.reason}; of all {coverage.unit} it cannot quantize {left}"
-    return replace(verdict, reason=reason) if left else verdict
+    return replace(verdict, reason=f"{verdict.reason}; of all {coverage.unit} it cannot quantize {left}")
 
 
 def _nothing_seen(coverage: Coverage) -> str:

@@ -159,22 +159,8 @@ def read_runs(text: str) -> list[list[RanNode]]:
     """
     rows = [row for row in json.loads(text) if row.get("dur") is not None]
     spans = sorted((row["ts"], row["ts"] + row["dur"]) for row in rows if row["name"] == "model_run")
-    nodes = sorted(nodes_in(rows), key=lambda node: (node.start_us, -node.spent_us))
-    return [_outermost([node for node in nodes if start <= node.start_us <= end]) for start, end in spans]
-
-
-_CONTAINERS = frozenset({"If", "Loop", "Scan"})
-
-
-def _outermost(nodes: Sequence[RanNode]) -> list[RanNode]:
-    outer: list[RanNode] = []
-    until_us = -1
-    for node in nodes:
-        if node.start_us >= until_us:
-            outer.append(node)
-            if node.op_type in _CONTAINERS:
-                until_us = node.start_us + node.spent_us
-    return outer
+    nodes = [node for node in nodes_in(rows) if not node.within]
+    return [[node for node in nodes if start <= node.start_us <= end] for start, end in spans]
 
 
 def layers_of(runs: Sequence[Sequence[RanNode]], traced: Mapping[str, tuple[tuple[str, ...], Role]]) -> list[LayerTime]:

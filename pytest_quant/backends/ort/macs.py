@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import chdir
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ class RanNode:
     Attributes
     ----------
     start_us, spent_us : by the clock of the profiler, in microseconds.
+    within : operator of the outermost node in whose body it ran, ``If`` for one; empty outside of those.
     """
 
     name: str
@@ -44,6 +45,7 @@ class RanNode:
     outputs: tuple[Operand, ...]
     start_us: int = 0
     spent_us: int = 0
+    within: str = ""
 
 
 FUSED = "fused "
@@ -55,9 +57,12 @@ def read_profile(file: Path) -> list[RanNode]:
     return nodes_in(json.loads(file.read_text(encoding="utf-8")))
 
 
+_CONTAINERS = frozenset({"If", "Loop", "Scan"})
+
+
 def nodes_in(events: Iterable[Mapping[str, Any]]) -> list[RanNode]:
-    """Return the nodes among the events of a profile, in the order of these."""
-    return [
+    """Return the nodes among the events of a profile, in the order they began."""
+    nodes = [
         RanNode(
             name=event["name"].removesuffix(_SUFFIX),
             op_type=event["args"]["op_name"],
@@ -70,6 +75,14 @@ def nodes_in(events: Iterable[Mapping[str, Any]]) -> list[RanNode]:
         for event in events
         if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX)
     ]
+    nodes.sort(key=lambda node: (node.start_us, -node.spent_us))
+    within, until_us = "", -1
+    for place, node in enumerate(nodes):
+        within = within if node.start_us < until_us else ""
+        nodes[place] = replace(node, within=within)
+        if not within and node.op_type in _CONTAINERS:
+            within, until_us = node.op_type, node.start_us + node.spent_us
+    return nodes
 
 
 def _operands(entries: Sequence[Mapping[str, list[int]]]) -> tuple[Operand, ...]:

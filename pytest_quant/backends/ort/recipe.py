@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,10 +21,10 @@ import onnx
 
 from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
 from pytest_quant.backends.onnx_files import has_bodies, model_file, read_graph
-from pytest_quant.backends.onnx_files.graphs import PASSING, all_nodes, scopes
+from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nodes, scopes
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
-from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, ONNX_OPS, PRODUCT_OPS, RanNode
-from pytest_quant.backends.ort.options import ALL_OPS, OrtOptions, parse_options
+from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
+from pytest_quant.backends.ort.options import ALL_OPS, CPU, OrtOptions, parse_options
 from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import Calibration, EngineSpec
 
@@ -179,9 +180,10 @@ Reach: TypeAlias = Callable[[RanNode], str]
 def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
     """Return which products of an engine's `graph` the scheme of `spec` can quantize; ``None`` where it takes all.
 
-    What ``exclude`` leaves in float it can quantize all the same.
+    What ``exclude`` leaves in float it can quantize all the same. The static quantizer takes the main graph alone,
+    whatever its options are.
     """
-    if spec.scheme not in ("dynamic", "weight-only"):
+    if spec.scheme not in ("static", "dynamic", "weight-only"):
         return None
     taken: Collection[str] = _MATRICES
     # Names of products none of whose operands is a constant, the products inside bodies included.
@@ -194,12 +196,28 @@ def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
     if spec.scheme == "dynamic":
         op_types = recipe_of(spec).op_types
         taken = PRODUCT_OPS if op_types is None else {*op_types, *DYNAMIC, "Gemm"}
+    elif spec.scheme == "static":
+        # ONNX Runtime fuses products that were left in float into operators that the model has not.
+        present = {node.op_type for inner in all_graphs(graph) for node in inner.node}
+        taken = _with_static_kernels() | (FLOAT_OPS - present)
 
     def beyond(node: RanNode) -> str:
         operator, called = ONNX_OPS.get(node.op_type, node.op_type), node.name.removeprefix(FUSED)
+        if spec.scheme == "static" and node.within:
+            return f"{operator} inside {node.within}"
         # A node of the optimized graph keeps its name, or has one that begins with it.
-        if any(called == name or called.startswith(f"{name}/") for name in weightless):
+        if spec.scheme != "static" and any(called == name or called.startswith(f"{name}/") for name in weightless):
             return f"{operator} between activations"
         return "" if operator in taken else operator
 
     return beyond
+
+
+@cache
+def _with_static_kernels() -> frozenset[str]:
+    """Return the operators that get Q/DQ pairs and whose 8-bit form has a kernel on the CPU, from lists of its own."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+    from onnxruntime.quantization.registry import QDQRegistry
+
+    kernels = {kernel.op_name for kernel in get_all_opkernel_def() if kernel.provider == CPU}
+    return frozenset({ONNX_OPS.get(name, "") for name in kernels & INT8_OPS} & QDQRegistry.keys())

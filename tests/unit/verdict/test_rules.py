@@ -23,73 +23,74 @@ DIGITS = replace(HALF, pct=0.91, scheme_pct=100.0, not_quantizable={"Conv": 99.0
 EMPTY = replace(DIGITS, scheme_pct=None, not_quantizable={"Conv": 75.0, "Add": 25.0})
 PART = "50 % of the MACs that the scheme can quantize"
 OF_COVERAGE = [
-    (HALF, "static", "PASS 50.0: 50% of MACs reaches 50% of MACs"),
-    (replace(HALF, pct=0.0), "static", "FAIL 0.0: no MACs ran in the asked precision on CPUExecutionProvider"),
+    (HALF, "PASS 50.0: 50% of MACs reaches 50% of MACs"),
+    (replace(HALF, pct=0.0), "FAIL 0.0: no MACs ran in the asked precision on CPUExecutionProvider"),
     (
         replace(HALF, pct=None, opaque_nodes=3),
-        "static",
         "INCONCLUSIVE None: not measured: all compute is in 3 nodes that cannot be seen into",
     ),
     (
         replace(HALF, pct=None),
-        "static",
         "INCONCLUSIVE None: not measured: the graph has no node that could be quantized",
     ),
-    (DIGITS, "static", "FAIL 0.91: 0.91% of MACs is below 50% of MACs"),
-    (replace(HALF, pct=49.0, scheme_pct=None), "dynamic", "FAIL 49.0: 49% of MACs is below 50% of MACs"),
-    (replace(DIGITS, pct=5.0, scheme_pct=50.0, not_quantizable={}), "dynamic", f"PASS 50.0: 50 % reaches {PART}"),
+    (DIGITS, "FAIL 0.91: 0.91 % is below 5 % of all MACs; of all MACs it cannot quantize Conv (99.09 %)"),
     (
-        replace(DIGITS, high_pct=4.5, not_quantizable={}),
-        "dynamic",
-        "FAIL 0.91: 0.91 % is below 5 % of all MACs, and 4.5 % with all of the 3.59 % that cannot be seen into",
+        replace(DIGITS, pct=20.0, not_quantizable={"GRU": 80.0}),
+        "PASS 100.0: 100 % reaches 50 % of the MACs that the scheme can quantize; of all MACs it cannot quantize "
+        "GRU (80 %)",
+    ),
+    (
+        replace(DIGITS, pct=20.0, scheme_pct=40.0, not_quantizable={"GRU": 50.0}),
+        f"FAIL 40.0: 40 % is below {PART}; of all MACs it cannot quantize GRU (50 %)",
+    ),
+    (replace(HALF, pct=49.0, scheme_pct=None), "FAIL 49.0: 49% of MACs is below 50% of MACs"),
+    (
+        replace(DIGITS, pct=5.0, scheme_pct=50.0, not_quantizable={"Conv": 90.0}),
+        f"PASS 50.0: 50 % reaches {PART}; of all MACs it cannot quantize Conv (90 %)",
+    ),
+    (
+        replace(DIGITS, high_pct=4.5, scheme_pct=100.0 * 0.91 / 4.5, not_quantizable={"Conv": 95.5}),
+        "FAIL 0.91: 0.91 % is below 5 % of all MACs, and 4.5 % with all of the 3.59 % that cannot be seen into; "
+        "of all MACs it cannot quantize Conv (95.5 %)",
     ),
     (
         replace(DIGITS, high_pct=6.0, scheme_pct=100.0 * 0.91 / 6.0, not_quantizable={"Conv": 94.0}),
-        "dynamic",
         "INCONCLUSIVE 0.91: 0.91 to 6 %, around 5 % of all MACs: 5.09 % of all MACs cannot be seen into; "
         "of all MACs it cannot quantize Conv (94 %)",
     ),
     (
         replace(DIGITS, unit="nodes"),
-        "weight-only",
         "PASS 100.0: 100 % reaches 50 % of the nodes that the scheme can quantize; of all nodes it "
         "cannot quantize Conv (99.09 %)",
     ),
     (
         DIGITS,
-        "weight-only",
         "FAIL 0.91: 0.91 % is below 5 % of all MACs; of all MACs it cannot quantize Conv (99.09 %)",
     ),
     (
-        replace(HALF, scheme_pct=25.0),
-        "dynamic",
-        f"FAIL 25.0: 25 % is below {PART}",
+        replace(HALF, pct=20.0, scheme_pct=25.0, not_quantizable={"Conv": 20.0}),
+        f"FAIL 25.0: 25 % is below {PART}; of all MACs it cannot quantize Conv (20 %)",
     ),
     (
         EMPTY,
-        "dynamic",
         "FAIL 0.0: the scheme can quantize nothing of this model; of all MACs it leaves Conv (75 %), "
         "Add (25 %) in float",
     ),
     (
         replace(DIGITS, plan_of="X"),
-        "dynamic",
         "INCONCLUSIVE None: not measured: plan of another product (X); 0.91 % of MACs there",
     ),
-    (replace(HALF, high_pct=75.0), "static", "PASS 50.0: 50% of MACs reaches 50% of MACs"),
+    (replace(HALF, high_pct=75.0), "PASS 50.0: 50% of MACs reaches 50% of MACs"),
     (
         replace(HALF, pct=12.0, high_pct=30.0),
-        "static",
         "FAIL 12.0: 12% of MACs is below 50% of MACs, and 30 % with all of the 18 % that cannot be seen into",
     ),
     (
         replace(HALF, pct=1.0, high_pct=99.0),
-        "static",
         "INCONCLUSIVE 1.0: 1 to 99% of MACs, around 50% of MACs: 98 % cannot be seen into",
     ),
     (
         Coverage(10.0, "MACs", (), "x", scheme_pct=20.0, not_quantizable={"Conv": 50.0}, high_pct=40.0),
-        "dynamic",
         "INCONCLUSIVE 20.0: 20 to 80 %, around 50 % of the MACs that the scheme can quantize: 30 % of"
         " all MACs cannot be seen into; of all MACs it cannot quantize Conv (50 %)",
     ),
@@ -138,19 +139,19 @@ def test_an_interval_decides_where_it_lies_on_one_side(
     assert (verdict.status, verdict.reason) == expected
 
 
-@pytest.mark.parametrize(("coverage", "scheme", "said"), OF_COVERAGE)
-def test_coverage(coverage: Coverage, scheme: str, said: str) -> None:
+@pytest.mark.parametrize(("coverage", "said"), OF_COVERAGE)
+def test_coverage(coverage: Coverage, said: str) -> None:
     """The unit and the provider are told; the default limit is marked as one that nobody set."""
-    (result,) = coverage_verdicts(Limits(default_min_coverage=50), coverage, scheme)
+    (result,) = coverage_verdicts(Limits(default_min_coverage=50), coverage)
     assert (result.limit, result.allowed, result.implicit) == ("min_coverage", 5 if "5 % of all" in said else 50, True)
     assert in_words(result) == said
 
 
 def test_coverage_that_the_mark_asks_for() -> None:
     """It takes the place of the default, and is the user's own."""
-    result = list(coverage_verdicts(Limits(min_coverage=25, default_min_coverage=50), HALF, "static"))
+    result = list(coverage_verdicts(Limits(min_coverage=25, default_min_coverage=50), HALF))
     assert result == [Verdict("min_coverage", 25, 50.0, PASS, "50% of MACs reaches 25% of MACs")]
-    assert list(coverage_verdicts(Limits(default_min_coverage=None), HALF, "static")) == []
+    assert list(coverage_verdicts(Limits(default_min_coverage=None), HALF)) == []
 
 
 @given(low=st.floats(0, 100), more=st.floats(0, 100), allowed=st.floats(0, 100))
@@ -159,7 +160,7 @@ def test_a_verdict_on_bounds_is_one_that_both_ends_share(low: float, more: float
     high = min(100.0, low + more)
 
     def status(coverage: Coverage) -> Status:
-        (result,) = coverage_verdicts(Limits(min_coverage=allowed), coverage, "static")
+        (result,) = coverage_verdicts(Limits(min_coverage=allowed), coverage)
         return result.status
 
     ends = {status(replace(HALF, pct=low)), status(replace(HALF, pct=high))}
@@ -219,17 +220,17 @@ def test_energy_is_judged_on_its_interval(span: Interval | None, status: Status,
 )
 def test_coverage_must_reach_the_limit_and_never_be_zero(pct: float | None, allowed: float, status: Status) -> None:
     """A limit of 0 still asks that something ran quantized; that of another product is judged neither way."""
-    (verdict,) = coverage_verdicts(Limits(min_coverage=allowed), replace(HALF, pct=pct), "static")
+    (verdict,) = coverage_verdicts(Limits(min_coverage=allowed), replace(HALF, pct=pct))
     assert verdict.status is status
-    (verdict,) = coverage_verdicts(Limits(min_coverage=allowed), replace(HALF, pct=pct, plan_of="X"), "static")
+    (verdict,) = coverage_verdicts(Limits(min_coverage=allowed), replace(HALF, pct=pct, plan_of="X"))
     assert (verdict.status, verdict.observed) == (INCONCLUSIVE, None)
 
 
 def test_what_the_mark_sets_is_of_all_compute() -> None:
     """Nine tenths of everything is asked for, and a scheme that cannot reach it fails."""
-    (verdict,) = coverage_verdicts(Limits(min_coverage=90.0), DIGITS, "dynamic")
+    (verdict,) = coverage_verdicts(Limits(min_coverage=90.0), DIGITS)
     assert (verdict.status, verdict.observed) == (FAIL, 0.91)
-    (verdict,) = coverage_verdicts(Limits(min_coverage=0.5, default_min_coverage=50), DIGITS, "dynamic")
+    (verdict,) = coverage_verdicts(Limits(min_coverage=0.5, default_min_coverage=50), DIGITS)
     assert (verdict.status, verdict.observed, verdict.implicit) == (PASS, 0.91, False)
 
 
