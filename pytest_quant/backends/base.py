@@ -178,6 +178,8 @@ class Engine(ABC):
     """Processor threads of one run; latencies with other numbers of them are not compared."""
     plan_of: str = ""
     """Name of another product that built this engine in place of its own, or empty."""
+    branches: bool = False
+    """Data decide which nodes run, or how often: `coverage` reads back several runs, by `_coverage_over`."""
     watch: Callable[[str, Callable[[], bool]], AbstractContextManager[None]] | None = None
     """Bounds the time of a run: is given its name, and a function that asks the runtime to end it."""
     _is_open = True
@@ -213,14 +215,17 @@ class Engine(ABC):
         self._check(feeds)
         return self._prepare_tokens(feeds)
 
-    def coverage(self, feeds: Feeds) -> Coverage:
+    def coverage(self, feeds: Feeds, *more: Feeds) -> Coverage:
         """Read back what ran, where and in which precision, on one run over `feeds`.
 
-        Raises as `run` does, and `BuildError` where a node that `spec` excludes ran quantized.
+        An engine that `branches` runs over each of `more` too; the share is that of all runs together. Raises as `run`
+        does, and `BuildError` where a node that `spec` excludes ran quantized.
         """
-        self._check(feeds)
+        batches = (feeds, *more)
+        for each in batches:
+            self._check(each)
         with self._bounded("a profiled run"):
-            coverage = self._coverage(feeds)
+            coverage = self._coverage_over(batches) if self.branches else self._coverage(feeds)
         excluded = self._excluded_among(coverage.asked_nodes) if self.spec.exclude and self.spec.scheme else ()
         if excluded:
             raise BuildError(
@@ -296,6 +301,10 @@ class Engine(ABC):
     @abstractmethod
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Run once over `feeds` and return the precision and place of every node, as the runtime reports them."""
+
+    def _coverage_over(self, batches: Sequence[Feeds]) -> Coverage:
+        """Return the coverage of a run over each batch, of an engine that `branches`."""
+        return self._coverage(batches[0])
 
     def _excluded_among(self, names: Collection[str]) -> Sequence[str]:
         """Return the nodes that `spec` excludes, as it names them, for which `names` of a coverage stand."""

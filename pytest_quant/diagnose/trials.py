@@ -12,7 +12,7 @@ from pytest_quant.backends.offer import Remedy, with_all_samples, without
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import temporary_folder
-from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.batching import OpenEngine, read_back
 from pytest_quant.measure.bench import Bench, Measurement
 from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.result import Hint, Status, Verdict
@@ -282,8 +282,8 @@ class EngineTrials:
 
     def _judged(self, side: OpenEngine) -> TrialResult:
         accuracy = self._compare(side, self._data)
-        first = self._data.first(side.batch_size if side.pads else 1)
-        coverage = side.engine.coverage(side.feeds(first))
+        size = side.batch_size if side.pads else 1
+        coverage = read_back(side, self._data, side.feeds(self._data.first(size)), size)
         resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / _BYTES_PER_MB)
         check = replace(self._measured.check, candidate=side.spec)
         trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)

@@ -15,7 +15,7 @@ from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.data import Batch, Data, fixed_batch_size
 from pytest_quant.errors import ModelError, QuantError
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.result import SelfDifference
+from pytest_quant.result import Coverage, SelfDifference
 from pytest_quant.spec import EngineSpec
 
 _PROBED = 8
@@ -85,6 +85,25 @@ class OpenEngine:
         ModelError : an output does not hold `n` samples, the size of the batch, on its axis.
         """
         return {name: _by_sample(name, array, self.output_axes.get(name, 0), n) for name, array in outputs.items()}
+
+
+_READ_BACK_RUNS = 16
+"""Batches that are read back where branches and turns of loops differ from sample to sample."""
+
+
+def read_back(opened: OpenEngine, data: Data, feeds: Feeds, size: int) -> Coverage:
+    """Read back what an engine runs.
+
+    Parameters
+    ----------
+    data : the evaluation set. Where it decides what runs, batches of evenly spaced samples are read back.
+    feeds : the batch under the engine's names that is read back everywhere else.
+    size : samples in a batch.
+    """
+    if not opened.engine.branches:
+        return opened.engine.coverage(feeds)
+    batches = data.some(_READ_BACK_RUNS * size).batches(size, pad=True)
+    return opened.engine.coverage(*(opened.feeds(batch.feeds) for batch in batches))
 
 
 def run_batch(engine: Engine, feeds: Feeds, batch: Batch) -> Outputs:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import energy_counter
-from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.batching import OpenEngine, read_back
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, Measurement, open_bench
 from pytest_quant.measure.build import Tools, each_engine, export_spec
 from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
@@ -54,7 +54,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
                 else:
                     accuracy, again = bench.compare(bench.candidate, bench.data), bench.compare_again()
             with tools.steps.show(f"reading back what {bench.candidate.built.name} runs"):
-                coverage = bench.candidate.engine.coverage(bench.timed[1].feeds)
+                coverage = read_back(bench.candidate, bench.data, bench.timed[1].feeds, bench.latency_batch_size)
             why_not = _why_not_timed(bench)
             times = check.latency is not None and not why_not
             if times:

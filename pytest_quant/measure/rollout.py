@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class Rollout(Engine):
         self.spec, self.signature = engine.spec, engine.signature
         self.provider, self.simulated = engine.provider, engine.simulated
         self.size_bytes, self.device_bytes = engine.size_bytes, engine.device_bytes
-        self.threads, self.plan_of = engine.threads, engine.plan_of
+        self.threads, self.plan_of, self.branches = engine.threads, engine.plan_of, engine.branches
         self.notes = (*engine.notes, "what is timed and read back is one step of a sequence")
         outputs = {tensor.name for tensor in engine.signature.outputs}
         for output, taken in state:
@@ -66,6 +66,9 @@ class Rollout(Engine):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         return self._engine.coverage(self._first(feeds))
+
+    def _coverage_over(self, batches: Sequence[Feeds]) -> Coverage:
+        return self._engine.coverage(*map(self._first, batches))
 
     def _excluded_among(self, names: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Return nothing: the engine of one step has looked already, by names that it knows."""

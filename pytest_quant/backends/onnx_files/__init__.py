@@ -254,16 +254,21 @@ def read_signature(path: Path) -> Signature:
     return _outline(path)[0]
 
 
+def has_bodies(path: Path) -> bool:
+    """Tell whether the model in `path` has an If, a Loop or a Scan. Raises `ModelFileError`, see `read_signature`."""
+    return _outline(path)[2]
+
+
 @_once
-def _outline(path: Path) -> tuple[Signature, dict[str, Path]]:
-    """Return inputs and outputs of a model, and the files beside it that hold weights, see `external_files`."""
+def _outline(path: Path) -> tuple[Signature, dict[str, Path], bool]:
+    """Return inputs and outputs of a model, its files of weights, see `external_files`, and whether it has bodies."""
     model = read_graph(path)
     constants = constant_names(model.graph)
     signature = Signature(
         inputs=tuple(_tensor(value, path) for value in model.graph.input if value.name not in constants),
         outputs=tuple(_tensor(value, path) for value in model.graph.output),
     )
-    return signature, external_files(model, path)
+    return signature, external_files(model, path), any(any(bodies_of(node)) for node in all_nodes(model))
 
 
 def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
@@ -306,12 +311,6 @@ def read_table_rows(path: Path) -> dict[str, int]:
             handed = node.input if node.op_type == "Concat" else node.input[:1]
             source[node.output[0]] = set().union(*(source.get(name, set()) for name in handed))
     return rows
-
-
-@_once
-def has_bodies(path: Path) -> bool:
-    """Tell whether the model in `path` has an If, a Loop or a Scan. Raises `ModelError`, see `read_graph`."""
-    return any(any(bodies_of(node)) for node in all_nodes(read_graph(path)))
 
 
 @_once

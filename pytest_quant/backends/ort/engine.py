@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
+from pytest_quant.backends.onnx_files import has_bodies, model_file, read_signature, size_bytes
 from pytest_quant.backends.onnx_files.lineage import excluded_among, trace
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.macs import (
+    COMPILING,
     INT8_OPS,
     NARROW_OPS,
     ONNX_OPS,
@@ -24,7 +27,6 @@ from pytest_quant.backends.ort.macs import (
     kind_of,
     macs_of,
     nodes_in,
-    read_profile,
 )
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.recipe import Reach, notes_of, reach_of
@@ -102,6 +104,8 @@ class OrtEngine(Engine):
         self.provider = providers[0].name
         self.signature = read_signature(path)
         self.size_bytes = size_bytes(path)
+        # What a provider compiled runs as one node.
+        self.branches = self.provider not in COMPILING and has_bodies(path)
         self.threads = threads
         self.path, self._providers, self._count = path, providers, count or self._count_nodes
         self._names = [tensor.name for tensor in self.signature.outputs]
@@ -126,16 +130,25 @@ class OrtEngine(Engine):
         return partial(self._session.run, None, feeds)
 
     def _coverage(self, feeds: Feeds) -> Coverage:
-        """Profile one run in a session of its own and count the products that ran in the asked precision, and where."""
+        return self._coverage_over((feeds,))
+
+    def _coverage_over(self, batches: Sequence[Feeds]) -> Coverage:
+        """Profile runs in a session of their own and count the products that ran in the asked precision, and where."""
         with temporary_folder() as folder:
             session, _ = open_session(self.path, self._providers, threads=self.threads, profile=folder)
             with refusing(f"a profiled run of {self.spec.id}"):
-                session.run(None, feeds)
-            return self._count(Path(session.end_profiling()), feeds)
+                for feeds in batches:
+                    session.run(None, feeds)
+            coverage = self._count(Path(session.end_profiling()), batches[0])
+        note = f"read back on {len(batches)} samples or batches: the model has branches or loops, which data may decide"
+        return replace(coverage, notes=(*coverage.notes, note)) if len(batches) > 1 else coverage
 
     def _count_nodes(self, profile: Path, _feeds: Feeds) -> Coverage:
+        runs = runs_in(profile.read_text(encoding="utf-8"))
+        different = {tuple((node.name, node.op_type, node.inputs, node.outputs) for node in run) for run in runs}
+        counted = runs if len(different) > 1 else runs[:1]
         graph = onnx.load(self.path, load_external_data=False).graph
-        return count_coverage(read_profile(profile), self.spec.precision, reach_of(self.spec, graph))
+        return count_coverage(list(chain(*counted)), self.spec.precision, reach_of(self.spec, graph))
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Return the median time of each node."""
@@ -152,15 +165,20 @@ class OrtEngine(Engine):
 _MS_PER_US = 1e-3
 
 
-def read_runs(text: str) -> list[list[RanNode]]:
+def runs_in(text: str) -> list[list[RanNode]]:
     """Return the nodes of each run in a profile, both in the order of time.
 
-    Nodes inside the body of a loop or a branch are left out: the node around them has their time.
+    All are one run where the profiler, which keeps a million events, has dropped its end.
     """
     rows = [row for row in json.loads(text) if row.get("dur") is not None]
     spans = sorted((row["ts"], row["ts"] + row["dur"]) for row in rows if row["name"] == "model_run")
-    nodes = [node for node in nodes_in(rows) if not node.within]
-    return [[node for node in nodes if start <= node.start_us <= end] for start, end in spans]
+    nodes = nodes_in(rows)
+    return [[node for node in nodes if start <= node.start_us <= end] for start, end in spans] or [nodes]
+
+
+def read_runs(text: str) -> list[list[RanNode]]:
+    """Return the nodes of each run but for those in a body of a loop or a branch: the node around has their time."""
+    return [[node for node in run if not node.within] for run in runs_in(text)]
 
 
 def layers_of(runs: Sequence[Sequence[RanNode]], traced: Mapping[str, tuple[tuple[str, ...], Role]]) -> list[LayerTime]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pytest_quant.backends import Feeds
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import DataError, ModelError
 from pytest_quant.measure.rollout import Rollout
+from pytest_quant.result import Coverage
 from pytest_quant.spec import Signature, TensorInfo
 from tests.unit.measure.played import Played, played
 
@@ -74,6 +76,23 @@ def test_every_step_of_every_batch_is_calibrated_on() -> None:
         np.testing.assert_array_equal(steps[place]["h"], before[place])
     np.testing.assert_array_equal(steps[4]["h"], np.zeros((3, 2)))
     np.testing.assert_array_equal(steps[5]["h"], SEQUENCES[0] + 100)
+
+
+def test_a_step_that_branches_is_read_back_on_several_sequences() -> None:
+    """The engine of the step gets the first step of each."""
+    own, _ = played(total, STEP)
+    own.branches = True
+    seen: list[float] = []
+
+    def counted(batches: Sequence[Feeds]) -> Coverage:
+        seen.extend(each["x"].item(0) for each in batches)
+        return Coverage(None, "nodes", (), "played")
+
+    own._coverage_over = counted  # type: ignore[method-assign]
+    engine = Rollout(own, STATE)
+    assert engine.branches
+    engine.coverage({"x": SEQUENCES, "rate": RATE}, {"x": SEQUENCES + 7, "rate": RATE})
+    assert seen == [0.0, 7.0]
 
 
 def test_what_is_timed_and_read_back_is_the_first_step() -> None:
