@@ -101,6 +101,7 @@ class Tallied:
     macs : its multiply-accumulates; ``None`` where shapes do not give them.
     stands_for : the operator of the user's model, where `op_type` is the runtime's own; else empty.
     beyond : its operator, where the scheme cannot quantize it; empty where it can.
+    holds : its weights are stored in the asked precision, whatever it computes in.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Tallied:
     macs: int | None = None
     stands_for: str = ""
     beyond: str = ""
+    holds: bool = False
 
 
 def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
@@ -129,6 +131,7 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
         if node.beyond and node.kind is Kind.OTHER:
             beyond[node.beyond] += weights[id(node)]
     within = total - sum(beyond.values())
+    held = sum(weights[id(node)] for node in eligible if node.holds and node.kind is Kind.OTHER)
     missed = dict.fromkeys(node.name for node in eligible if node.kind is Kind.OTHER)
     return Coverage(
         pct=100.0 * done / total if total else None,
@@ -141,6 +144,7 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
         scheme_pct=100.0 * done / within if within else None,
         not_quantizable={name: 100.0 * part / total for name, part in sorted(beyond.items())} if total else {},
         high_pct=100.0 * (done + hidden) / total if total and hidden else None,
+        weights_pct=100.0 * held / total if held else None,
     )
 
 

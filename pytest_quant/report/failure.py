@@ -9,7 +9,7 @@ from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record
 from pytest_quant.report.details import DetailSection, details, lost_samples
 from pytest_quant.report.text import NOT_MEASURED, count, figure, points
-from pytest_quant.result import AccuracyResult, Interval, Status, Verdict
+from pytest_quant.result import AccuracyResult, Coverage, Interval, Status, Verdict
 from pytest_quant.spec import LIMITS, OWN_SCORES, limits_on
 from pytest_quant.verdict.rules import apart, written
 
@@ -196,11 +196,20 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
         against = _SAID_OF.get(latency.reference_precision, latency.reference_precision)
         yield _speedup(latency.speedup, latency.speedup_ci, against)
     if verdict.limit == "min_coverage" and verdict.status is Status.FAIL and coverage is not None:
-        hidden = "" if coverage.high_pct is None else " or cannot be seen into"
-        ran = f"{'the rest' if coverage.pct else 'all'} of the eligible {coverage.unit} ran in float{hidden}"
-        yield f"{ran}: speed and size are not those of {record.precision}"
+        yield from _in_float(coverage, record.precision)
     if verdict.limit == "max_size_mb" and record.resources is not None:
         yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
+
+
+def _in_float(coverage: Coverage, precision: str | None) -> Iterator[str]:
+    held = coverage.weights_pct or 0.0
+    if held:
+        share = f"{points(held)} % of the eligible {coverage.unit}: weights in {precision}, computed in float"
+        yield f"{share}, as read back: the size is that of {precision}, the speed need not be"
+    if round((coverage.pct or 0.0) + held, 6) < 100.0:
+        hidden = "" if coverage.high_pct is None else " or cannot be seen into"
+        ran = f"{'the rest' if coverage.pct or held else 'all'} of the eligible {coverage.unit} ran in float{hidden}"
+        yield f"{ran}: speed and size are not those of {precision}"
 
 
 def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:

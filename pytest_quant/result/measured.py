@@ -53,6 +53,8 @@ class Coverage:
     not_quantizable : what that scheme cannot quantize, by op type, in percent of the eligible compute.
     high_pct : 0..100, with all that cannot be seen into in the asked precision, where `pct` has it in float; ``None``
         where everything can be seen.
+    weights_pct : 0..100, of the compute with weights in the asked precision that is computed in float, as read back;
+        ``None`` for none.
     """
 
     pct: Percent | None
@@ -66,6 +68,7 @@ class Coverage:
     scheme_pct: Percent | None = None
     not_quantizable: Mapping[str, Percent] = field(default_factory=dict)
     high_pct: Percent | None = None
+    weights_pct: Percent | None = None
     asked_nodes: tuple[str, ...] = field(default=(), repr=False, compare=False, metadata={"kept": False})
 
     @property

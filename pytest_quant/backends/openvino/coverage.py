@@ -283,13 +283,14 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
             names = [name for name in names if name not in answered]
             answered.update(names)
         kind = kind_of(layer, precision, source.quantizers, swallows_compute=bool(names))
+        holds = precision in map(precision_of, layer.input_types[1:2])
         if names and kind in (Kind.ASKED, Kind.OTHER, Kind.OPAQUE):
-            tallied += [Tallied(name, layer.kind, kind, source.macs[name]) for name in names]
+            tallied += [Tallied(name, layer.kind, kind, source.macs[name], holds=holds) for name in names]
             continue
         unnamed += kind in (Kind.ASKED, Kind.OTHER)
         if layer.kind in _BODIES and layer.origins and source.hollow.issuperset(layer.origins):
             kind = Kind.BESIDE
-        tallied.append(Tallied("" if kind is Kind.OPAQUE else layer.name, layer.kind, kind))
+        tallied.append(Tallied("" if kind is Kind.OPAQUE else layer.name, layer.kind, kind, holds=holds))
     lost = [name for name in source.macs if name not in answered] if layers else []
     # Which of them the layers without a name are is not known.
     return tallied + [Tallied("", "Unknown", Kind.OPAQUE, source.macs[name]) for name in lost[unnamed:]]

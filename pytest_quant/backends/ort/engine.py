@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,10 @@ from pytest_quant.backends.ort.macs import (
     RanNode,
     kind_of,
     macs_of,
+    names_in_profile,
     nodes_in,
+    weights_in,
+    with_weights,
 )
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.ort.recipe import Reach, notes_of, reach_of
@@ -61,6 +64,7 @@ def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = N
             macs_of(node),
             ONNX_OPS.get(node.op_type, ""),
             "" if reach is None else reach(node),
+            holds=node.stored == precision,
         )
         for node in nodes
     ]
@@ -147,8 +151,14 @@ class OrtEngine(Engine):
         runs = runs_in(profile.read_text(encoding="utf-8"))
         different = {tuple((node.name, node.op_type, node.inputs, node.outputs) for node in run) for run in runs}
         counted = runs if len(different) > 1 else runs[:1]
-        graph = onnx.load(self.path, load_external_data=False).graph
-        return count_coverage(list(chain(*counted)), self.spec.precision, reach_of(self.spec, graph))
+        nodes = list(chain(*counted))
+        model = optimized = onnx.load(self.path, load_external_data=False)
+        if any(node.op_type in NARROW_OPS for node in nodes):
+            with temporary_folder() as folder:
+                open_session(self.path, self._providers, threads=self.threads, trace=folder)
+                optimized = onnx.load(folder / OPTIMIZED_FILE, load_external_data=False)
+        nodes = with_weights(nodes, weights_in(optimized, nodes))
+        return count_coverage(nodes, self.spec.precision, reach_of(self.spec, model.graph))
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Return the median time of each node."""
@@ -205,9 +215,10 @@ def layers_of(runs: Sequence[Sequence[RanNode]], traced: Mapping[str, tuple[tupl
 
 
 def _precision(node: RanNode) -> str:
-    if node.op_type in INT8_OPS:
+    if node.op_type in INT8_OPS or (node.in_integers and node.stored == "int8"):
         return "int8"
-    return "int4" if node.op_type in NARROW_OPS else precision_of(node.inputs[0][0] if node.inputs else "")
+    is_narrow = node.op_type in NARROW_OPS and node.stored != "int8"
+    return "int4" if is_narrow else precision_of(node.inputs[0][0] if node.inputs else "")
 
 
 def time_layers(
@@ -231,10 +242,12 @@ def time_layers(
         with refusing(f"a profiled run of {engine.name}"):
             count = len(warm_runs(partial(session.run, None, feeds)))
         runs = read_runs(Path(session.end_profiling()).read_text(encoding="utf-8"))[-count:]
-        optimized = folder / OPTIMIZED_FILE
-        graph = onnx.load(optimized, load_external_data=False).graph if optimized.is_file() else None
-    traced = {} if graph is None else _traced(graph, runs[-1], engine, model)
-    return tuple(layers_of(runs, traced))
+        if not (folder / OPTIMIZED_FILE).is_file():
+            return tuple(layers_of(runs, {}))
+        optimized = onnx.load(folder / OPTIMIZED_FILE, load_external_data=False)
+    weights = weights_in(optimized, runs[-1])
+    runs = [with_weights(run, weights) for run in runs]
+    return tuple(layers_of(runs, _traced(optimized.graph, runs[-1], engine, model)))
 
 
 def _traced(
@@ -245,24 +258,7 @@ def _traced(
     roles: dict[str, tuple[tuple[str, ...], Role]] = {}
     # Names need not be unique; what the profiler counts as one layer stands for the nodes of all that have its name.
     for name, (nodes, role) in zip(
-        names_in_profile(optimized, run), trace(optimized, opened.graph, theirs.graph), strict=True
+        names_in_profile(optimized.node, run), trace(optimized, opened.graph, theirs.graph), strict=True
     ):
         roles[name] = (tuple(dict.fromkeys((*roles.get(name, ((), role))[0], *nodes))), role)
     return roles
-
-
-def names_in_profile(optimized: onnx.GraphProto, run: Sequence[RanNode]) -> list[str]:
-    """Return the name that each node of `optimized` has in the profile; empty where that is not clear.
-
-    The profiler calls a node without a name by its operator and a number that no file holds: ``Conv_12``. Those of one
-    operator come in the order of the graph.
-    """
-    named = {node.name for node in optimized.node}
-    nameless: dict[str, list[str]] = defaultdict(list)
-    for ran in run:
-        if ran.name not in named and ran.name not in nameless[ran.op_type]:
-            nameless[ran.op_type].append(ran.name)
-    for op, names in nameless.items():
-        if len(names) != sum(not node.name and node.op_type == op for node in optimized.node):
-            names.clear()
-    return [node.name or (nameless[node.op_type].pop(0) if nameless[node.op_type] else "") for node in optimized.node]

@@ -1,8 +1,15 @@
-"""Products of a model, by a profile of ONNX Runtime or from the file: their precision and multiply-accumulates."""
+"""Products of a model, by a profile of ONNX Runtime or from the file: their precision and multiply-accumulates.
+
+The name of a packed product tells neither the bits of its weights nor what is multiplied. With an accuracy level of 4
+a MatMulNBits rounds its inputs to int8, in blocks, and multiplies integers, where MLAS has such a kernel:
+``MlasIsQNBitGemmAvailable``. On any other level, and with an order of its own or zero points in float, it makes floats
+of the weights. ONNX Runtime makes one of a product whose weights come from a DequantizeLinear.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass, replace
@@ -15,7 +22,7 @@ from onnx import shape_inference
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import size_bytes
-from pytest_quant.backends.onnx_files.graphs import constant_names
+from pytest_quant.backends.onnx_files.graphs import all_graphs, constant_names, dequantizer_of
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.readback import Kind, Shape, convolution_macs, matrix_macs, product_kind, recurrent_macs
 from pytest_quant.backends.runtime import quiet, tools_without_torch
@@ -36,6 +43,7 @@ class RanNode:
     ----------
     start_us, spent_us : by the clock of the profiler, in microseconds.
     within : operator of the outermost node in whose body it ran, ``If`` for one; empty outside of those.
+    stored, in_integers : precision of its weights, empty where no file tells it; whether integers are multiplied.
     """
 
     name: str
@@ -46,10 +54,8 @@ class RanNode:
     start_us: int = 0
     spent_us: int = 0
     within: str = ""
-
-
-FUSED = "fused "
-"""How ONNX Runtime begins the name of a product that took in an activation."""
+    stored: str = ""
+    in_integers: bool = False
 
 
 def read_profile(file: Path) -> list[RanNode]:
@@ -100,19 +106,20 @@ FLOAT_OPS = frozenset({
     "WordConvEmbedding",
 })  # fmt: skip
 INT8_OPS = frozenset({
-    "ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulInteger16",
-    "MatMulIntegerToFloat", "QAttention", "QGemm", "QLinearConv", "QLinearConvTranspose", "QLinearMatMul",
-    "QOrderedAttention", "QOrderedLongformerAttention", "QOrderedMatMul",
+    "ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat",
+    "QAttention", "QGemm", "QLinearConv", "QLinearConvTranspose", "QLinearMatMul", "QOrderedAttention",
+    "QOrderedLongformerAttention", "QOrderedMatMul",
 })  # fmt: skip
 NARROW_OPS = frozenset({
     "MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "QMoE",
 })  # fmt: skip
-"""Products with packed weights of a few bits."""
+"""Products with packed weights of a few bits, eight perhaps; the file says how many, and what is multiplied."""
 
 _PACKED_OPS = frozenset({
-    "GemmFloat8", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulPacked", "MoEPacked",
+    "GemmFloat8", "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulInteger16", "MatMulPacked",
+    "MoEPacked",
 })  # fmt: skip
-"""Products over short floats or blocks of them, which no precision asks for."""
+"""Products over short floats, blocks of them, or 16-bit integers, which no precision asks for."""
 
 _FORMS = {
     "Attention": ("QAttention", "QOrderedAttention"),
@@ -148,7 +155,8 @@ def kind_of(node: RanNode, precision: str) -> Kind:
         dtype = node.inputs[0][0] if node.inputs else "float"
         return product_kind("float" if dtype == "double" else dtype, precision)
     if node.op_type in PRODUCT_OPS:
-        return Kind.ASKED if node.op_type in _QUANTIZED.get(precision, ()) else Kind.OTHER
+        is_asked = node.op_type in _QUANTIZED.get(precision, ()) and node.stored in ("", precision)
+        return Kind.ASKED if is_asked or (node.in_integers and precision == "int8") else Kind.OTHER
     if node.op_type in CONVERSIONS:
         return Kind.CONVERSION
     return Kind.OPAQUE if _is_opaque(node) else Kind.BESIDE
@@ -157,6 +165,66 @@ def kind_of(node: RanNode, precision: str) -> Kind:
 def _is_opaque(node: RanNode) -> bool:
     """A subgraph that a provider compiled carries a name of the provider's making in place of an operator's."""
     return node.op_type in _OPAQUE_OPS or node.provider in COMPILING or "ExecutionProvider" in node.op_type
+
+
+_INT8_BLOCKS = (16, 32, 64, 128, 256)
+FUSED = "fused "
+"""How ONNX Runtime begins the name of a product that took in an activation."""
+
+
+def with_weights(run: Sequence[RanNode], weights: Mapping[str, tuple[str, bool]]) -> list[RanNode]:
+    """Return the nodes that ran with what is known of their `weights`, see `weights_in`."""
+    known = (weights.get(node.name.removeprefix(FUSED), ("", False)) for node in run)
+    return [
+        replace(node, stored=stored, in_integers=in_integers and node.provider == "CPUExecutionProvider")
+        for node, (stored, in_integers) in zip(run, known, strict=True)
+    ]
+
+
+def weights_in(model: onnx.ModelProto, run: Sequence[RanNode]) -> dict[str, tuple[str, bool]]:
+    """Return `stored` and `in_integers` of packed products and of those with weights behind a DequantizeLinear.
+
+    Parameters
+    ----------
+    model : the optimized one, in which products may be packed that the file has not.
+    run : its nodes, whose names are the keys.
+    """
+    graphs, word = list(all_graphs(model.graph)), onnx.TensorProto.DataType.Name
+    types = {tensor.name: word(tensor.data_type).lower() for graph in graphs for tensor in graph.initializer}
+    makers = {name: node for graph in graphs for node in graph.node for name in node.output}
+    packed = [node for node in makers.values() if node.op_type in NARROW_OPS]
+    found = {name: _packed(node, types) for name, node in zip(names_in_profile(packed, run), packed, strict=True)}
+    for node in makers.values():
+        sources = [dequantizer_of(name, makers) for name in node.input[:2] if node.op_type in FLOAT_OPS]
+        for held in (source.input[0] for source in sources if source is not None and source.input[0] in types):
+            found[node.name] = (types[held].removeprefix("u"), False)
+    return found
+
+
+def _packed(node: onnx.NodeProto, types: Mapping[str, str]) -> tuple[str, bool]:
+    settings = {"bits": 4} | {attribute.name: attribute.i for attribute in node.attribute}
+    stored = "int8" if settings.get("expert_weight_bits", settings["bits"]) == 8 else "int4"
+    zero_point, order = (*node.input[3:5], "", "")[:2]
+    is_plain = node.op_type == "MatMulNBits" and not order and types.get(zero_point, "uint8") == "uint8"
+    has_kernel = settings["bits"] in (4, 8) and settings.get("block_size") in _INT8_BLOCKS
+    return stored, is_plain and has_kernel and settings.get("accuracy_level") == 4
+
+
+def names_in_profile(nodes: Sequence[onnx.NodeProto], run: Sequence[RanNode]) -> list[str]:
+    """Return the name that each of `nodes`, in the graph's order, has in the profile; empty where that is not clear.
+
+    The profiler calls a node without a name by its operator and a number that no file holds: ``Conv_12``. Those of one
+    operator come in the order of the graph.
+    """
+    named = {node.name for node in nodes}
+    nameless: dict[str, list[str]] = defaultdict(list)
+    for ran in run:
+        if ran.name not in named and ran.name not in nameless[ran.op_type]:
+            nameless[ran.op_type].append(ran.name)
+    for op, names in nameless.items():
+        if len(names) != sum(not node.name and node.op_type == op for node in nodes):
+            names.clear()
+    return [node.name or (nameless[node.op_type].pop(0) if nameless[node.op_type] else "") for node in nodes]
 
 
 _SEVERAL = {"MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv"}

@@ -117,7 +117,8 @@ def open_session(
         settings.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights.bin")
     layouts: list[str] = []
     if profile is not None and providers[0].name == CPU:
-        # Packed weights leave the graph, and their shapes with them; the choice of kernels does not depend on it.
+        # Packed weights leave the graph, and their shapes with them. The choice of kernels does not depend on it, but
+        # for MatMulNBits, whose attributes tell what it multiplies where weights are packed.
         settings.add_session_config_entry("session.disable_prepacking", "1")
         # Float convolutions and poolings in blocks of the vector width pad their channels, and the padding would be
         # counted as compute. Integer nodes are none of that layout's: what runs in which precision stays.

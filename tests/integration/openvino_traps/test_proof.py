@@ -37,8 +37,10 @@ def test_int8_weights_under_float_inputs_are_no_int8(tmp_path: Path) -> None:
     with opened(OPENVINO, as_int8, example) as engine:
         result = engine.coverage(feeds)
     assert (result.pct, len(result.float_nodes)) == (0.0, 2)
+    assert result.weights_pct == 100.0
     with opened(OPENVINO, EngineSpec("openvino", "fp32", None, Model.from_onnx(ready)), example) as engine:
-        assert engine.coverage(feeds).pct == 100.0
+        result = engine.coverage(feeds)
+    assert (result.pct, result.weights_pct) == (100.0, None)
 
 
 def test_int8_is_no_float(tmp_path: Path) -> None:
@@ -67,6 +69,7 @@ def test_int8_weights_run_as_they_are_deployed(tmp_path: Path) -> None:
         spec = EngineSpec("openvino", "int8", "given", ready, options=options, quantized=ready)
         with quantized(spec) as engine:
             result, notes = engine.run(feeds)["y"], engine.notes
+            assert engine.coverage(feeds).weights_pct == 100.0
         rounds = size is None and has_vnni(onednn_tier())
         assert any("options={'dynamic_quantization': 0}" in note for note in notes) is rounds
         assert (sqnr_db({"y": exact}, {"y": result}) > 100) is not rounds

@@ -134,3 +134,16 @@ def test_the_median_over_all_runs() -> None:
     """A layer that is not told in a run took no time in it; the order is that of a run that has all."""
     runs = [{"a": 1.0, "c": 5.0}, {"a": 3.0, "b": 2.0, "c": 7.0}, {"a": 2.0, "b": 4.0, "c": 6.0}]
     assert list(medians(runs).items()) == [("a", 2.0), ("b", 2.0), ("c", 6.0)]
+
+
+def test_weights_alone_are_a_share_of_what_ran_in_float() -> None:
+    """Of 100 MACs 40 ran as asked, 30 in float with weights as asked, 30 in float as a whole."""
+    nodes = [
+        Tallied("a", "MatMul", Kind.ASKED, 40, holds=True),
+        Tallied("b", "MatMul", Kind.OTHER, 30, holds=True),
+        Tallied("c", "MatMul", Kind.OTHER, 20),
+        Tallied("d", "MatMul", Kind.OTHER, 10),
+    ]
+    result = tally(nodes, "CPU")
+    assert (result.pct, result.weights_pct) == (40.0, 30.0)
+    assert tally(nodes[2:], "CPU").weights_pct is None

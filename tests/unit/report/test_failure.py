@@ -12,7 +12,7 @@ from pytest_quant.report.details import lost_samples
 from pytest_quant.report.failure import SINCE, failure, headline
 from pytest_quant.result import Hint, Status, Verdict
 from tests.support.failed_checks import with_launches
-from tests.unit.record.examples import FAILED_DROP, a_pass, a_record, with_accuracy
+from tests.unit.record.examples import COVERAGE, FAILED_DROP, a_pass, a_record, with_accuracy
 from tests.unit.record.strategies import records
 
 
@@ -134,3 +134,21 @@ def test_the_short_line_has_the_limit_and_both_figures(limit: str, allowed: floa
     assert headline(record) == line
     assert headline(replace(record, verdicts=(*(record.verdicts or ()), FAILED_DROP))).endswith(" (and 1 more)")
     assert headline(a_pass()) == ""
+
+
+@pytest.mark.parametrize(
+    ("pct", "held", "said", "not_said"),
+    [
+        (0.0, None, "all of the eligible MACs ran in float: speed and size are not those of int8", "weights in int8"),
+        (0.0, 100.0, "100.00 % of the eligible MACs: weights in int8, computed in float", "speed and size"),
+        (100.0 / 3, 200.0 / 3, "66.67 % of the eligible MACs: weights in int8, computed in float", "speed and size"),
+        (40.0, 60.0, "60.00 % of the eligible MACs: weights in int8, computed in float", "speed and size"),
+        (0.0, 60.0, "the rest of the eligible MACs ran in float: speed and size are not those of int8", "all of"),
+    ],
+)
+def test_weights_alone_are_told_from_float(pct: float, held: float | None, said: str, not_said: str) -> None:
+    """A file with int8 weights is small, whatever it computes in: its size is not called that of FP32."""
+    coverage = replace(COVERAGE, pct=pct, weights_pct=held)
+    text = failure(a_record(coverage=coverage, verdicts=(Verdict("min_coverage", 50.0, pct, Status.FAIL, ""),)), 400)
+    assert said in " ".join(text.split())
+    assert not_said not in " ".join(text.split())

@@ -10,8 +10,15 @@ from typing import Any
 import onnx.parser
 import pytest
 
-from pytest_quant.backends.ort.engine import count_coverage, layers_of, names_in_profile, read_runs
-from pytest_quant.backends.ort.macs import CONVERSIONS, INT8_OPS, NARROW_OPS, RanNode, read_profile
+from pytest_quant.backends.ort.engine import count_coverage, layers_of, read_runs
+from pytest_quant.backends.ort.macs import (
+    CONVERSIONS,
+    INT8_OPS,
+    NARROW_OPS,
+    RanNode,
+    names_in_profile,
+    read_profile,
+)
 from tests.recorded_isa import RECORDED
 
 CPU = "CPUExecutionProvider"
@@ -157,5 +164,5 @@ def test_nodes_without_names_are_told_apart_by_their_order() -> None:
     graph = onnx.parser.parse_graph("g (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) y = Relu(b) }")
     graph.node[1].name = "minus"
     run = [RanNode("Relu_7", "Relu", "", (), ()), RanNode("minus", "Neg", "", (), ())]
-    assert names_in_profile(graph, [*run, RanNode("Relu_2", "Relu", "", (), ())]) == ["Relu_7", "minus", "Relu_2"]
-    assert names_in_profile(graph, run) == ["", "minus", ""]
+    assert names_in_profile(graph.node, [*run, RanNode("Relu_2", "Relu", "", (), ())]) == ["Relu_7", "minus", "Relu_2"]
+    assert names_in_profile(graph.node, run) == ["", "minus", ""]
