@@ -90,7 +90,7 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
     result = replace(result, tokens=tuple(_token_times(blocks, first, looks, session_sd)))
     result = replace(result, rounds_by_set=tuple(sets) or (rounds,), sets=max(len(sets), 1))
     if len(sets) > 1:
-        result = _over_sets(result, (ref_logs, null_logs, cand_logs), plan)
+        result = _over_sets(result, p50_ms, (ref_logs, null_logs, cand_logs), plan)
     if not by_device:
         return result
     host_ns = (statistics.median(_judged(side, by_device=False).medians_ns) for side in (blocks[0], blocks[2]))
@@ -118,8 +118,13 @@ def _token_times(
         yield TokenTime(name, other, statistics.median(candidate) / NS_PER_MS, span)
 
 
-def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan) -> LatencyResult:
-    """Return the figures that several sets of sessions give together in place of those of their rounds."""
+def _over_sets(
+    result: LatencyResult, first_p50: Interval, logs: tuple[Floats, Floats, Floats], plan: LatencyPlan
+) -> LatencyResult:
+    """Return the figures that several sets of sessions give together in place of those of their rounds.
+
+    `first_p50` is the interval of the median that the first set alone gives.
+    """
     sets = session_sets(*logs, result.rounds_by_set)
     # As many looks at sets as at launches, at the level that makes them err together as one look would.
     confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE
@@ -127,8 +132,10 @@ def _over_sets(result: LatencyResult, logs: tuple[Floats, Floats, Floats], plan:
     log_ratio, _, log_ns = (estimate.value for estimate in over)
     span, of_null, p50 = (Interval(math.exp(estimate.low), math.exp(estimate.high)) for estimate in over)
     speedup, of_p50 = math.exp(log_ratio), PercentileBound(50.0, p50.low / NS_PER_MS, p50.high / NS_PER_MS)
+    # What is judged within one set, times of tokens for example, differs between sessions as the median does.
+    further = math.sqrt(p50.high / p50.low * first_p50.low / first_p50.high)
     return replace(
-        result,
+        result.wider(times=max(further, 1.0)),
         candidate_p50_ms=math.exp(log_ns) / NS_PER_MS,
         reference_p50_ms=math.exp(log_ratio + log_ns) / NS_PER_MS,
         percentile_bounds=tuple(of_p50 if bound.percentile == 50.0 else bound for bound in result.percentile_bounds),

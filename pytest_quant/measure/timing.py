@@ -47,6 +47,9 @@ A true ratio at the limit fails only where both measurements err: at most 2.5 % 
 ten of the engines that are as much too slow as the first measurement can just tell.
 """
 
+_CLOSE = 2.0
+"""A FAIL that does not stand where intervals reach so many times as far is close."""
+
 
 def timed_within(
     plan: LatencyPlan,
@@ -70,19 +73,8 @@ def timed_within(
     confidence = min(plan.confidence, CONFIRMING)
     again = replace(plan, max_s=left_s, seed=plan.seed + 1, confidence=confidence)
     # Processes differ by what sessions of one do not show: where memory lies, how threads are placed.
-    doubted = measure_apart is not None and not breaks(_twice_as_wide(first))
+    doubted = measure_apart is not None and not breaks(first.wider(reach=_CLOSE))
     return replace(first, repeat=measure_apart(again) if measure_apart and doubted else measure_once(again))
-
-
-def _twice_as_wide(latency: LatencyResult) -> LatencyResult:
-    """Return a latency whose intervals reach twice as far, in logarithms: a FAIL that does not stand there is close."""
-    value, span = latency.speedup, latency.speedup_ci
-    bounds = tuple(
-        replace(bound, low_ms=bound.low_ms**2 / bound.high_ms if bound.low_ms and bound.high_ms else None)
-        for bound in latency.percentile_bounds
-    )
-    wide = Interval(span.low * span.low / value, span.high * span.high / value)
-    return replace(latency, speedup_ci=wide, percentile_bounds=bounds)
 
 
 def time_check(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, TypeAlias
 
 from pytest_quant.result.kinds import Count, Interval, Positive
@@ -240,6 +241,41 @@ class LatencyResult(LatencyFigures):
     rounds_by_set: tuple[int, ...] = field(default=(), metadata=_RAW)
     over: OverLaunches | None = field(default=None, metadata=_RAW)
     spent_s: float = field(default=0.0, metadata=_RAW)
+
+    def wider(self, *, reach: float = 1.0, times: float = 1.0) -> LatencyResult:
+        """Return the same figures with wider intervals, all of them; `repeat` is a measurement of its own, and stays.
+
+        Parameters
+        ----------
+        reach : each interval's half-width, in logarithms, is so many times what it was, at least 1; of one that has a
+            single end nothing is known then.
+        times : after that, each end lies so many times further out, at least 1.
+        """
+
+        def span(ends: Interval) -> Interval:
+            low, high = ends
+            bounded = low > 0.0 and math.isfinite(high)
+            stretch = (high / low) ** ((reach - 1.0) / 2.0) if bounded else 1.0 if reach == 1.0 else math.inf
+            return Interval(low / (times * stretch), high * times * stretch)
+
+        def bound(of: PercentileBound) -> PercentileBound:
+            low, high = span(Interval(of.low_ms or 0.0, of.high_ms or math.inf))
+            return PercentileBound(of.percentile, low or None, high if math.isfinite(high) else None)
+
+        over, speedup_ci = self.over, span(self.speedup_ci)
+        return replace(
+            self,
+            speedup_ci=speedup_ci,
+            null_ratio_ci=span(self.null_ratio_ci),
+            half_width_pct=50.0 * (speedup_ci.high - speedup_ci.low) / self.speedup,
+            percentile_bounds=tuple(map(bound, self.percentile_bounds)),
+            tokens=tuple(
+                replace(token, candidate_ci_ms=token.candidate_ci_ms and span(token.candidate_ci_ms))
+                for token in self.tokens
+            ),
+            over=over
+            and replace(over, speedup_ci=span(over.speedup_ci), candidate_p50_ci_ms=span(over.candidate_p50_ci_ms)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,20 +85,7 @@ def with_null(reason: str, apart: float | None) -> str:
 def _widened(latency: LatencyResult) -> LatencyResult:
     """Return a latency whose intervals are as much wider as its null is off, which then speaks no more against them."""
     apart = beside_null(latency)
-    if apart is None:
-        return latency
-    times, span = math.exp(apart), latency.speedup_ci
-    bounds = tuple(
-        replace(bound, low_ms=bound.low_ms and bound.low_ms / times, high_ms=bound.high_ms and bound.high_ms * times)
-        for bound in latency.percentile_bounds
-    )
-    wider = Interval(span.low / times, span.high * times)
-    tokens = tuple(
-        replace(token, candidate_ci_ms=Interval(token.candidate_ci_ms.low / times, token.candidate_ci_ms.high * times))
-        for token in latency.tokens
-        if token.candidate_ci_ms is not None
-    )
-    return replace(latency, speedup_ci=wider, percentile_bounds=bounds, tokens=tokens, reasons=())
+    return latency if apart is None else replace(latency.wider(times=math.exp(apart)), reasons=())
 
 
 def _confirmed(judge: _Judge, latency: LatencyResult) -> Verdict:

@@ -116,6 +116,25 @@ def test_times_of_tokens() -> None:
     assert latency_figures((streamed(sides[0], 2.0, 1.0), sides[1], blocks(1.0, 3)), PLAN).tokens == ()
 
 
+def test_times_of_tokens_differ_between_sessions_as_the_median_does() -> None:
+    """Sets that lie 5 % apart: its interval and that of the median become wider by the same factor."""
+    first = blocks(2.0, 1), blocks(2.0, 2), streamed(blocks(1.0, 3), 0.5, 0.25)
+    second = blocks(2.0, 4), blocks(2.0, 5), streamed(blocks(1.05, 6), 0.5, 0.25)
+    one = latency_figures(first, PLAN)
+    both = latency_figures([[*side, *more] for side, more in zip(first, second, strict=True)], PLAN, [12, 12])
+
+    def widths(latency: LatencyResult) -> list[float]:
+        median, token = latency.bound_of(50.0), latency.token_time("ttft")
+        assert median is not None
+        assert token is not None
+        ends = (median.low_ms or 0.0, median.high_ms or 0.0), token.candidate_ci_ms or (1.0, 1.0)
+        return [high / low for low, high in ends]
+
+    (median, token), (of_sets, token_of_sets) = widths(one), widths(both)
+    assert token_of_sets / token == pytest.approx(of_sets / median)
+    assert median < 1.02 < 1.04 < of_sets
+
+
 def test_single_tokens_have_no_time_per_token() -> None:
     """The time to the first stands for itself."""
     single = streamed(blocks(1.0, 3), 0.5, float("nan"))

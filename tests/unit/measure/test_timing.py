@@ -19,7 +19,7 @@ from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.sessions import device_note
 from pytest_quant.measure.timing import CONFIRMING, _time_apart, plan_for, time_check, timed_within
-from pytest_quant.result import DeviceTimes, LatencyResult, Status
+from pytest_quant.result import DeviceTimes, Interval, LatencyResult, PercentileBound, Status, TokenTime
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.verdict import breaks_latency
 from pytest_quant.verdict.latency import latency_verdicts
@@ -27,7 +27,7 @@ from tests.support.measuring import quiet_tools
 from tests.support.nvml_stub import NvmlStub, StubCard, each
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.measure.simulated import SimulatedTime
-from tests.unit.record.examples import a_check
+from tests.unit.record.examples import LATENCY, a_check
 
 
 class Simulated:
@@ -337,6 +337,41 @@ def test_a_close_failure_is_confirmed_in_a_fresh_process(limit: float, apart: in
     assert len(fresh) == apart
     assert len(check.plans) == 2
     assert check.plans[1].confidence == CONFIRMING
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(max_ttft_ms=10.0),
+        Limits(max_tpot_ms=10.0),
+        Limits(max_latency_ms=((50.0, 10.0),)),
+        Limits(max_latency_ms=((90.0, 10.0),)),
+        Limits(min_speedup=10.5),
+    ],
+)
+@pytest.mark.parametrize(("ends", "apart"), [(Interval(10.05, 10.35), True), (Interval(15.05, 15.35), False)])
+def test_every_limit_that_is_barely_broken_is_confirmed_in_a_fresh_process(
+    limits: Limits, ends: Interval, apart: bool
+) -> None:
+    """An interval of 3 % that ends 0.5 % behind the limit would hold it if it were twice as wide; 50 % behind not."""
+    figures = replace(
+        LATENCY,
+        speedup=10.2,
+        speedup_ci=ends if apart else Interval(5.05, 5.35),
+        percentile_bounds=(PercentileBound(50.0, *ends), PercentileBound(90.0, *ends)),
+        tokens=tuple(TokenTime(name, None, ends.high, ends) for name in ("ttft", "tpot")),
+    )
+    fresh: list[LatencyPlan] = []
+
+    def breaks(latency: LatencyResult) -> bool:
+        return breaks_latency(replace(a_check(), limits=limits), latency)
+
+    def measure_apart(plan: LatencyPlan) -> LatencyResult:
+        fresh.append(plan)
+        return figures
+
+    assert timed_within(LatencyPlan(), lambda _: figures, breaks, measure_apart).repeat == figures
+    assert bool(fresh) is apart
 
 
 def test_a_plan_decides_every_limit_on_time() -> None:
