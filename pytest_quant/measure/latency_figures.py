@@ -22,7 +22,7 @@ from pytest_quant.clocks import REAL
 from pytest_quant.measure.interleave import NS_PER_MS, Block
 from pytest_quant.result import NULL_OFF, Blocks, Interval, LatencyResult, PercentileBound, TokenTime, WhichToken
 from pytest_quant.spec import LatencyPlan
-from pytest_quant.stats.draws import LOOK_CONFIDENCE
+from pytest_quant.stats.draws import LOOK_CONFIDENCE, draw_of
 from pytest_quant.stats.ratio import fewest_rounds, percentile_bounds, runs_needed
 from pytest_quant.stats.rounds import (
     OF_RATIO,
@@ -85,6 +85,7 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
         session_sd=float(ratio.session_sd.item()),
         effective_rounds=float(ratio.effective_rounds.item()),
         widened=widening(ratio, rounds, plan),
+        error=_error((ref_logs, null_logs, cand_logs), sets) if rounds > 1 else None,
     )
     session_sd = ratio.session_sd
     result = replace(result, tokens=tuple(_token_times(blocks, first, looks, session_sd)))
@@ -97,6 +98,18 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
     medians = " -> ".join(f"{median / NS_PER_MS:.4g}" for median in host_ns)
     note = f"timed by the device's clock; by the host's p50 {medians} ms, which counts what the host does for a run"
     return replace(result, clock="device", notes=(*result.notes, note))
+
+
+def _error(logs: tuple[Floats, Floats, Floats], sets: Sequence[int]) -> float:
+    """Return the standard error of the log speedup within one launch.
+
+    Where it has several sets of sessions, both sessions of the reference count, and rounds scatter around the median of
+    their own set.
+    """
+    reference, null, candidate = logs
+    ratios = ((reference + null) / 2.0 if len(sets) > 1 else reference) - candidate
+    of_sets = np.split(ratios, np.cumsum(sets[:-1], dtype=int))
+    return draw_of(np.concatenate([of_set - np.median(of_set) for of_set in of_sets]).tolist()).error
 
 
 def _token_times(

@@ -23,8 +23,7 @@ from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import Interval, LatencyResult, OverLaunches
 from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
 from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS, Draw, draw_of, mean_of_launches, session_spread
-from pytest_quant.stats.launches import launch_of, speedup_of
-from pytest_quant.stats.ratio import Estimate
+from pytest_quant.stats.launches import launch_of
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
 
 Breaks = Callable[[Check, LatencyResult], bool]
@@ -258,10 +257,12 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     spread = _session_spread(results[0], sets)
     share = statistics.fmean(OF_RATIO / len(of_one) if len(of_one) > 1 else 1.0 for of_one in sets)
     spread_of_share, draws = Spread(math.sqrt(share) * spread.sd, spread.freedom), sum(map(len, sets))
-    ratio = _together([speedup_of(each) for each in results], spread_of_share, confidence, draws)
-    p50 = _together(
-        [_time(each) for each in results], replace(spread_of_share, freedom=TIME_FREEDOM), confidence, draws
-    )
+    logs, errors = [math.log(each.speedup) for each in results], [each.error or 0.0 for each in results]
+    ratio = mean_of_launches(logs, errors, spread_of_share, confidence=confidence, draws=draws)
+    logs = [math.log(each.candidate_p50_ms) for each in results]
+    errors = [draw_of(np.log(each.candidate.medians_ns).tolist()).error for each in results]
+    spread_of_time = replace(spread_of_share, freedom=TIME_FREEDOM)
+    p50 = mean_of_launches(logs, errors, spread_of_time, confidence=confidence, draws=draws)
     over = OverLaunches(
         launches=len(results),
         speedup=math.exp(ratio.value),
@@ -286,13 +287,3 @@ def _session_spread(first: LatencyResult, sets: Sequence[Sequence[SessionSet]]) 
     combined = Spread(first.session_sd / math.sqrt(share), UNMEASURED.freedom + of_first)
     spread = session_spread(combined, [Draw(each.null, each.null_error) for of_one in sets[1:] for each in of_one])
     return replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM))
-
-
-def _together(draws: Sequence[Draw], spread: Spread, confidence: float, sets: int) -> Estimate:
-    values, errors = [draw.log_ratio for draw in draws], [draw.error for draw in draws]
-    return mean_of_launches(values, errors, spread, confidence=confidence, draws=sets)
-
-
-def _time(latency: LatencyResult) -> Draw:
-    medians = [math.log(median_ns) for median_ns in latency.candidate.medians_ns]
-    return Draw(math.log(latency.candidate_p50_ms), draw_of(medians).error)

@@ -165,6 +165,7 @@ class LatencyFigures:
         2 MB. Latencies with and without it are never compared.
     tokens : times of its tokens, of a candidate that streams them.
     widened : what makes the interval of the speedup wider than its rounds alone would, one sentence, or empty.
+    error : standard error of log(speedup) within this launch; ``None`` with a single round, and in records without it.
     """
 
     batch_size: Positive
@@ -194,6 +195,7 @@ class LatencyFigures:
     sets: Positive = 1
     small_pages: bool = False
     tokens: tuple[TokenTime, ...] = ()
+    error: float | None = None
 
     @property
     def compared_with(self) -> str:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 
-from pytest_quant.result import LatencyResult, LaunchFigures, LaunchNoise
+from pytest_quant.result import LatencyFigures, LaunchFigures, LaunchNoise
 from pytest_quant.spec import UNKNOWN, Spread
-from pytest_quant.stats.draws import NORMAL_MAD, Draw, draw_of
+from pytest_quant.stats.draws import NORMAL_MAD
 
 _GAP = timedelta(hours=1)
 _MOST_SPAN = timedelta(hours=24)
@@ -52,31 +52,9 @@ class Launch:
     error: float = 0.0
 
 
-def launch_of(latency: LatencyResult, started_at: str) -> LaunchFigures:
+def launch_of(latency: LatencyFigures, started_at: str) -> LaunchFigures:
     """Return the figures of one launch; `started_at` is ISO 8601 in UTC."""
-    return LaunchFigures(
-        started_at=started_at,
-        speedup=latency.speedup,
-        candidate_p50_ms=latency.candidate_p50_ms,
-        reference_p50_ms=latency.reference_p50_ms,
-        error=speedup_of(latency).error if len(latency.candidate.runs_ns) > 1 else None,
-    )
-
-
-def speedup_of(latency: LatencyResult) -> Draw:
-    """Return the log speedup of one launch with the error of its rounds.
-
-    Where it has several sets of sessions, both sessions of the reference count, and rounds scatter around the median of
-    their own set.
-    """
-    several = latency.sets > 1
-    sides = (latency.reference, latency.null if several else latency.reference, latency.candidate)
-    times = zip(*(side.medians_ns for side in sides), strict=True)
-    logs = iter([math.log(first * second) / 2.0 - math.log(candidate) for first, second, candidate in times])
-    of_sets = [list(itertools.islice(logs, rounds)) for rounds in latency.rounds_by_set] or [list(logs)]
-    middles = [statistics.median(of_set) for of_set in of_sets]
-    within = [log - middle for of_set, middle in zip(of_sets, middles, strict=True) for log in of_set]
-    return Draw(math.log(latency.speedup), draw_of(within).error)
+    return LaunchFigures(started_at, latency.speedup, latency.candidate_p50_ms, latency.reference_p50_ms, latency.error)
 
 
 def days_of(times: Iterable[str]) -> dict[str, int]:

@@ -13,8 +13,15 @@ from pytest_quant.history.rows import StoredCheck, grouped
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import find_changes
 from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise
-from pytest_quant.stats.draws import draw_of
-from pytest_quant.stats.launches import Launch, common_noise, days_of, moderated_noise, noise_of, noise_of_steps
+from pytest_quant.stats.launches import (
+    Launch,
+    common_noise,
+    days_of,
+    launch_of,
+    moderated_noise,
+    noise_of,
+    noise_of_steps,
+)
 
 if TYPE_CHECKING:
     from pytest_quant.environment.revision import Committed, Repository
@@ -74,17 +81,7 @@ def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
     latency = check.record.latency
     if latency is None or latency.reasons:
         return ()
-    rounds = latency.round_p50_ms
-    pairs = zip(rounds.get("reference", ()), rounds.get("candidate", ()), strict=False)
-    logs = [math.log(reference / candidate) for reference, candidate in pairs if min(reference, candidate) > 0.0]
-    first = LaunchFigures(
-        check.run.started_at,
-        latency.speedup,
-        latency.candidate_p50_ms,
-        latency.reference_p50_ms,
-        draw_of(logs).error if len(logs) > 1 else None,
-    )
-    return (first, *latency.launches)
+    return (launch_of(latency, check.run.started_at), *latency.launches)
 
 
 def with_launches(

@@ -28,13 +28,13 @@ def _faster(speedup: float) -> StoredCheck:
 
 def test_the_values_are_those_of_the_record() -> None:
     """Score, drop and its unit, data, speedup and median with the machine, commit and run."""
-    record = a_pass()
+    record = with_latency(a_pass(), error=0.004)
     entry = accept([StoredCheck(RUN, record)], reason="first", accepted_at=_NOW)
     assert entry is not None
     assert entry.series.text == record.series
     assert (entry.commit, entry.run, entry.reason) == (RUN.commit, RUN.id, "first")
     assert (entry.candidate_score, entry.drop, entry.unit, entry.data) == (97.5, 0.28, "%", "def456")
-    launches = (LaunchFigures(RUN.started_at, 1.9475, 0.2345, 0.4567, 0.0),)
+    launches = (LaunchFigures(RUN.started_at, 1.9475, 0.2345, 0.4567, 0.004),)
     assert entry.latency == (AcceptedLatency(dict(RUN.environment.identity), 1.9475, 0.2345, launches=launches),)
 
 

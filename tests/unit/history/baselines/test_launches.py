@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import median_abs_deviation
 
 from pytest_quant.environment.revision import Repository
 from pytest_quant.history.baselines.launches import (
@@ -22,10 +24,15 @@ from pytest_quant.history.baselines.launches import (
     with_launches,
 )
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise
+from pytest_quant.measure.interleave import Block
+from pytest_quant.measure.latency_figures import latency_figures
+from pytest_quant.record import build_record, from_json
+from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise, Status
+from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.launches import launch_of
 from tests.support.repository import make_repository, without_ci
 from tests.unit.history.in_memory import InMemory, a_point
-from tests.unit.record.examples import RUN, a_pass, with_latency
+from tests.unit.record.examples import RUN, a_measurement, a_pass, with_latency
 
 NOTHING = Baseline("c", drop=None, speedup=None, candidate_p50_ms=None, same_identity=False)
 
@@ -37,17 +44,36 @@ def check(day: int, speedup: float, **figures: object) -> StoredCheck:
 
 
 def test_a_record_holds_its_own_launch_and_further_ones() -> None:
-    """With the error that its rounds tell; one that is not to be trusted holds none."""
+    """One that is not to be trusted holds none."""
     further = LaunchFigures("2026-03-01T12:10:00+00:00", 2.1, 0.4)
-    rounds = {"reference": (2.0, 2.2, 1.8, 2.0), "candidate": (1.0, 1.0, 1.0, 1.0)}
-    first, second = launches_in(check(1, 2.0, launches=(further,), round_p50_ms=rounds))
-    logs = [math.log(2.0), math.log(2.2), math.log(1.8), math.log(2.0)]
-    sigma = statistics.median(abs(log - math.log(2.0)) for log in logs) / 0.6744897501960817
+    first, second = launches_in(check(1, 2.0, launches=(further,), error=0.01))
     assert (first.started_at, first.speedup, first.candidate_p50_ms) == ("2026-03-01T12:00:00+00:00", 2.0, 0.5)
-    assert first.error == pytest.approx(math.sqrt(math.pi / 8.0) * sigma)
-    assert second == further
+    assert (first.error, second) == (0.01, further)
     assert launches_in(check(1, 2.0, reasons=("null_off",))) == ()
     assert launches_in(replace(check(1, 2.0), record=replace(a_pass(), latency=None))) == ()
+
+
+@pytest.mark.parametrize("sets", [(), (12, 12), (8, 8, 8)])
+def test_a_launch_has_the_same_error_today_and_when_it_is_read_back(sets: tuple[int, ...]) -> None:
+    """That of its rounds, in sets of sessions too, and of more rounds than a record keeps."""
+    random = np.random.default_rng(len(sets))
+    rounds = sum(sets) or 60
+    sides = [
+        [Block(1, tuple(int(1e6 * scale * value) for value in random.normal(1.0, 0.02, 3))) for _ in range(rounds)]
+        for scale in (2.0, 2.0, 1.0)
+    ]
+    latency = latency_figures(sides, LatencyPlan(max_rounds=60), sets)
+    today = launch_of(latency, RUN.started_at)
+    measured = a_measurement(latency=replace(latency, reasons=()))
+    encoded = build_record(measured, status=Status.PASS, verdicts=())
+    (stored,) = launches_in(StoredCheck(RUN, from_json(json.loads(json.dumps(encoded.json)))))
+    assert stored == today
+    logs = np.log([[statistics.median(block.runs_ns) for block in side] for side in sides])
+    ratios = (logs[0] + logs[1]) / 2.0 - logs[2] if sets else logs[0] - logs[2]
+    scatter = np.concatenate([part - np.median(part) for part in np.split(ratios, np.cumsum(sets or rounds)[:-1])])
+    assert today.error == pytest.approx(
+        math.sqrt(math.pi / 2.0 / rounds) * median_abs_deviation(scatter, scale="normal")
+    )
 
 
 def test_a_time_that_changed_with_its_reference_begins_a_level_of_its_own() -> None:
