@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from pytest_quant.data.layout import Layout, SampleShapes, find_shapes
 from pytest_quant.data.scan import SampleSet, digest_of, evenly_spaced, scan_samples
 from pytest_quant.data.source import DataContract
 from pytest_quant.errors import DataError, nearest
+from pytest_quant.result import TimedSample
 from pytest_quant.spec import Dataset, Model, Signature
 
 _BATCH_BYTES = 256_000_000
@@ -40,6 +42,7 @@ class Data:
     layout : the batch axis of each input of the model.
     output_axes : batch axes of outputs that the user names, by output name.
     input_hashes : of the inputs of each evaluation sample, in order.
+    free : inputs that the model leaves a size but that of the batch to the data.
     steps : splits batches of sequences into the feeds of each step; ``None`` for a model without a state.
     """
 
@@ -60,6 +63,7 @@ class Data:
     sample_bytes: int = 0
     input_hashes: array[int] = field(default_factory=lambda: array("Q"), repr=False)
     output_axes: Mapping[str, int | None] = field(default_factory=dict)
+    free: frozenset[str] = frozenset()
     steps: Callable[[Iterator[Feeds]], Iterator[Feeds]] | None = field(default=None, repr=False)
 
     @property
@@ -122,6 +126,33 @@ class Data:
         """Return the first evaluation samples as one full batch, its last sample repeated where they are too few."""
         return next(self.batches(batch_size, pad=True)).feeds
 
+    def timed(self, batch_size: int, index: int | None = None) -> tuple[Feeds, TimedSample]:
+        """Return the full batch that is timed: a sample, and those of its shapes that follow it, the last one repeated.
+
+        Parameters
+        ----------
+        index : of the sample in the evaluation set; ``None`` for the one of median size, which is the first where all
+            samples have one size.
+
+        Raises
+        ------
+        DataError : the evaluation set has no such sample.
+        """
+        part = self.evaluation_part
+        sizes = part.pick(part.sizes)
+        index = sizes.index(statistics.median_low(sizes)) if index is None else index
+        if index >= len(sizes):
+            raise DataError(
+                f"{self.name}: latency_sample names a sample that the evaluation set does not have",
+                value=f"{index} of {len(sizes)} samples",
+                allowed=f"0 to {len(sizes) - 1}: samples that are taken for calibration do not count",
+                fix="leave latency_sample out: the sample of median size is then timed",
+            )
+        batches = part.since(index).batches(batch_size, pad=True)
+        feeds = next(batch.feeds for batch in batches if batch.start == 0)
+        shapes = {name: array.shape for name, array in feeds.items() if name in self.free}
+        return feeds, TimedSample(index, shapes, (min(sizes), max(sizes)))
+
 
 def open_data(dataset: Dataset, signature: Signature, model: Model | None = None) -> Data:
     """Read `dataset` once, check it against the model's inputs, and separate the calibration samples.
@@ -183,6 +214,11 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         calibration_part=calibration,
         layout=evaluation.layout,
         output_axes=contract.of_outputs,
+        free=frozenset(
+            tensor.name
+            for tensor in signature.inputs
+            if tensor.shape is None or {*tensor.free_axes} - {evaluation.layout.axes.get(tensor.name)}
+        ),
     )
 
 

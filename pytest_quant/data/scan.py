@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -93,6 +94,7 @@ class Scan:
     ----------
     hashes : 64-bit hash of inputs and label of each sample.
     input_hashes : of the inputs alone.
+    sizes : elements of all inputs of each sample; of a sequence, those of one step.
     labels : ``none``, ``int``, ``float`` when any label is one, or ``object`` when they are not numbers of one shape.
     label_range : smallest and largest number in any label, ``None`` without labels and for objects.
     kinds : number of samples of each combination of the shapes of all inputs.
@@ -105,6 +107,7 @@ class Scan:
         self._label_types: set[str] = set()
         self.hashes = array("Q")
         self.input_hashes = array("Q")
+        self.sizes = array("Q")
         self.labels: LabelKind = "none"
         self.label_range: tuple[float, float] | None = None
         self.kinds: Counter[SampleKind] = Counter()
@@ -117,8 +120,8 @@ class Scan:
             return ""
         return " and ".join(sorted(self._label_types)) or "arrays of different shapes"
 
-    def see(self, block: SampleBlock) -> None:
-        """Add the next samples.
+    def see(self, block: SampleBlock, stepped: frozenset[str]) -> None:
+        """Add the next samples; `stepped` names inputs with a time axis, see `Layout`.
 
         Raises
         ------
@@ -128,6 +131,8 @@ class Scan:
         self._see_labels(block.labels)
         self.kinds[tuple((name, rows.shape[1:]) for name, rows in block.feeds.items())] += block.n
         self.most_bytes = max(self.most_bytes, sum(rows.nbytes for rows in block.feeds.values()) // max(block.n, 1))
+        size = sum(math.prod(rows.shape[1 + (name in stepped) :]) for name, rows in block.feeds.items())
+        self.sizes.extend([size] * block.n)
         of_inputs, of_all = hash_rows(block, self._what, len(self.hashes))
         self.hashes.extend(of_all)
         self.input_hashes.extend(of_inputs)
@@ -181,10 +186,10 @@ def scan_samples(dataset: Dataset, contract: DataContract, *, labelled: bool) ->
         if not scan.hashes:
             layout = contract.layout({name: array.ndim for name, array in block.feeds.items()}, what)
         check_fit(block.feeds, contract.signature, layout, where)
-        scan.see(block)
+        scan.see(block, layout.stepped)
     if not scan.hashes:
         raise DataError(f"{what} holds no sample", allowed="at least one", fix="look at how it is loaded")
-    samples = SampleSet(what, blocks, arrays, all_labels, layout, scan.hashes)
+    samples = SampleSet(what, blocks, arrays, all_labels, layout, scan.hashes, scan.sizes)
     if scan.labels in ("float", "object"):
         samples = replace(samples, label_dtype=np.float64 if scan.labels == "float" else np.object_)
     return samples, scan
@@ -222,6 +227,7 @@ class SampleSet:
     arrays, labels : all samples, when they are in memory; then a later pass cannot differ from the first.
     layout : the batch axis of each input of the model.
     hashes : 64-bit hash of every sample of the data in the first pass, chosen or not.
+    sizes : elements of all inputs of every sample, see `Scan`.
     chosen : mask (samples of the data,) of those that are in this set; ``None`` for all of them.
     label_dtype : int64 or float64; object where labels are kept as given.
     """
@@ -232,6 +238,7 @@ class SampleSet:
     labels: NDArray[Any] | None = field(repr=False)
     layout: Layout
     hashes: array[int] = field(repr=False)
+    sizes: array[int] = field(repr=False)
     chosen: NDArray[np.bool_] | None = None
     label_dtype: type[np.int64 | np.float64 | np.object_] = np.int64
 
@@ -271,6 +278,12 @@ class SampleSet:
         fewer[indices[evenly_spaced(len(indices), k)]] = True
         return replace(self, chosen=fewer)
 
+    def since(self, index: int) -> SampleSet:
+        """Return the chosen samples from `index` on."""
+        later = np.ones(len(self.hashes), bool) if self.chosen is None else self.chosen.copy()
+        later[np.flatnonzero(later)[:index]] = False
+        return replace(self, chosen=later)
+
     def in_memory(self) -> SampleSet:
         """Return the same samples held in memory, so that no later pass reads a stream again."""
         if self.arrays is not None:
@@ -279,7 +292,7 @@ class SampleSet:
         hashes = array("Q")
         for index, block in enumerate(blocks):
             hashes.extend(hash_rows(block, self.what, index)[1])
-        return replace(self, blocks=lambda: iter(blocks), hashes=hashes, chosen=None)
+        return replace(self, blocks=lambda: iter(blocks), hashes=hashes, sizes=self.pick(self.sizes), chosen=None)
 
     def _cuts(self, arrays: Feeds, batch_size: int, *, pad: bool) -> Iterator[Batch]:
         """Yield batches of samples in memory, without a copy where all are chosen and memory is contiguous."""

@@ -206,7 +206,8 @@ def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, 
         return ()
     against = () if latency.reference_precision == "fp32" else (f"against {latency.reference_precision}",)
     clock = () if latency.clock == "host" else (f"by the {latency.clock}'s clock",)
-    return *against, *clock, *(("on pages of 4 KB",) if latency.small_pages else ())
+    shapes = (f"on {latency.sample.inputs}",) if latency.sample and latency.sample.shapes else ()
+    return *against, *clock, *(("on pages of 4 KB",) if latency.small_pages else ()), *shapes
 
 
 def _digest(parts: list[Json]) -> str:

@@ -127,13 +127,16 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
         reference, candidate = workers.taking(reference), workers.taking(candidate)
     fixed = (opened.batch_size for opened in (candidate, reference) if opened.pads)
     timed_size = next(fixed, check.batch_size if check.latency is None else check.latency.batch_size)
-    feeds = data.first(timed_size)
+    feeds, sample = data.timed(timed_size, check.latency_sample)
     unseen = prove_float(reference, reference.feeds(feeds), tools)
     recorded = None
     if not check.accuracy_off:
         with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
             recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
-    timed = TimingSubject(ref_built, reference.feeds(feeds)), TimingSubject(built, candidate.feeds(feeds))
+    timed = (
+        TimingSubject(ref_built, reference.feeds(feeds), sample=sample),
+        TimingSubject(built, candidate.feeds(feeds), sample=sample),
+    )
     return Bench(check, tools, data, reference, candidate, metric, memory, recorded, unseen, timed, timed_size)
 
 

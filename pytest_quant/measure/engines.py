@@ -13,6 +13,7 @@ from pytest_quant.data import Data, inputs_of, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, UsageError
 from pytest_quant.measure.build import BuiltEngine, Tools, each_engine
 from pytest_quant.measure.rollout import Rollout
+from pytest_quant.result import TimedSample
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Model, Signature, TensorInfo
 
 
@@ -124,6 +125,7 @@ class TimingSubject:
     ----------
     feeds : the batch, under the engine's names.
     precision : one of `REFERENCE_PRECISIONS`, where it is what latency is compared with.
+    sample : that the batch begins with; ``None`` where it is not of a user's data.
     tf32 : whether its FP32 products may be rounded to TF32; ``None`` where they are not FP32, or there is no TF32.
     """
 
@@ -131,6 +133,7 @@ class TimingSubject:
     feeds: Feeds
     precision: str = "fp32"
     tf32: bool | None = None
+    sample: TimedSample | None = None
 
     @property
     def device(self) -> str:

@@ -58,8 +58,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             why_not = _why_not_timed(bench)
             times = check.latency is not None and not why_not
             if times:
-                feeds = bench.data.first(bench.latency_batch_size)
-                deployed = timed_reference(check, bench.reference, bench.data, feeds, tools)
+                deployed = timed_reference(check, bench.reference, bench.timed[0], bench.data, tools)
                 bench = replace(bench, timed=(deployed, bench.timed[1]))
         evaluated_s = REAL.perf_counter()
         latency = energy = None
@@ -181,6 +180,9 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
     size = bench.latency_batch_size
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
+    sample = bench.timed[1].sample
+    if check.latency is not None and sample is not None and sample.stands_for:
+        notes.append(f"latency is that of {sample.stands_for}; latency_sample= times another one")
     notes += [_described(difference) for difference in bench.unsteady]
     notes += [
         f"an offset is most of output '{output.name}': SQNR {output.sqnr_db:.4g} dB, "

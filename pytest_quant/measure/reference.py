@@ -95,7 +95,9 @@ def prove_float(reference: OpenEngine, feeds: Feeds, tools: Tools) -> str:
     return _prove(reference, feeds, tools, _ALL_PCT, refuse)
 
 
-def timed_reference(check: Check, reference: OpenEngine, data: Data, feeds: Feeds, tools: Tools) -> TimingSubject:
+def timed_reference(
+    check: Check, reference: OpenEngine, timed: TimingSubject, data: Data, tools: Tools
+) -> TimingSubject:
     """Return the engine whose time is divided by the candidate's: the reference, or one as users deploy it.
 
     Where the mark names a `reference_precision`, that engine is built through the cache like any other, and what it
@@ -105,8 +107,8 @@ def timed_reference(check: Check, reference: OpenEngine, data: Data, feeds: Feed
     ----------
     check : names the engine.
     reference : the open engine at exact FP32, which accuracy is compared with.
+    timed : that engine as it would be timed itself.
     data : of the check.
-    feeds : one batch to time, under the names of the data.
 
     Raises
     ------
@@ -118,20 +120,19 @@ def timed_reference(check: Check, reference: OpenEngine, data: Data, feeds: Feed
     spec, backend = check.timed_reference, reference.built.backend
     tf32 = check.reference_precision == TF32 if TF32 in backend.offer.options else None
     if spec is None:
-        return TimingSubject(reference.built, reference.feeds(feeds), tf32=tf32)
+        return replace(timed, tf32=tf32)
     built = build_engine(spec, usable_backend(spec), data, tools)
     with ExitStack() as opened:
         engine = open_engine(built, tools, opened)
         names = match_names(reference.engine.signature.inputs, engine.signature.inputs, "input")
-        inputs = {ours: names[theirs] for ours, theirs in reference.inputs.items()}
-        deployed = replace(reference, built=built, engine=engine, inputs=inputs)
-        own_feeds = deployed.feeds(feeds)
+        feeds = {names[name]: array for name, array in timed.feeds.items()}
+        deployed = replace(reference, built=built, engine=engine)
         if spec.precision == reference.spec.precision:
-            prove_float(deployed, own_feeds, tools)
+            prove_float(deployed, feeds, tools)
         else:
             tf32 = None
-            _prove(deployed, own_feeds, tools, _LEAST_PCT, partial(_not_as_named, built))
-    return TimingSubject(built, own_feeds, check.reference_precision, tf32)
+            _prove(deployed, feeds, tools, _LEAST_PCT, partial(_not_as_named, built))
+    return replace(timed, built=built, feeds=feeds, precision=check.reference_precision, tf32=tf32)
 
 
 def _prove(

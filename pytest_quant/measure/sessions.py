@@ -83,6 +83,7 @@ class Sessions:
             reference_precision=reference.precision,
             tf32=reference.tf32,
             small_pages=self._on_processor and not self._huge,
+            sample=candidate.sample,
         )
 
     def block(self, engine: int, runs: int) -> Block:

@@ -89,7 +89,8 @@ class TimingJob:
         LaunchError : a backend that is not registered, or a value in its options, exists in this process only.
         """
         name = self.candidate.built.name
-        header = {"name": name, "devices": self.devices, "path": [str(Path(folder).absolute()) for folder in sys.path]}
+        sample, path = self.candidate.sample, [str(Path(folder).absolute()) for folder in sys.path]
+        header = {"name": name, "devices": self.devices, "shapes": sample.inputs if sample else "", "path": path}
         try:
             packed = pack(self)
         except CANNOT_BE_PACKED as error:
@@ -108,11 +109,11 @@ class TimingJob:
         return job
 
 
-def read_header(file: Path) -> tuple[str, tuple[str, ...]]:
-    """Return name and devices of the candidate in a file of `TimingJob.save`, without unpickling the rest."""
+def read_header(file: Path) -> tuple[str, tuple[str, ...], str]:
+    """Return name, devices and shapes of the candidate in a file of `TimingJob.save`, without unpickling the rest."""
     with file.open("rb") as content:
         header = json.loads(content.readline())
-    return header["name"], tuple(header["devices"])
+    return header["name"], tuple(header["devices"]), header["shapes"]
 
 
 def _without_module(subject: TimingSubject) -> TimingSubject:
@@ -169,7 +170,7 @@ class TimingProcess:
         ------
         LaunchError : it cannot be started, or cannot open an engine from the cache alone.
         """
-        self._what, _ = read_header(self._file)
+        self._what, *_ = read_header(self._file)
         with ExitStack() as held:
             self._log: IO[str] = held.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
             self._process = self._start(held)

@@ -217,7 +217,7 @@ def _latency(record: Record) -> DetailSection:
     latency = record.latency
     if latency is None:
         return _left_out("Latency", record.latency_off)
-    repeat = latency.repeat
+    repeat, sample = latency.repeat, latency.sample
     of_launches = (latency.speedup, *(launch.speedup for launch in latency.launches)) if latency.launches else ()
     groups = (
         said(
@@ -235,6 +235,7 @@ def _latency(record: Record) -> DetailSection:
         said(("clock", f"the {latency.clock}'s" if latency.clock != "host" else "")),
         said(("speedup of each launch", ", ".join(f"x{figure(speedup)}" for speedup in of_launches))),
         said(("latency reference", latency.compared_with)),
+        said(("timed sample", f"{sample.index}: {sample.inputs}" if sample and sample.shapes else "")),
     )
     further = said(
         ("p90", measured(latency.candidate_p90_ms, "ms")),

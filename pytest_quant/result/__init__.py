@@ -25,6 +25,7 @@ from pytest_quant.result.latency import LaunchNoise as LaunchNoise
 from pytest_quant.result.latency import OverLaunches as OverLaunches
 from pytest_quant.result.latency import PercentileBound as PercentileBound
 from pytest_quant.result.latency import SelfTest as SelfTest
+from pytest_quant.result.latency import TimedSample as TimedSample
 from pytest_quant.result.latency import TokenTime as TokenTime
 from pytest_quant.result.latency import WhichToken as WhichToken
 from pytest_quant.result.measured import Baseline as Baseline

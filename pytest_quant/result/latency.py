@@ -126,6 +126,38 @@ class TokenTime:
     candidate_ci_ms: Interval | None
 
 
+_FAR_APART = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSample:
+    """The sample whose shapes were timed, and the sizes of all of them.
+
+    Attributes
+    ----------
+    index : in the evaluation set, from 0.
+    shapes : of the timed batch, for each input that the model leaves a size but that of the batch to the data.
+    sizes : elements of all inputs, in the smallest sample and in the largest.
+    """
+
+    index: Count
+    shapes: Mapping[str, tuple[Count, ...]]
+    sizes: tuple[Count, Count]
+
+    @property
+    def inputs(self) -> str:
+        """The shapes in words, ``x 1x400x8``; of inputs of one shape the first is named."""
+        named = {tuple(shape): name for name, shape in reversed([*self.shapes.items()])}
+        return ", ".join(f"{name} {'x'.join(map(str, shape))}" for shape, name in reversed([*named.items()]))
+
+    @property
+    def stands_for(self) -> str:
+        """What was timed in place of samples that are more than twice as large or small; empty without such."""
+        smallest, largest = self.sizes
+        said = f"sample {self.index}, {self.inputs}; samples have {smallest} to {largest} elements"
+        return said if largest > _FAR_APART * smallest else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyFigures:
     """A `LatencyResult` without its single runs.
@@ -166,6 +198,7 @@ class LatencyFigures:
     tokens : times of its tokens, of a candidate that streams them.
     widened : what makes the interval of the speedup wider than its rounds alone would, one sentence, or empty.
     error : standard error of log(speedup) within this launch; ``None`` with a single round, and in records without it.
+    sample : which one was timed; ``None`` in records that do not say so.
     """
 
     batch_size: Positive
@@ -196,6 +229,7 @@ class LatencyFigures:
     small_pages: bool = False
     tokens: tuple[TokenTime, ...] = ()
     error: float | None = None
+    sample: TimedSample | None = None
 
     @property
     def compared_with(self) -> str:

@@ -269,7 +269,10 @@ class PairTimer:
         """
         files = [_described(left, nodeid) for left, nodeid in (base, head)]
         headers = [read_header(file) for file in files]
-        devices = {device for _, of_side in headers for device in of_side}
+        devices = {device for _, of_side, _ in headers for device in of_side}
+        was, now = (shapes for _, _, shapes in headers)
+        if was and now and was != now:
+            raise LaunchError("the two sides time samples of other shapes", value=f"{was} -> {now}")
         plan = LatencyPlan(max_s=self.max_s, seed=zlib.crc32(head[1].encode()))
 
         def launch(place: int) -> TimingProcess:

@@ -314,6 +314,7 @@ class Check:
         limits apply to all.
     channels : groups of channels that are judged as outputs of their own, in place of the outputs they belong to.
     batch_size : samples in one timed run, as the mark asks; part of the series also when latency is off.
+    latency_sample : index in the evaluation set of the sample whose shapes are timed; ``None`` for the median size.
     reference_precision : one of `REFERENCE_PRECISIONS`, of the engine that latency is compared with.
     timed_reference : that engine; ``None`` where it is the reference itself, at exact FP32.
     eval_batch_size : samples in one batch of the evaluation; ``None`` for the default or the model's fixed size.
@@ -339,6 +340,7 @@ class Check:
     accuracy_off: str = ""
     confidence: float | None = None
     batch_size: int = 1
+    latency_sample: int | None = None
     reference_precision: str = "fp32"
     timed_reference: EngineSpec | None = None
     scores: Scores | None = None

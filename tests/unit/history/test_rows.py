@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.history.rows import identity_of, version_of
-from pytest_quant.result import AccuracyResult, Environment
-from tests.unit.record.examples import ACCURACY, COVERAGE, RUN, a_pass, a_record, unavailable, with_latency
+from pytest_quant.history.rows import identity_of, version_of, way_of_timing
+from pytest_quant.record import from_json, to_json
+from pytest_quant.result import AccuracyResult, Environment, TimedSample
+from tests.unit.record.examples import ACCURACY, COVERAGE, LATENCY, RUN, a_pass, a_record, unavailable, with_latency
 
 
 def test_figures_do_not_make_a_version() -> None:
@@ -63,8 +64,21 @@ def test_the_way_of_timing_makes_an_identity() -> None:
         {"clock": "device"},
         {"clock": "device", "reference_precision": "fp16"},
         {"small_pages": True},
+        {"sample": TimedSample(3, {"x": (1, 57)}, (8, 400))},
+        {"sample": TimedSample(0, {"x": (1, 400)}, (8, 400))},
+        {"sample": TimedSample(0, {"x": (1, 57), "y": (57,)}, (8, 400))},
     ]
     records = [a_record(latency=None), *(with_latency(a_record(), **way) for way in ways)]
     result = [identity_of(RUN, each) for each in records]
     assert result[0] == result[1] == result[2]
-    assert len(set(result)) == 6
+    assert len(set(result)) == 9
+
+
+def test_a_sample_is_known_by_its_shapes_alone() -> None:
+    """Another place among other samples adds nothing, and neither does a model that leaves no size open."""
+    samples = [TimedSample(3, {"x": (1, 57)}, (8, 400)), TimedSample(0, {"x": (1, 57)}, (57, 57))]
+    assert way_of_timing(replace(LATENCY, sample=samples[0])) == ("on x 1x57",)
+    assert len({identity_of(RUN, with_latency(a_record(), sample=sample)) for sample in samples}) == 1
+    fixed = with_latency(a_record(), sample=TimedSample(0, {}, (64, 64)))
+    assert identity_of(RUN, fixed) == identity_of(RUN, a_record())
+    assert from_json(to_json(fixed)) == fixed

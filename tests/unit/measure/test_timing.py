@@ -40,6 +40,7 @@ class Simulated:
         self.feeds: dict[str, Any] = {}
         self.precision = "fp32"
         self.tf32: bool | None = None
+        self.sample = None
         self.opened = 0
         self._time = time
         self._run_ms = run_ms

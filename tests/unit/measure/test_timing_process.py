@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ import pytest
 from pytest_quant.backends.apart import end_running
 from pytest_quant.errors import LaunchError
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess, read_header
+from pytest_quant.result import TimedSample
 from pytest_quant.spec import LatencyPlan, Model
 from tests.unit.measure.played_apart import FEEDS, SIGNATURE, PlayedBackend, played
 
@@ -63,8 +65,18 @@ def test_the_description_comes_back_whole(tmp_path: Path) -> None:
     assert (result.reference.built.spec.precision, result.candidate.built.spec.precision) == ("quiet", "noisy")
     assert result.plan == PLAN
     assert (result.candidate.feeds["x"] == FEEDS["x"]).all()
-    assert read_header(file) == ("played-noisy of net", result.devices) == ("played-noisy of net", ("cpu",))
+    assert read_header(file) == ("played-noisy of net", result.devices, "") == ("played-noisy of net", ("cpu",), "")
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_another_process_times_the_same_sample_and_says_so(tmp_path: Path) -> None:
+    """Its shapes stand in the first line too, for whoever compares two descriptions."""
+    sample = TimedSample(7, {"x": (2, 57)}, (8, 400))
+    reference, candidate = (replace(played(name), sample=sample) for name in ("quiet", "noisy"))
+    TimingJob.of(reference, candidate, PLAN).save(tmp_path / "check")
+    assert read_header(tmp_path / "check")[2] == "x 2x57"
+    with TimingProcess(tmp_path / "check") as launch:
+        assert launch.measure(PLAN).sample == sample
 
 
 def test_a_module_of_this_process_is_left_behind(tmp_path: Path) -> None:

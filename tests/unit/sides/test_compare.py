@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Iterable
@@ -16,8 +17,10 @@ from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pairs
 from pytest_quant.record import Record, failed_record
 from pytest_quant.report.comparison import change, values
 from pytest_quant.result import Status, Verdict
-from pytest_quant.sides.compare import Terms, compare_sides
-from pytest_quant.sides.run import Collected, Left
+from pytest_quant.sides import compare
+from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
+from pytest_quant.sides.run import Collected, Left, launch_file
+from tests.support.measuring import quiet_tools
 from tests.unit.history.compare.launched import N, answered, answers, key, record_of, row
 from tests.unit.record.examples import RUN, a_check, series_of
 
@@ -215,3 +218,33 @@ def test_an_error_of_one_side_is_told_in_its_first_lines() -> None:
     assert [each.outcome for each in of_base.rows] == [Outcome.NO_BASELINE]
     assert of_base.rows[0].notes == ("the base: the engine is broken / value: 7",)
     assert [each.outcome for each in of_head.rows] == [Outcome.INCONCLUSIVE]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told"),
+    [
+        (("x 1x57", "x 1x400"), "the two sides time samples of other shapes: x 1x57 -> x 1x400"),
+        (("x 1x57", "x 1x57"), "a pair was asked for"),
+        # A model that is exported with a free axis has the shapes that the fixed one had.
+        (("", "x 1x57"), "a pair was asked for"),
+    ],
+)
+def test_samples_of_other_shapes_are_not_timed_against_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shapes: tuple[str, str], told: str
+) -> None:
+    """The commit of other data says nothing of its engine; no process is started for it."""
+
+    def asked(*_: object, **__: object) -> None:
+        raise LaunchError("a pair was asked for")
+
+    monkeypatch.setattr(compare, "time_pairs", asked)
+    sides = []
+    for name, said in zip(("base", "head"), shapes, strict=True):
+        folder = tmp_path / name
+        folder.mkdir()
+        header = {"name": "digits", "devices": ["cpu"], "shapes": said}
+        launch_file(folder, NODEID).write_text(json.dumps(header) + "\n", encoding="utf-8")
+        sides.append(replace(left([timed(name)], name), folder=folder))
+    tools = quiet_tools(tmp_path)
+    comparison = compare_sides(sides[0], sides[1], PairTimer(tools.steps, tools.locks, None), Terms())
+    assert (row(comparison, "p50").outcome, row(comparison, "p50").notes) == (Outcome.INCONCLUSIVE, (told,))
