@@ -95,7 +95,7 @@ class Block:
         return tuple(max(run - own, 1) for run, own in zip(self.runs_ns, self.device_ns[1:], strict=True))
 
 
-def time_block(call: Call, runs: int, clock: Clock) -> Block:
+def time_block(call: Call, runs: int, clock: Clock, refill_s: float = 0.0) -> Block:
     """Time one block: a cold run and `runs` more.
 
     Parameters
@@ -103,6 +103,7 @@ def time_block(call: Call, runs: int, clock: Clock) -> Block:
     call : one run of an engine.
     runs : timed after the cold one, 0 or more.
     clock : nanoseconds.
+    refill_s : seconds from the start in which runs are not counted; the cold one is kept apart all the same.
 
     Raises
     ------
@@ -118,6 +119,8 @@ def time_block(call: Call, runs: int, clock: Clock) -> Block:
                 by_device.append(call.last_ns)
             elif isinstance(call, ByToken):
                 by_token.append(call.last_ns)
+            while len(times) == 1 and clock() < started + refill_s * NS_PER_S:
+                call()
     cold, *others = _moving(times, "host")
     return Block(cold, tuple(others), _moving(by_device, "device"), tuple(by_token[1:]))
 

@@ -79,6 +79,13 @@ _MOST_ROUNDS = 400
 """Of a set of engines that wait for their weights, whose blocks are short: what neighbours take of the memory changes
 within tenths of a second, so that runs next to each other are compared."""
 
+_REFILL_S = 0.01
+"""After a switch to an engine that waits for its weights, runs become faster for eight to ten of a millisecond: what
+the engine before it read leaves the cache that all share by and by. In a program of one engine it never comes there."""
+
+_REFILL_SHARE, _REFILLED = 0.25, 5
+"""The share of a block that this takes at most, where the time is shared by so many times the fewest rounds."""
+
 _OPENINGS = 3.0
 """Rounds of a set take at most so many times as long as opening it."""
 
@@ -119,7 +126,8 @@ def measure(
         do; what they take is part of the budget. ``None`` leaves it at these.
     """
     before, started = machine(), clock()
-    timers = _timers((reference, null, candidate), clock)
+    calls = reference, null, candidate
+    timers = _timers(calls, clock, plan)
     of_warming_up = _any_order(plan).sample(range(len(timers)), len(timers))
     by_index = {index: warm_up(timers[index], plan, clock) for index in of_warming_up}
     firsts, run_ns = zip(*(by_index[index] for index in sorted(by_index)), strict=True)
@@ -133,20 +141,22 @@ def measure(
     until = started + int(plan.max_s * NS_PER_S)
     left_s = max(until - clock(), 0) / NS_PER_S
     of_tails = rounds_of_tails(plan, beyond=0)
-    if _round_ns([1] * len(timers), run_ns) * of_tails > left_s * NS_PER_S:
+    if _round_ns([1] * len(timers), run_ns, plan) * of_tails > left_s * NS_PER_S:
         of_tails = 0  # no number of rounds that fit bounds the tail: the other figures are worth the time
     most = max(plan.max_rounds, rounds_of_tails(plan) if of_tails else 0)
     runs = [runs_of_block(of_engine, plan, left_s, of_tails) for of_engine in run_ns]
     if waits:
-        # From run to run of a block more of the weights lie in the cache that the last engine had filled: medians of
-        # seven runs and of eight differ by 1 %.
+        # From run to run of a block more of the weights lie in the cache that the last engine had filled.
         runs = [min(runs)] * len(runs)
-    if _round_ns(runs, run_ns) * plan.min_rounds > left_s * NS_PER_S:
+        block_s = left_s / (len(timers) * max(of_tails, _REFILLED * plan.min_rounds))
+        plan = replace(plan, refill_s=min(_REFILL_S, _REFILL_SHARE * block_s))
+        timers = _timers(calls, clock, plan)
+    if _round_ns(runs, run_ns, plan) * plan.min_rounds > left_s * NS_PER_S:
         # One engine is too slow for its share of the time: more rounds are worth more than more runs of the others.
         runs = [1] * len(runs)
-    if _round_ns(runs, run_ns) <= until - clock():
+    if _round_ns(runs, run_ns, plan) <= until - clock():
         rounds = Rounds(timers, runs, until, _any_order(plan), clock, observe)
-        rounds_ns = 2 * plan.min_rounds * _round_ns(runs, run_ns)
+        rounds_ns = 2 * plan.min_rounds * _round_ns(runs, run_ns, plan)
         if in_sets and reopening is not None and rounds.fits(reopening.lasts_ns + rounds_ns):
             result = _drawn(rounds, plan, reopening, [])
         else:
@@ -161,9 +171,10 @@ def _any_order(plan: LatencyPlan) -> random.Random:
     return random.Random(plan.seed)  # nosec B311 # noqa: S311 - an order, not a secret
 
 
-def _round_ns(runs: Sequence[int], run_ns: Sequence[float]) -> float:
-    """Return the nanoseconds of one round, the cold run of each block included."""
-    return sum((n + 1) * of_engine for n, of_engine in zip(runs, run_ns, strict=True))
+def _round_ns(runs: Sequence[int], run_ns: Sequence[float], plan: LatencyPlan) -> float:
+    """Return the nanoseconds of one round, the cold run of each block and those that refill the caches included."""
+    refill_ns = plan.refill_s * NS_PER_S
+    return sum(n * of_engine + max(of_engine, refill_ns) for n, of_engine in zip(runs, run_ns, strict=True))
 
 
 def _from_memory(plan: LatencyPlan) -> LatencyPlan:
@@ -181,8 +192,8 @@ def limited(plan: LatencyPlan) -> bool:
     return plan.min_speedup is not None or bool(plan.max_latency_ms) or bool(plan.max_tokens_ms)
 
 
-def _timers(calls: Calls, clock: Clock) -> list[Timer]:
-    return [partial(time_block, call, clock=clock) for call in calls]
+def _timers(calls: Calls, clock: Clock, plan: LatencyPlan) -> list[Timer]:
+    return [partial(time_block, call, clock=clock, refill_s=plan.refill_s) for call in calls]
 
 
 def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | None) -> LatencyResult:
@@ -220,7 +231,7 @@ def _drawn(rounds: Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[i
     while not sets or (len(sets) < LOOKS_AT_SETS[-1] and rounds.fits(opening_ns + plan.min_rounds * rounds.last_ns)):
         if sets:
             began = rounds.clock()
-            rounds.timers = _timers(reopening.calls(), rounds.clock)
+            rounds.timers = _timers(reopening.calls(), rounds.clock, plan)
             for index in rounds.any_order():
                 rounds.timers[index](rounds.runs[index])
             opening_ns = rounds.clock() - began

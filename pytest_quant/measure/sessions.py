@@ -16,7 +16,7 @@ from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.interleave import Block, ByDevice, ByToken, Call, time_block
-from pytest_quant.measure.latency import NEAR_BYTES, Calls, Reopening, measure
+from pytest_quant.measure.latency import Calls, Reopening, measure
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import LatencyPlan, Pages
 
@@ -42,7 +42,6 @@ class Sessions:
         self._subjects = (reference, reference, candidate)
         self._on_processor = all(subject.device == _PROCESSOR for subject in self._subjects)
         self._huge = self._on_processor and pages == "huge"
-        self._gain: tuple[str, ...] | None = None
         self._opened = ExitStack()
 
     def __enter__(self) -> Self:
@@ -79,7 +78,7 @@ class Sessions:
         ]
         return replace(
             latency,
-            notes=(*latency.notes, *(self._gain or ()), *clock_notes(samples), *shared, *apart),
+            notes=(*latency.notes, *clock_notes(samples), *shared, *apart),
             reference_precision=reference.precision,
             tf32=reference.tf32,
             small_pages=self._on_processor and not self._huge,
@@ -111,21 +110,14 @@ class Sessions:
         self._took_s = REAL.perf_counter() - began
 
     def _settle(self) -> None:
-        """Touch all memory, and move it into pages of 2 MB; note what that gains the first engines that wait for it."""
+        """Move all memory into pages of 2 MB."""
         if self._settled:
             return
         began, self._settled = REAL.perf_counter(), True
-        runs = _SETTLING_RUNS if self._gain is None and self._weights_bytes > NEAR_BYTES else 0
-        before = self._time_each(runs)
+        for index in self._any_order():
+            self._calls[index]()  # a page that nobody touched is none yet
         self._huge = collapse()
-        if runs:
-            self._gain = gain_note(before, self._time_each(runs))
         self._took_s += REAL.perf_counter() - began
-
-    def _time_each(self, runs: int) -> list[Block]:
-        """Time a block of each session, in random order: the last one before the rounds comes out 0.5 % faster."""
-        blocks = {index: time_block(self._calls[index], runs, REAL.perf_counter_ns) for index in self._any_order()}
-        return [blocks[index] for index in sorted(blocks)]
 
     def _any_order(self) -> list[int]:
         order = random.Random()  # nosec B311 # noqa: S311 - an order, not a secret
@@ -133,26 +125,6 @@ class Sessions:
 
 
 _PROCESSOR = "cpu"
-_SETTLING_RUNS = 4
-_GAIN = 0.10
-
-
-def gain_note(before: Sequence[Block], after: Sequence[Block]) -> tuple[str, ...]:
-    """Return a note on what pages of 2 MB gain, where both sessions of the reference show it.
-
-    A burst of load seldom slows down both.
-
-    Parameters
-    ----------
-    before, after : a block of each session: of the reference, of the null, of the candidate.
-    """
-    shares = [1.0 - min(now.runs_ns) / min(was.runs_ns) for was, now in zip(before, after, strict=True)]
-    if min(shares[:-1]) <= _GAIN:
-        return ()
-    return (
-        f"pages of 2 MB: a run of the reference takes {100 * min(shares[:-1]):.0f} % less time than on those of "
-        f"4 KB, a run of the candidate {100 * shares[-1]:.0f} %; --quant-pages=small times those of 4 KB",
-    )
 
 
 def _calls(sessions: Sequence[tuple[Engine, TimingSubject]]) -> list[Call]:

@@ -218,7 +218,7 @@ class Settings:
     )
     pages: Pages = _option(
         SIZE_OF_PAGES,
-        "small: time engines on the processor on the pages of memory that the system gives, for what is deployed so; "
+        "small: time engines on the processor on the pages of memory that the system gives, as with max_latency_ms; "
         "huge: move them into pages of 2 MB before, on which two sessions of an engine are alike (default: huge, where "
         "the system can)",
         "huge",

@@ -279,7 +279,9 @@ class LatencyPlan:
     sessions : between sessions, within one launch, of log(reference / candidate): what more rounds cannot average out.
         The launch's own null counts as one more degree of freedom.
     pages : ``huge`` moves what engines on the processor read into pages of 2 MB, where the system can; ``small`` times
-        them on the pages that the system gives.
+        them on the pages that the system gives, as every check with a limit in milliseconds is timed.
+    refill_s : seconds of each block in which runs are not counted, because caches still have what the engine before
+        it read.
     """
 
     batch_size: int = 1
@@ -298,6 +300,7 @@ class LatencyPlan:
     seed: int = 0
     sessions: Spread = UNMEASURED
     pages: Pages = "huge"
+    refill_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

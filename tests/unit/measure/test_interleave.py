@@ -70,6 +70,15 @@ def test_the_cold_run_is_apart_from_the_others() -> None:
     assert (block.cold_ns, block.runs_ns) == (3_000_000, (1_000_000,) * 3)
 
 
+def test_runs_that_refill_the_caches_are_made_and_not_counted() -> None:
+    """A cold run of 3 ms, three of 1 ms, which begin within 5.5 ms of the block, and then the two that count."""
+    time = SimulatedTime()
+    block = time_block(time.engine(1.0, cold_ms=2.0), 2, time.clock, refill_s=0.0055)
+    assert (block.cold_ns, block.runs_ns) == (3_000_000, (1_000_000,) * 2)
+    assert time.now_ns == 8_000_000
+    assert time_block(time.engine(1.0), 0, time.clock, refill_s=0.0055).runs_ns == ()
+
+
 def test_a_call_that_tells_its_own_time_is_timed_by_both_clocks() -> None:
     """Each run by the device's, the cold one too; a single one without a time is a nanosecond, so that ratios exist."""
     time = SimulatedTime()

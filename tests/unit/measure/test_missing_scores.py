@@ -133,7 +133,7 @@ def test_a_limit_on_the_reference_alone_needs_no_bound(limit: str) -> None:
     """What the candidate lacks says nothing about the reference's own score."""
     sides = np.linspace(1.0, 2.0, 200), np.linspace(1.0, 2.0, 200)[:-1]
     scores = Scores.from_arrays(*sides, better="lower", unit="edits", scale=1.0, deterministic=True)
-    assert statuses(measured(scores, **{limit: 5.0})) == [Status.PASS]
+    assert statuses(measured(scores, None, **{limit: 5.0})) == [Status.PASS]
 
 
 def test_a_candidate_alone_that_lacks_a_sample_in_one_run_passes_not_unseen(tmp_path: Path) -> None:

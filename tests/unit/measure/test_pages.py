@@ -10,8 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_quant.measure.interleave import Block
-from pytest_quant.measure.sessions import Sessions, _ranges, collapse, gain_note
+from pytest_quant.measure.sessions import Sessions, _ranges, collapse
 from pytest_quant.spec import LatencyPlan, Pages
 from tests.unit.measure.played_apart import played
 
@@ -84,15 +83,3 @@ WHOLE = [(0x400000, 8 * MB)]
 def test_ranges_that_are_moved(changes: dict[str, object], moved: list[tuple[int, int]]) -> None:
     """Anonymous ones of this process alone, mostly touched, cut to whole pages of 2 MB."""
     assert list(_ranges([SimpleNamespace(**(vars(MAPPED) | changes))])) == moved
-
-
-def _blocks(*runs_ms: float) -> list[Block]:
-    return [Block(cold_ns=0, runs_ns=(int(1e6 * ms),)) for ms in runs_ms]
-
-
-def test_what_pages_gain_is_noted_where_both_sessions_of_the_reference_show_it() -> None:
-    """The smaller gain of the two is told; one that a burst of load may explain is not."""
-    (note,) = gain_note(_blocks(10.0, 10.0, 5.0), _blocks(7.0, 8.0, 4.0))
-    assert note.startswith("pages of 2 MB: a run of the reference takes 20 % less time than on those of 4 KB")
-    assert "of the candidate 20 %" in note
-    assert gain_note(_blocks(10.0, 10.0, 5.0), _blocks(7.0, 9.5, 1.0)) == ()

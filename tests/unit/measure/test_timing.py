@@ -380,3 +380,20 @@ def test_a_plan_decides_every_limit_on_time() -> None:
     check = replace(a_check(), limits=Limits(min_speedup=1.5, max_latency_ms=((50.0, 2.0),), max_tpot_ms=3.0))
     plan = plan_for(check, LatencyPlan(max_tokens_ms=(("ttft", 1.0),)))
     assert (plan.min_speedup, plan.max_latency_ms, plan.max_tokens_ms) == (1.5, ((50.0, 2.0),), (("tpot", 3.0),))
+
+
+@pytest.mark.parametrize(
+    ("limits", "pages"),
+    [
+        (Limits(), "huge"),
+        (Limits(min_speedup=1.5), "huge"),
+        (Limits(max_ttft_ms=1.0), "huge"),
+        (Limits(max_latency_ms=((50.0, 2.0),)), "small"),
+        (Limits(max_latency_ms=((99.0, 2.0),), min_speedup=1.5), "small"),
+    ],
+)
+def test_milliseconds_are_those_on_the_pages_that_the_system_gives(limits: Limits, pages: str) -> None:
+    """A user's program gets no others: 100 MB of weights are read a fifth faster from pages of 2 MB."""
+    check = replace(a_check(), limits=limits)
+    assert plan_for(check, LatencyPlan()).pages == pages
+    assert plan_for(check, LatencyPlan(pages="small")).pages == "small"
