@@ -13,6 +13,8 @@ from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import DataError, ModelError, nearest
 from pytest_quant.result import Coverage, DeviceTimes
 
+_ONE_STEP = "what is timed and read back is one step of a sequence"
+
 
 class Rollout(Engine):
     """An engine that takes sequences: inputs have a leading time axis (steps, ...), and each step is one run.
@@ -39,7 +41,7 @@ class Rollout(Engine):
         self.provider, self.simulated = engine.provider, engine.simulated
         self.size_bytes, self.device_bytes = engine.size_bytes, engine.device_bytes
         self.threads, self.plan_of, self.branches = engine.threads, engine.plan_of, engine.branches
-        self.notes = (*engine.notes, "what is timed and read back is one step of a sequence")
+        self.notes = (*engine.notes, _ONE_STEP)
         outputs = {tensor.name for tensor in engine.signature.outputs}
         for output, taken in state:
             _check_name(output, outputs, "output")
@@ -51,6 +53,7 @@ class Rollout(Engine):
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch of equally long sequences. Raises `DataError` when they do not fit the model."""
         runs = [outputs for _, outputs in self._run_steps(feeds)]
+        self.notes = (*self._engine.notes, _ONE_STEP)
         return {name: np.stack([run[name] for run in runs], axis=min(1, runs[0][name].ndim)) for name in runs[0]}
 
     def steps(self, batches: Iterator[Feeds]) -> Iterator[Feeds]:

@@ -8,7 +8,7 @@ computes sizes in float32 or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 
@@ -65,7 +65,8 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
         raise BuildError(f"{source.name} has no float32 weights, so {kind} changes nothing", fix="test it in fp32 only")
     _keep_whole(half, ours)
     if kind == "bf16":
-        _to_bfloat16(half, exact)
+        # Weights are rounded once, from their float32 values.
+        retype(half, TensorProto.FLOAT16, TensorProto.BFLOAT16, exact)
     write_model(half, target)
 
 
@@ -124,24 +125,29 @@ def _tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     return (tensor for graph in all_graphs(model.graph) for tensor in graph.initializer)
 
 
-def _to_bfloat16(model: onnx.ModelProto, exact: dict[str, TensorProto]) -> None:
-    """Turn float16 into bfloat16 throughout `model`; weights are rounded once, from their `exact` values."""
+def retype(model: onnx.ModelProto, old: int, new: int, exact: Mapping[str, TensorProto] | None = None) -> None:
+    """Turn the element type `old` into `new` throughout `model`, the graphs in it and their inputs and outputs too.
+
+    Parameters
+    ----------
+    exact : the values that initializers are rounded from, by name; of others their own.
+    """
     for tensor in _tensors(model):
-        _round_to_bfloat16(tensor, exact.get(tensor.name, tensor))
+        _convert(tensor, (exact or {}).get(tensor.name, tensor), old, new)
     for node in _nodes(model):
         for attribute in node.attribute:
-            if attribute.name in _DTYPES and attribute.i == TensorProto.FLOAT16:
-                attribute.i = TensorProto.BFLOAT16
-            _round_to_bfloat16(attribute.t, attribute.t)
+            if attribute.name in _DTYPES and attribute.i == old:
+                attribute.i = new
+            _convert(attribute.t, attribute.t, old, new)
     for graph in all_graphs(model.graph):
         for value in (*graph.input, *graph.output, *graph.value_info):
-            if value.type.tensor_type.elem_type == TensorProto.FLOAT16:
-                value.type.tensor_type.elem_type = TensorProto.BFLOAT16
+            if value.type.tensor_type.elem_type == old:
+                value.type.tensor_type.elem_type = new
 
 
-def _round_to_bfloat16(tensor: TensorProto, exact: TensorProto) -> None:
-    if tensor.data_type != TensorProto.FLOAT16:
+def _convert(tensor: TensorProto, exact: TensorProto, old: int, new: int) -> None:
+    if tensor.data_type != old:
         return
     values: NDArray[np.float32] = numpy_helper.to_array(exact).astype(np.float32)
-    rounded = values.astype(helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16))
-    tensor.CopyFrom(helper.make_tensor(tensor.name, TensorProto.BFLOAT16, tensor.dims, rounded.tobytes(), raw=True))
+    converted = values.astype(helper.tensor_dtype_to_np_dtype(new))
+    tensor.CopyFrom(helper.make_tensor(tensor.name, new, tensor.dims, converted.tobytes(), raw=True))

@@ -8,9 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
+from pytest_quant.backends.ort.rounded import range_notes, write_rounded
 from pytest_quant.backends.ort.session import open_session, refusing
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.build import build_notes
@@ -20,6 +23,7 @@ from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.backends.trt.options import parse_options
 from pytest_quant.backends.trt.profile import profile_of, shape_misfit, shape_notes
 from pytest_quant.errors import DataError
+from pytest_quant.files import temporary_folder
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
@@ -27,7 +31,9 @@ PRODUCT = "TensorRT-RTX"
 
 
 class SimulatedEngine(Engine):
-    """Runs the graph that was built in float, every Q/DQ pair rounding, and reads coverage from the build.
+    """Runs the graph that was built in float: Q/DQ pairs round, and so does each result of float16 or bfloat16.
+
+    Coverage is read from the build.
 
     Parameters
     ----------
@@ -45,12 +51,14 @@ class SimulatedEngine(Engine):
         self.provider = f"{provider} for {target}, simulated in float" if target else f"{provider}, simulated in float"
         self._graph = folder / GRAPH_FILE
         self.signature = read_signature(self._graph)
-        session, _ = open_session(self._graph, threads=1, simulates=True)
-        self._session: Any = session
+        with temporary_folder() as work:
+            runs, self._watched = write_rounded(self._graph, work / GRAPH_FILE)
+            self._session: Any = open_session(runs, threads=1, simulates=True)[0]
+        self._reached: Any = 0.0
         self._names = [tensor.name for tensor in self.signature.outputs]
         self._shapes = profile_of(spec, self.signature)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
-        self.notes = (
+        self.notes = self._built = (
             f"built for {target or 'the GPU here'}, run as a float simulation of the same graph",
             *shape_notes(self._shapes),
             *build_notes(folder),
@@ -66,7 +74,10 @@ class SimulatedEngine(Engine):
 
     def _run(self, feeds: Feeds) -> Outputs:
         with refusing(f"a simulated run of {self.spec.id}"):
-            return dict(zip(self._names, self._session.run(self._names, feeds), strict=True))
+            ran = self._session.run(None, feeds)
+        self._reached = np.maximum(self._reached, ran[len(self._names) :])
+        self.notes = (*self._built, *range_notes(self._watched, self._reached))
+        return dict(zip(self._names, ran, strict=False))
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one simulated run, whose time says nothing about the device."""
