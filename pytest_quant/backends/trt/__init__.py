@@ -16,7 +16,6 @@ from pytest_quant.backends.trt.options import (
     NATIVE_KEYS,
     QUANTIZER,
     calibrates,
-    float_type,
     parse_options,
     quantizer_spec,
     target_of,
@@ -45,7 +44,7 @@ class TrtRtxBackend(Backend):
 
     name = "trt-rtx"
     offer = Offer(
-        {"fp32": (None,), "fp16": (None,), "int8": ("static", *ARRIVING)},
+        {"fp32": (None,), "fp16": (None,), "bf16": (None,), "int8": ("static", *ARRIVING)},
         BUILDER_KEYS,
         ("minmax", "entropy", "percentile"),
         extras=("trt-rtx",),
@@ -69,18 +68,6 @@ class TrtRtxBackend(Backend):
             if not gpus:
                 return Availability(False, reason=f"no GPU is named to build for, and {reason}", fix=_TARGET_FIX)
         return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")
-
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for what is not offered, options that exclude each other, and bf16 beside int8."""
-        beside = parse_options(self.name, spec.options).beside
-        super().check(spec)
-        if beside == "bf16" and spec.precision == "int8" and "bf16" not in self.offer.precisions:
-            raise UsageError(
-                f"backend '{self.name}' simulates in float what it built, and nothing here computes in bf16",
-                value="beside='bf16'",
-                allowed="fp16, fp32",
-                fix="write beside='fp16', or backend='trt' on a machine with a GPU",
-            )
 
     def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
         """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
@@ -158,7 +145,6 @@ class TrtBackend(TrtRtxBackend):
     device = "cuda:0"
     offer = replace(
         TrtRtxBackend.offer,
-        precisions={"fp32": (None,), "fp16": (None,), "bf16": (None,), "int8": ("static", *ARRIVING)},
         options=NATIVE_KEYS,
         extras=("gpu", "trt"),
     )
@@ -170,8 +156,8 @@ class TrtBackend(TrtRtxBackend):
             return quantizer_trouble() or native
         if spec is None or not target_of(spec):
             return native
-        if calibrates(spec) or float_type(spec) == "bf16":
-            reason = f"TensorRT's own calibrator and bf16 need the device; {native.reason}"
+        if calibrates(spec):
+            reason = f"TensorRT's own calibrator needs the device; {native.reason}"
             return Availability(False, reason=reason, fix="drop quantization='implicit', or use a machine with a GPU")
         return super().availability(spec)
 

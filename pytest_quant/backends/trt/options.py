@@ -82,7 +82,7 @@ class TrtOptions:
     beside: str | None = option(
         None,
         one_of("fp16", "bf16", "fp32"),
-        "precision of what is not int8; bf16 needs a GPU that is here; default: fp32, with implicit INT8 fp16",
+        "precision of what is not int8; default: fp32, with implicit INT8 fp16",
     )
     memory: str | None = option(
         None, one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"

@@ -10,12 +10,10 @@ from pytest_quant.backends.cuda.device import installed_tensorrt
 from pytest_quant.backends.offer import Availability, switch_off
 from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_provider, loading_trouble
 from pytest_quant.backends.trt import TrtRtxBackend
-from pytest_quant.backends.trt.options import PROVIDER_KEYS, float_type, target_of
+from pytest_quant.backends.trt.options import PROVIDER_KEYS, target_of
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.spec import EngineSpec
-
-_SHORT_FLOATS = ("fp16", "bf16")
 
 
 class OrtTrtBackend(TrtRtxBackend):
@@ -25,7 +23,6 @@ class OrtTrtBackend(TrtRtxBackend):
     device = "cuda:0"
     offer = replace(
         TrtRtxBackend.offer,
-        precisions={**TrtRtxBackend.offer.precisions, **dict.fromkeys(_SHORT_FLOATS, (None,))},
         options=PROVIDER_KEYS,
         extras=("gpu", "trt10"),
     )
@@ -45,10 +42,6 @@ class OrtTrtBackend(TrtRtxBackend):
         if not target_of(spec):
             self.before_loading(spec)
             return find_provider(TENSORRT)
-        floats = float_type(spec)
-        if spec.precision in _SHORT_FLOATS or floats == "bf16":
-            fix = "run it on a machine with an NVIDIA GPU, or judge int8 here"
-            return Availability(False, reason=f"the simulation computes Q/DQ pairs and float32, not {floats}", fix=fix)
         return super().availability(spec)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:

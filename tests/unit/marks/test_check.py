@@ -178,7 +178,7 @@ def test_latency_is_compared_with_what_the_mark_names() -> None:
     [
         ("ort", "tf32", "fp32"),
         ("torch", "fp16", "fp32, bf16"),
-        ("trt-rtx", "bf16", "fp32, tf32, fp16"),
+        ("ort-cuda", "bf16", "fp32, tf32, fp16"),
     ],
 )
 def test_what_a_backend_has_not_is_refused_with_what_it_has(backend: str, precision: str, offered: str) -> None:

@@ -71,18 +71,18 @@ def test_a_gpu_that_is_here_is_used_whatever_target_is_named(spec: EngineSpec, n
     assert real != simulated
 
 
-@pytest.mark.parametrize(
-    ("precision", "options"), [("bf16", {}), ("int8", {"quantization": "implicit"}), ("int8", {"beside": "bf16"})]
-)
-def test_what_only_the_device_can_build_is_not_simulated(
-    spec: EngineSpec, native: Callable[..., None], precision: str, options: dict[str, object]
-) -> None:
-    """Ranges that TensorRT finds itself, and types that it chooses itself."""
+def test_what_only_the_device_can_build_is_not_simulated(spec: EngineSpec, native: Callable[..., None]) -> None:
+    """Ranges that TensorRT finds itself. Floats of sixteen bits can be, whole or beside INT8."""
     native(NOT_HERE)
-    variant = replace(spec, precision=precision, scheme="static" if precision == "int8" else None)
-    result = TRT.availability(with_options(variant, compute_capability="SM89", **options))
-    assert not result.available
-    assert "need the device" in result.reason
+    implicit = TRT.availability(with_options(spec, compute_capability="SM89", quantization="implicit"))
+    assert not implicit.available
+    assert "needs the device" in implicit.reason
+    for kind in ("fp16", "bf16"):
+        for backend in (TRT, OrtTrtBackend(), TrtRtxBackend()):
+            beside = with_options(replace(spec, backend=backend.name), compute_capability="SM89", beside=kind)
+            for each in (beside, replace(beside, precision=kind, scheme=None, options=beside.options[1:])):
+                backend.check(each)
+                assert backend.availability(each).available
 
 
 @pytest.mark.parametrize(
@@ -137,15 +137,6 @@ def test_only_native_builds_choose_kernels_by_time(spec: EngineSpec, native: Cal
     native(NOT_HERE)
     assert not TRT.tunes(spec)
     assert not get_backend("trt-rtx").tunes(replace(spec, backend="trt-rtx"))
-
-
-def test_bfloat16_beside_int8_cannot_be_simulated(spec: EngineSpec) -> None:
-    """Nothing here computes in it; float16 can be."""
-    rtx_spec = replace(spec, backend="trt-rtx")
-    TrtRtxBackend().check(with_options(rtx_spec, beside="fp16"))
-    with pytest.raises(UsageError, match="nothing here computes in bf16") as caught:
-        TrtRtxBackend().check(with_options(rtx_spec, beside="bf16"))
-    assert "beside='fp16'" in str(caught.value)
 
 
 @pytest.mark.parametrize("backend", [TrtBackend(), TrtRtxBackend(), OrtTrtBackend()], ids=lambda engine: engine.name)

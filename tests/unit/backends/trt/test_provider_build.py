@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.trt.coverage import count_layers
-from pytest_quant.backends.trt.provider import OrtTrtBackend
 from pytest_quant.backends.trt.provider_build import (
     layers_in_summary,
     profile_options,
@@ -47,14 +46,6 @@ def test_a_name_that_the_provider_would_cut(name: str) -> None:
     """It would take what follows the first colon for the shape."""
     with pytest.raises(UsageError, match=f"input '{name}'"):
         profile_options({name: ((1, 2), (1, 2), (1, 2))})
-
-
-def test_what_cannot_be_simulated() -> None:
-    """With a target named in place of a GPU it is a skip that says what the simulation has not."""
-    spec = replace(SPEC, precision="fp16", scheme=None, options=(("compute_capability", "SM89"),))
-    result = OrtTrtBackend().availability(spec)
-    assert (result.available, result.broken) == (False, False)
-    assert "not fp16" in result.reason
 
 
 TENSORRT_10 = """\
