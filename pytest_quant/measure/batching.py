@@ -217,12 +217,12 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
         alone = [batched.run(data.layout.samples(part, [row]), 1) for row in range(fewer)]
     except QuantError:
         return batched  # It does not run on single samples, so that there is nothing to compare with.
-    difference = _difference(together, {output: _joined([run[output] for run in alone]) for output in together})
+    joined = {output: _joined([run[output] for run in alone]) for output in together}
+    difference, how = _difference(together, joined)
     if difference <= max(_ROUNDING, batched.itself.relative):
         return batched
-    what = "their shapes or texts differ" if math.isinf(difference) else f"they differ by {100 * difference:.2g} %"
     note = (
-        f"outputs of {name} depend on the batch: for {fewer} samples together and one by one {what}; "
+        f"outputs of {name} depend on the batch: for {fewer} samples together and one by one {how}; "
         f"it is evaluated in batches of {timed_size}, as it is timed"
     )
     return replace(batched, batch_size=timed_size, notes=(*batched.notes, note))
@@ -270,12 +270,12 @@ def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds) -> OpenEngi
     """Run the same batch once more, and return the engine with how far both runs lie apart."""
     n = len(next(iter(first.values())))
     again = opened.run(feeds, n)
-    relative = _difference(first, again)
+    relative, how = _difference(first, again)
     if not relative:
         return opened
     changed = [_changed(array, again.get(name)) for name, array in first.items()]
     top1_pct = max((share for share in changed if share is not None), default=None)
-    return replace(opened, itself=SelfDifference(opened.spec.id, n, relative, top1_pct))
+    return replace(opened, itself=SelfDifference(opened.spec.id, n, relative, top1_pct, how))
 
 
 def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
@@ -296,20 +296,26 @@ def _changed(first: NDArray[Any], second: NDArray[Any] | None) -> float | None:
     return 100.0 * float(np.mean(np.argmax(first, axis=1) != np.argmax(second, axis=1)))
 
 
-def _difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any] | None]) -> float:
-    """Return the largest ||one - other|| / ||one|| over the outputs; infinite where shapes, integers or NaN differ."""
+def _difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any] | None]) -> tuple[float, str]:
+    """Return the largest ||one - other|| / ||one|| over the outputs, and how they differ, in words.
+
+    It is infinite where shapes, integers, texts or what is finite differ.
+    """
     worst = 0.0
     for name, left in first.items():
         right = second.get(name)
         if right is None or left.shape != right.shape:
-            return math.inf
+            return math.inf, f"shapes of output '{name}' differ"
         is_float = left.dtype.kind == "f"
         alike = np.isfinite(left) == np.isfinite(right) if is_float else left == right
         if not np.all(alike):
-            return math.inf
+            what = "is finite in only one of them" if is_float else "differs"
+            return math.inf, f"sample {np.argwhere(np.logical_not(alike))[0][0]} of output '{name}' {what}"
         if is_float:
             r, c = (np.where(np.isfinite(side), side, 0).astype(np.float64) for side in (left, right))
             if distance := float(np.sqrt(np.sum((r - c) ** 2))):
                 norm = float(np.sqrt(np.sum(r * r)))
-                worst = max(worst, distance / norm if norm else math.inf)
-    return worst
+                if not norm:
+                    return math.inf, f"output '{name}' is 0 everywhere, then not"
+                worst = max(worst, distance / norm)
+    return worst, f"they differ by {100 * worst:.2g} %"

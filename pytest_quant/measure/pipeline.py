@@ -16,7 +16,7 @@ from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, 
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.measure.workers import Workers
-from pytest_quant.result import AccuracyResult, Cost, Resources, SelfDifference
+from pytest_quant.result import AccuracyResult, Cost, Resources
 from pytest_quant.spec import Check
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
     sample = bench.timed[1].sample
     if check.latency is not None and sample is not None and sample.stands_for:
         notes.append(f"latency is that of {sample.stands_for}; latency_sample= times another one")
-    notes += [_described(difference) for difference in bench.unsteady]
+    notes += [difference.words for difference in bench.unsteady]
     notes += [
         f"an offset is most of output '{output.name}': SQNR {output.sqnr_db:.4g} dB, "
         f"{output.centred_sqnr_db:.4g} dB without it"
@@ -195,10 +195,3 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
             f"outputs of {bench.reference.spec.id} are those of an earlier run, which a new one would not repeat"
         )
     return (*notes, *filter(None, [bench.unseen, accuracy.note]))
-
-
-def _described(difference: SelfDifference) -> str:
-    classes = difference.top1_pct
-    top1 = "" if classes is None else f", and in the top-1 class of {classes:.3g} % of {difference.n} samples"
-    far = f"by {100 * difference.relative:.2g} %{top1}"
-    return f"{difference.engine} is nondeterministic: two runs of the same batch differ {far}"

@@ -246,9 +246,17 @@ class SelfDifference:
     n : samples of the batch.
     relative : largest ||one - other|| / ||one|| of an output; infinite where shapes, integers or NaN differ.
     top1_pct : samples whose largest score is that of another class, 0..100; ``None`` where no output is (n, classes).
+    how : that difference in words.
     """
 
     engine: str = ""
     n: int = 0
     relative: float = 0.0
     top1_pct: float | None = None
+    how: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return it as a sentence."""
+        top1 = "" if self.top1_pct is None else f", and in the top-1 class of {self.top1_pct:.3g} % of {self.n} samples"
+        return f"{self.engine} is nondeterministic: for two runs of the same batch {self.how}{top1}"

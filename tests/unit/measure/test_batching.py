@@ -221,7 +221,37 @@ def test_shapes_that_depend_on_the_batch() -> None:
 
     _, batched = batching_of(lambda feeds: longest(feeds))
     assert batched.notes[0].startswith(f"outputs of {ID} depend on the batch: for 8 samples together and one by one")
-    assert "their shapes or texts differ" in batched.notes[0]
+    assert "shapes of output 'y' differ" in batched.notes[0]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_is_finite_in_one_batch_only_is_named(together: bool) -> None:
+    """A sample that is not a number alone, or with others: its shape is the same."""
+
+    def play(feeds: Any) -> Any:
+        lost = (feeds["x"] == SAMPLES[5]) & ((len(feeds["x"]) > 1) is together)
+        return {"y": np.where(lost, np.nan, feeds["x"])}
+
+    _, batched = batching_of(play)
+    how = "together and one by one sample 5 of output 'y' is finite in only one of them; it is evaluated"
+    assert f"for 8 samples {how}" in batched.notes[0]
+
+
+def test_whole_numbers_and_texts_that_depend_on_the_batch_are_named() -> None:
+    """By the first sample that differs."""
+    for values in (np.arange(8), np.array([f"text {number}" for number in range(8)], object)):
+
+        def play(feeds: Any, values: Any = values) -> Any:
+            return {"y": values[: len(feeds["x"])]}
+
+        _, batched = batching_of(play, batch_size=8)
+        assert "one by one sample 1 of output 'y' differs; it" in batched.notes[0]
+
+
+def test_zeros_that_depend_on_the_batch_are_named() -> None:
+    """No share of them is a percentage."""
+    _, batched = batching_of(lambda feeds: {"y": feeds["x"] * (len(feeds["x"]) == 1)})
+    assert "one by one output 'y' is 0 everywhere, then not; it" in batched.notes[0]
 
 
 def test_an_engine_that_differs_from_itself() -> None:

@@ -194,7 +194,7 @@ def test_an_engine_that_differs_from_itself_is_evaluated_again(bench: Bench, ste
     assert result.accuracy_again is not None
     assert result.accuracy_again.n == 40
     assert result.notes[-1] == (
-        "played-int8-static is nondeterministic: two runs of the same batch differ by 2 %, "
+        "played-int8-static is nondeterministic: for two runs of the same batch they differ by 2 %, "
         "and in the top-1 class of 0 % of 8 samples"
     )
 
