@@ -47,6 +47,7 @@ class OpenEngine:
     pads : the graph fixes that size, so that smaller batches are padded.
     notes : remarks for the user, each a sentence.
     itself : how far two runs over the same batch lie apart.
+    mixed : how outputs of a sample depend on the others of its batch; empty where they do not.
     workers : run it over large sets; ``None`` where this process does.
     """
 
@@ -58,6 +59,7 @@ class OpenEngine:
     pads: bool = False
     notes: tuple[str, ...] = ()
     itself: SelfDifference = _STEADY
+    mixed: str = ""
     workers: RangeRunner | None = None
 
     @property
@@ -225,7 +227,7 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
         f"outputs of {name} depend on the batch: for {fewer} samples together and one by one {how}; "
         f"it is evaluated in batches of {timed_size}, as it is timed"
     )
-    return replace(batched, batch_size=timed_size, notes=(*batched.notes, note))
+    return replace(batched, batch_size=timed_size, notes=(*batched.notes, note), mixed=note)
 
 
 def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], why: str) -> OpenEngine:

@@ -75,6 +75,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         opened.pop_all()
     built = bench.candidate.built
     both = (built, bench.reference.built)
+    warnings = () if bench.reference.mixed else tuple(filter(None, [bench.candidate.mixed]))
     build_s = sum(each.build_s or 0.0 for each in both if each.status == "built")
     return Measurement(
         check=check if not why_not else replace(check, latency_off=why_not),
@@ -98,6 +99,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         calibration_samples=_calibration_samples(bench),
         threads=bench.candidate.engine.threads,
         notes=(*_notes(bench, accuracy), *(() if workers is None else workers.notes)),
+        warnings=warnings,
         accuracy_again=again,
         unsteady=bench.unsteady,
         cost=Cost(build_s, max(0.0, evaluated_s - began_s - build_s), REAL.perf_counter() - evaluated_s),

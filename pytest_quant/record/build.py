@@ -49,6 +49,7 @@ def build_record(
             cache=measured.cache,
             digests=measured.digests,
             notes=measured.notes,
+            warnings=measured.warnings,
             calibration_samples=measured.calibration_samples,
             threads=measured.threads,
             hints=tuple(hints),

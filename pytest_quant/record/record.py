@@ -68,6 +68,7 @@ class Record:
         function is no engine, and without accuracy no reference is evaluated.
     digests : of the model, the engines and the data, by name: what a difference between two records comes from.
     notes : what else the reader should know, one sentence each.
+    warnings : what the reader must know of a check that passes too; they are among `notes`.
     hints : what is worth trying about the broken limits, the best first; each was measured.
     stands_in : the samples only stand in for real ones, see `Dataset.placeholder`.
     expected : the test failed as its ``xfail`` says.
@@ -100,6 +101,7 @@ class Record:
     accuracy_off: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     hints: tuple[Hint, ...] = ()
     stands_in: bool = False
     expected: bool = False

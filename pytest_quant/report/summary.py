@@ -152,7 +152,7 @@ def summary(records: Sequence[Record], expected: Collection[str] = (), broken: C
             f"SIMULATED: {count(simulated, 'check')} judged by float simulation; nothing of them ran on the device"
         )
     rows = rows_of(records)
-    for kind in (_not_run, _open_limits, _missing, _mostly_float, _doubts, _one_size, _without_limits, _better):
+    for kind in (_not_run, _open_limits, _missing, _mostly_float, _doubts, _warned, _one_size, _without_limits, _better):
         tests: dict[tuple[str, str], list[str]] = {}
         for said, test in ((said, row.test) for row in rows for said in kind(row.record)):
             tests.setdefault(said, []).append(test)
@@ -227,6 +227,11 @@ def _one_size(record: Record) -> Iterator[tuple[str, str]]:
     sample = record.latency.sample if record.latency else None
     if sample is not None and sample.stands_for:
         yield "latency of one size", clean(sample.stands_for)
+
+
+def _warned(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield what a PASS must not hide; other statuses say it with their limits, or as a note of the failure."""
+    yield from (("warning", clean(text)) for text in record.warnings if record.status is Status.PASS)
 
 
 def _without_limits(record: Record) -> Iterator[tuple[str, str]]:

@@ -251,6 +251,7 @@ class Measured:
     calibration_samples : that the calibration saw, ``None`` when the scheme has none.
     threads : processor threads of the candidate, ``None`` when its backend does not say.
     notes : what the reader should know beside the verdicts.
+    warnings : those of `notes` that a check which passes must not hide.
     cost : seconds that it took.
     """
 
@@ -267,4 +268,5 @@ class Measured:
     calibration_samples: int | None = None
     threads: int | None = None
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     cost: Cost | None = None

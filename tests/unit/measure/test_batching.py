@@ -235,6 +235,7 @@ def test_what_is_finite_in_one_batch_only_is_named(together: bool) -> None:
     _, batched = batching_of(play)
     how = "together and one by one sample 5 of output 'y' is finite in only one of them; it is evaluated"
     assert f"for 8 samples {how}" in batched.notes[0]
+    assert batched.mixed == batched.notes[0]
 
 
 def test_whole_numbers_and_texts_that_depend_on_the_batch_are_named() -> None:

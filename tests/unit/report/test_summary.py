@@ -160,6 +160,14 @@ def test_what_tests_have_in_common_is_said_once_with_their_names() -> None:
     assert line == f"INCONCLUSIVE: {names} and 2 more: min_speedup: too noisy; max_slowdown: too noisy"
 
 
+def test_what_a_pass_must_not_hide_is_said() -> None:
+    """Once for tests that have it in common; where a limit is broken the failure has it."""
+    mixing = replace(a_pass(), warnings=("rows\x1b mix",))
+    said = [line for line in summary(named(mixing, mixing)).splitlines() if line.startswith("warning: ")]
+    assert said == ["warning: test_it[0], test_it[1]: rows\\x1b mix"]
+    assert "warning" not in summary(named(replace(mixing, status=Status.FAIL), a_pass()))
+
+
 @pytest.mark.parametrize(("high", "shown"), [(-0.01, True), (0.14, False)])
 def test_better_than_fp32_is_said_where_the_interval_shows_it(high: float, shown: bool) -> None:
     """A sample more than FP32 may be chance."""
