@@ -12,7 +12,7 @@ from pytest_quant.cache import Entry
 from pytest_quant.data import Data
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.accuracy import choose_metric, choose_output, evaluate
-from pytest_quant.measure.batching import OpenEngine, find_batching
+from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, find_batching
 from pytest_quant.measure.build import Tools, build_engine
 from pytest_quant.measure.engines import TimingSubject, match_names, named_axes, open_engine, usable_backend, with_steps
 from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
@@ -25,9 +25,6 @@ from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, S
 from pytest_quant.spec import Check
 
 EVAL_BATCH_SIZE = 32
-
-SELF_ROUNDING = 1e-6
-"""Largest relative difference of two runs of one engine that the order of float32 sums explains: some eight ulps."""
 
 
 @dataclass(frozen=True, slots=True)

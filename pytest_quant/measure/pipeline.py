@@ -7,16 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_quant.backends import get_exporter
 from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import energy_counter
-from pytest_quant.measure.batching import OpenEngine, read_back
-from pytest_quant.measure.bench import EVAL_BATCH_SIZE, SELF_ROUNDING, Bench, Measurement, open_bench
+from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, read_back
+from pytest_quant.measure.bench import EVAL_BATCH_SIZE, Bench, Measurement, open_bench
 from pytest_quant.measure.build import Tools, each_engine, export_spec
 from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.measure.workers import Workers
-from pytest_quant.result import AccuracyResult, Cost, Resources
+from pytest_quant.result import AccuracyResult, Cost, Resources, SelfDifference
 from pytest_quant.spec import Check
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     with tools.steps.show(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
     opaque = candidate.offer.is_opaque
+    modules = [model for model in (check.reference.model, check.candidate.quantized) if model and model.module]
     refuse_quantized(check.reference)
     check = each_engine(check, partial(export_spec, tools=tools))
     check = each_engine(check, partial(with_inputs, dataset=check.dataset))
@@ -47,6 +49,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
             data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data, EVAL_BATCH_SIZE)
+            kept = [SelfDifference(each.name, keeps_state=True) for each in modules if get_exporter().keeps_state(each)]
             with Workers(tools.workers, tools.steps) if tools.workers else nullcontext() as workers:
                 bench = open_bench(check, data, tools, opened, workers)
                 if check.accuracy_off:
@@ -75,7 +78,9 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         opened.pop_all()
     built = bench.candidate.built
     both = (built, bench.reference.built)
-    warnings = () if bench.reference.mixed else tuple(filter(None, [bench.candidate.mixed]))
+    unsteady = (*bench.unsteady, *kept)
+    mixed = () if bench.reference.mixed else (bench.candidate.mixed,)
+    warnings = tuple(filter(None, (*(each.words for each in unsteady if each.keeps_state), *mixed)))
     build_s = sum(each.build_s or 0.0 for each in both if each.status == "built")
     return Measurement(
         check=check if not why_not else replace(check, latency_off=why_not),
@@ -98,10 +103,10 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         },
         calibration_samples=_calibration_samples(bench),
         threads=bench.candidate.engine.threads,
-        notes=(*_notes(bench, accuracy), *(() if workers is None else workers.notes)),
+        notes=(*_notes(bench, accuracy, unsteady), *(() if workers is None else workers.notes)),
         warnings=warnings,
         accuracy_again=again,
-        unsteady=bench.unsteady,
+        unsteady=unsteady,
         cost=Cost(build_s, max(0.0, evaluated_s - began_s - build_s), REAL.perf_counter() - evaluated_s),
         bench=bench,
     )
@@ -171,7 +176,7 @@ def _calibration_samples(bench: Bench) -> int | None:
     return min(spec.calibration.samples or bench.data.n_calibration, bench.data.n_calibration)
 
 
-def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
+def _notes(bench: Bench, accuracy: AccuracyResult, unsteady: tuple[SelfDifference, ...]) -> tuple[str, ...]:
     recorded, check = bench.recorded, bench.check
     notes = [*bench.data.notes, *bench.candidate.engine.notes]
     notes += [note for opened in (bench.reference, bench.candidate) for note in opened.notes]
@@ -185,7 +190,7 @@ def _notes(bench: Bench, accuracy: AccuracyResult) -> tuple[str, ...]:
     sample = bench.timed[1].sample
     if check.latency is not None and sample is not None and sample.stands_for:
         notes.append(f"latency is that of {sample.stands_for}; latency_sample= times another one")
-    notes += [difference.words for difference in bench.unsteady]
+    notes += [difference.words for difference in unsteady]
     notes += [
         f"an offset is most of output '{output.name}': SQNR {output.sqnr_db:.4g} dB, "
         f"{output.centred_sqnr_db:.4g} dB without it"

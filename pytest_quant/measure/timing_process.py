@@ -129,7 +129,7 @@ def _without_module(subject: TimingSubject) -> TimingSubject:
 def _signature_only(model: Model | None, backend: Backend) -> Model | None:
     if model is None or model.module is None:
         return model
-    return replace(model, module=None, example_inputs=None, signature=backend.signature(model))
+    return replace(model, module=None, example_inputs=None, reset=None, signature=backend.signature(model))
 
 
 Request: TypeAlias = LatencyPlan | tuple[int, int] | None

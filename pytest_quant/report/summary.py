@@ -152,7 +152,17 @@ def summary(records: Sequence[Record], expected: Collection[str] = (), broken: C
             f"SIMULATED: {count(simulated, 'check')} judged by float simulation; nothing of them ran on the device"
         )
     rows = rows_of(records)
-    for kind in (_not_run, _open_limits, _missing, _mostly_float, _doubts, _warned, _one_size, _without_limits, _better):
+    for kind in (
+        _not_run,
+        _open_limits,
+        _missing,
+        _mostly_float,
+        _doubts,
+        _warned,
+        _one_size,
+        _without_limits,
+        _better,
+    ):
         tests: dict[tuple[str, str], list[str]] = {}
         for said, test in ((said, row.test) for row in rows for said in kind(row.record)):
             tests.setdefault(said, []).append(test)

@@ -242,11 +242,12 @@ class SelfDifference:
 
     Attributes
     ----------
-    engine : its id, ``ort-fp32``.
+    engine : its id, ``ort-fp32``; of a module the name of the model.
     n : samples of the batch.
     relative : largest ||one - other|| / ||one|| of an output; infinite where shapes, integers or NaN differ.
     top1_pct : samples whose largest score is that of another class, 0..100; ``None`` where no output is (n, classes).
     how : that difference in words.
+    keeps_state : a run depends on those before it, and not on chance.
     """
 
     engine: str = ""
@@ -254,9 +255,13 @@ class SelfDifference:
     relative: float = 0.0
     top1_pct: float | None = None
     how: str = ""
+    keeps_state: bool = False
 
     @property
     def words(self) -> str:
-        """Return it as a sentence."""
+        """Return it as a sentence, with the remedy for what keeps state."""
+        if self.keeps_state:
+            remedy = "write Model.from_torch(..., reset=fn), or let a function begin anew with each batch"
+            return f"{self.engine} keeps state, so that the order of the samples decides its outputs: {remedy}"
         top1 = "" if self.top1_pct is None else f", and in the top-1 class of {self.top1_pct:.3g} % of {self.n} samples"
         return f"{self.engine} is nondeterministic: for two runs of the same batch {self.how}{top1}"

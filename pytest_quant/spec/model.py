@@ -120,6 +120,7 @@ class Model:
     name : of the model in tables and histories; never a digest.
     path : the ONNX file, with external data in the same folder; ``None`` for a torch module or a function.
     module, example_inputs : a ``torch.nn.Module`` and one tuple of inputs for it.
+    reset : called with a copy of the module before each run, for one that keeps state between runs.
     dynamic : free axes of a module's inputs: ``True`` the leading one of each, ``False`` none, or a tuple of axes for
         each input's name, ``(("ids", (0, 1)), ...)``.
     batch_axes : batch axes by the name of an input or an output, where they are not detected correctly.
@@ -143,6 +144,7 @@ class Model:
     call: Callable[[Any], object] | None = field(default=None, compare=False, repr=False)
     version: str = ""
     streams: bool = False
+    reset: Callable[[Any], object] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_onnx(
@@ -183,6 +185,7 @@ class Model:
         name: str | None = None,
         batch_axes: Mapping[str, int | None] | None = None,
         state: Mapping[str, str] | None = None,
+        reset: Callable[[Any], object] | None = None,
     ) -> Model:
         """Describe a ``torch.nn.Module``.
 
@@ -194,11 +197,16 @@ class Model:
             ``{"ids": (0, 1)}``; an input that is not named has none.
         name : of the model in tables and histories; by default the module's class.
         batch_axes, state : as in `from_onnx`.
+        reset : called with the module before each sample, for modules that keep state in attributes or buffers, as
+            ``lambda module: module.hidden.zero_()``. It is traced with the module, so that exported files and compiled
+            programs do the same; what it returns is ignored.
 
         Raises
         ------
-        UsageError : `batch_axes` or `state` is no such dict.
+        UsageError : `batch_axes` or `state` is no such dict, or `reset` cannot be called.
         """
+        if reset is not None and not callable(reset):
+            raise UsageError("Model: reset is called with the module", value=repr(reset), allowed="a function")
         free = dynamic if isinstance(dynamic, bool) else tuple((key, tuple(axes)) for key, axes in dynamic.items())
         return cls(
             name=name or type(module).__name__,
@@ -207,6 +215,7 @@ class Model:
             dynamic=free,
             batch_axes=read_batch_axes("Model", batch_axes),
             state=_read_state(state),
+            reset=reset,
         )
 
     @classmethod

@@ -61,8 +61,9 @@ def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[V
         why = measured.accuracy.note
         # The candidate's own score needs nothing to compare with.
         return tuple(each if each.limit == "min_accuracy" else without_baseline(each, why) for each in verdicts)
-    if check.accuracy_off:
-        verdicts = tuple(accuracy_left_out(verdicts, check.accuracy_off))
+    kept = dict.fromkeys(engine.words for engine in measured.unsteady if engine.keeps_state)
+    if why_not := check.accuracy_off or "; ".join(kept):
+        verdicts = tuple(accuracy_left_out(verdicts, why_not))
     return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts
 
 

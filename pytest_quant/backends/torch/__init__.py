@@ -57,6 +57,12 @@ class TorchBackend(Backend):
 
         return signature_of(model)
 
+    def keeps_state(self, model: Model) -> bool:
+        """Tell whether a run of the module depends on those before it. Raises `UsageError` or `ModelError`."""
+        from pytest_quant.backends.torch.module import keeps_state
+
+        return keeps_state(model)
+
     def quantizing_parts(self, model: Model) -> tuple[str, ...]:
         """Return its quantized layers, tensors and nodes; empty for a float module."""
         from pytest_quant.backends.torch.quantize import quantizing_parts

@@ -64,6 +64,10 @@ def module_of(model: Model) -> Any:
             fix="write Model.from_torch(module, (torch.zeros(2, 3, 224, 224),))",
         )
     copied = copy.deepcopy(model.module)
+    reset = model.reset
+    if reset is not None:
+        # A hook is traced with the module; what it returned would take the place of the inputs.
+        copied.register_forward_pre_hook(lambda module, _: (reset(module), None)[1])
     if isinstance(copied, torch.fx.GraphModule):
         # Here, because it takes seconds and logs warnings, and few modules are exported ones.
         from torchao.quantization.pt2e import move_exported_model_to_eval
@@ -168,6 +172,26 @@ def signature_of(model: Model) -> Signature:
     return Signature(inputs, tuple(outputs))
 
 
+def keeps_state(model: Model) -> bool:
+    """Return whether its example inputs give other outputs once the module has run on others."""
+    import torch
+
+    module = module_of(model)
+    examples: Any = model.example_inputs
+    others = tuple(example + 1 if example.is_floating_point() else example for example in examples)
+    runs = []
+    with torch.random.fork_rng(devices=[]):
+        for inputs in (examples, others, examples):
+            # What is drawn at random is drawn again.
+            torch.default_generator.manual_seed(0)
+            outputs = _outputs(model, module, inputs, "its example inputs, three times")
+            runs.append([tensor.double().clone() for tensor in outputs.values()])
+    return any(
+        first.shape != again.shape or not torch.allclose(first, again, rtol=1e-5, atol=1e-6, equal_nan=True)
+        for first, again in zip(runs[0], runs[-1], strict=True)
+    )
+
+
 def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any]:
     import torch
 
@@ -204,6 +228,7 @@ def _parts(module: Any, model: Model) -> Iterator[bytes]:
     examples: Any = model.example_inputs
     yield repr([(str(example.dtype), tuple(example.shape)) for example in examples]).encode()
     yield repr(free_axes(model)).encode()
+    yield f"{_text(model.reset)} {_source(getattr(model.reset, '__module__', ''))}".encode()
 
 
 def _text(value: object) -> str:

@@ -255,6 +255,49 @@ def test_zeros_that_depend_on_the_batch_are_named() -> None:
     assert "one by one output 'y' is 0 everywhere, then not; it" in batched.notes[0]
 
 
+class Remembering:
+    """Adds a share of what it gave last, as a recurrent network that nobody resets."""
+
+    def __init__(self, share: float) -> None:
+        self._share, self._last = share, 0.0
+
+    def __call__(self, feeds: Any) -> Any:
+        """Give the samples and a share of their mean last time."""
+        outputs = feeds["x"].astype(np.float64) + self._share * self._last
+        self._last = float(outputs.mean())
+        return {"y": outputs}
+
+
+FIXED = {"signature": inputs(x=(4, 2))}
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 1}, FIXED])
+def test_an_engine_that_keeps_state_is_known(options: dict[str, Any]) -> None:
+    """From chance, which does not come back in the same order; a server that was restarted once is neither."""
+    _, batched = batching_of(Remembering(0.3), **options)
+    assert batched.itself.keeps_state
+    assert batched.itself.words.startswith(f"{ID} keeps state, so that the order of the samples decides its outputs")
+    rng = np.random.default_rng(0)
+    calls = iter([0.0] + [1.0] * 99)
+
+    def by_chance(feeds: Any) -> Any:
+        return {"y": feeds["x"] + rng.normal(size=feeds["x"].shape)}
+
+    def once(feeds: Any) -> Any:
+        return {"y": feeds["x"] + next(calls)}
+
+    for play in (by_chance, once):
+        assert not batching_of(play, **options)[1].itself.keeps_state
+
+
+def test_rounding_is_no_state() -> None:
+    """Nor is it looked for, which takes runs: threads add up in any order."""
+    engine, batched = batching_of(Remembering(1e-8))
+    assert 0.0 < batched.itself.relative < 1e-6
+    assert not batched.itself.keeps_state
+    assert engine.runs == [16, 8, 8, *[1] * 8]
+
+
 def test_an_engine_that_differs_from_itself() -> None:
     """The relative difference of two runs over one batch; what it explains is no dependence on the batch."""
     calls = iter(range(1000))
@@ -285,7 +328,7 @@ def test_an_engine_that_differs_from_itself() -> None:
 )
 def test_two_runs_differ_by_their_norm(first: list[float], second: list[float], expected: float) -> None:
     """Of what is finite; whole numbers, shapes and what is not finite are equal or not at all."""
-    outputs = iter([[first]] + [[second]] * 8)
+    outputs = iter([[first]] + [[second]] * 20)
     _, batched = batching_of(lambda _feeds: {"y": np.array(next(outputs))}, batch_size=1)
     assert batched.itself.relative == pytest.approx(expected)
 
@@ -301,7 +344,7 @@ def test_two_runs_differ_by_their_norm(first: list[float], second: list[float], 
 )
 def test_two_runs_differ_in_classes(first: list[Any], second: list[Any], top1: float | None) -> None:
     """The classes are those of the largest score of each sample, as in the metric."""
-    runs = iter([np.array(first), np.array(second)])
+    runs = iter([np.array(first)] + [np.array(second)] * 10)
     _, batched = batching_of(lambda _feeds: {"y": next(runs)}, signature=inputs(x=(2, 2)))
     assert (batched.itself.n, batched.itself.top1_pct) == (2, top1)
 

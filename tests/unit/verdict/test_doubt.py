@@ -31,6 +31,19 @@ def at_most(observed: float, allowed: float = 5.0, limit: str = "max_drop") -> V
     return Verdict(limit, allowed, observed, PASS if observed <= allowed else FAIL, "found")
 
 
+def test_figures_of_what_keeps_state_decide_nothing() -> None:
+    """Neither for it nor against it; coverage does not depend on it, and what is only random is judged."""
+    limits = Limits(max_drop=5.0, min_sqnr_db=1000.0, min_coverage=50.0)
+    kept = SelfDifference("net", keeps_state=True)
+    measured = replace(a_measurement(replace(a_check(), limits=limits)), unsteady=(kept, kept))
+    drop, sqnr, coverage = judge(measured)
+    assert (drop.status, sqnr.status, coverage.status) == (INCONCLUSIVE, INCONCLUSIVE, PASS)
+    assert drop.reason.startswith("not measured: net keeps state, so that the order of the samples decides its outputs")
+    assert drop.reason.count("reset=fn") == 1
+    random = replace(measured, unsteady=(replace(kept, keeps_state=False),))
+    assert INCONCLUSIVE not in {verdict.status for verdict in judge(random)}
+
+
 def outputs(**constant: bool) -> AccuracyResult:
     """Figures of a reference whose outputs are constant or not."""
     return AccuracyResult(
