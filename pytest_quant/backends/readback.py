@@ -27,8 +27,8 @@ class Kind(Enum):
 
 
 _WORDS = {
-    "fp64": ("double", "f64"),
-    "fp32": ("float", "f32"),
+    "fp64": ("double", "float64", "f64"),
+    "fp32": ("float", "float32", "f32"),
     "fp16": ("half", "float16", "f16"),
     "bf16": ("bfloat16",),
     "int8": ("i8", "uint8", "u8"),
@@ -43,7 +43,7 @@ FLOATS = frozenset({"fp64", "fp32", "fp16", "bf16"})
 
 def precision_of(word: str) -> str:
     """Return the precision that a runtime calls `word`, ``fp32`` for ``Float``; else `word` in small letters."""
-    small = word.lower().removeprefix("c10::")
+    small = word.lower().removeprefix("torch.")
     return _PRECISIONS.get(small, small)
 
 
@@ -90,6 +90,16 @@ def matrix_macs(first: Shape, output: Shape) -> int:
 def recurrent_macs(sequence: Shape, weights: Shape, recurrence: Shape) -> int:
     """Return the multiply-accumulates of a recurrent cell: all its weights, for each step of each sample."""
     return prod(sequence[:-1]) * (prod(weights) + prod(recurrence))
+
+
+def attention_macs(queries: Shape, keys: Shape, values: Shape) -> int:
+    """Return the multiply-accumulates of an attention: each query with each key, and the scores with the values.
+
+    Parameters
+    ----------
+    queries, keys, values : shapes, whose last two axes are tokens and width; a mask leaves nothing out.
+    """
+    return prod(queries[:-1]) * keys[-2] * (queries[-1] + values[-1])
 
 
 @dataclass(frozen=True, slots=True)

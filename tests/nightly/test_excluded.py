@@ -241,10 +241,10 @@ def test_excluded_products_that_ran_quantized_are_an_error(name: str, net: Net, 
 
 
 def test_each_excluded_module_is_read_back_as_float(net: Net, tmp_path: Path) -> None:
-    """PyTorch's kernels name no module: the program says whose weights are integers, and the kernels how many ran so.
+    """The program says whose weights are integers, and what Inductor is given how many products run so.
 
     The program is read for each layer of each network, and every quantized layer beside it is an error by its name;
-    the kernels are counted for one.
+    products that run so are counted for one.
     """
     bench, layers = _bench("torch", net, tmp_path, SIMULATED)
     for layer in layers:

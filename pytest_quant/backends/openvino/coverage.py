@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import Any
 
 from pytest_quant.backends.readback import (
@@ -12,6 +11,7 @@ from pytest_quant.backends.readback import (
     Kind,
     Shape,
     Tallied,
+    attention_macs,
     convolution_macs,
     matrix_macs,
     precision_of,
@@ -157,8 +157,7 @@ def operator_macs(kind: str, inputs: Sequence[Shape], output: Shape) -> int | No
     if kind in _RECURRENT:
         return recurrent_macs(inputs[0], inputs[-3], inputs[-2])
     if kind == _ATTENTION:
-        queries, keys, values = inputs[:3]
-        return prod(queries[:-1]) * keys[-2] * (queries[-1] + values[-1])
+        return attention_macs(*inputs[:3])
     return None
 
 

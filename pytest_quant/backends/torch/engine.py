@@ -1,11 +1,10 @@
-"""The engine that compiles a program and runs it, with the precision of the kernels that PyTorch's profiler saw."""
+"""The engine that compiles a program and runs it."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,145 +12,18 @@ import numpy as np
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
-from pytest_quant.backends.readback import Kind, Tallied, precision_of, tally
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options, torch_quiet
 from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
-from pytest_quant.backends.torch.quantize import measure_held, modules_in_integers
 from pytest_quant.environment.machine import onednn_tier
 from pytest_quant.files import is_own, own_folder
 from pytest_quant.result import Coverage
 from pytest_quant.spec import ARRIVING, EngineSpec
 
-_INT8_PREFIXES = ("onednn::qconv", "onednn::qlinear", "quantized::conv", "quantized::linear")
-_INT8 = frozenset({"aten::_int_mm", "onednn::qbatch_matmul"})
-_FLOAT = frozenset(
-    {
-        "aten::_scaled_dot_product_flash_attention_for_cpu",
-        "aten::addbmm",
-        "aten::addmm",
-        "aten::baddbmm",
-        "aten::bmm",
-        "aten::conv1d",
-        "aten::conv2d",
-        "aten::conv3d",
-        "aten::conv_transpose2d",
-        "aten::convolution",
-        "aten::gru",
-        "aten::linear",
-        "aten::lstm",
-        "aten::matmul",
-        "aten::mkldnn_rnn_layer",
-        "aten::mm",
-        "aten::scaled_dot_product_attention",
-        "mkl::_mkl_linear",
-        "mkldnn::_convolution_pointwise",
-        "mkldnn::_convolution_pointwise_",
-        "mkldnn::_convolution_transpose_pointwise",
-        "mkldnn::_linear_pointwise",
-    }
-)
-_CONVERSIONS = ("quantized_decomposed::",)
-
-_LINEAR = frozenset({"aten::addmm", "aten::linear", "aten::mm", "mkl::_mkl_linear", "mkldnn::_linear_pointwise"})
-"""Products with weights of a linear layer, the only ones that dynamic quantization takes."""
-
-
 Shapes = tuple[tuple[int, ...], ...]
 
 _SIMULATION = "not compiled: Q/DQ pairs around float operations, so no INT8 kernel runs and nothing can be timed"
-
-
-def measure_coverage(
-    call: Callable[[], object], precision: str, provider: str, *, takes_linear_only: bool = False
-) -> Coverage:
-    """Profile one run of `call` and return the share of products that ran in `precision`, by count.
-
-    Parameters
-    ----------
-    call : one run of the engine.
-    precision : the one asked for, ``fp32``, ``bf16``, ``fp16`` or ``int8``.
-    provider : where it runs, for the report.
-    takes_linear_only : whether the scheme quantizes no products but those of linear layers.
-    """
-    from torch.profiler import ProfilerActivity, profile
-
-    with (
-        _native_stderr_closed(),
-        torch_quiet(),
-        profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled,
-    ):
-        call()
-    events: list[Any] = list(profiled.events() or [])
-    # The public events have no dtypes in torch 2.11.
-    recorded: Any = profiled.profiler
-    dtypes = {event.correlation_id(): event.dtypes() for event in recorded.kineto_results.events()}
-    outermost = (event for event in events if not _is_inside(event))
-    return tally(
-        [
-            _tallied(event, dtypes.get(event.id, ()), precision, takes_linear_only=takes_linear_only)
-            for event in outermost
-        ],
-        provider,
-    )
-
-
-def beyond_linear(name: str) -> str:
-    """Return the kernel's name if it is no product of a linear layer, else an empty text."""
-    return "" if name in _LINEAR or name in _INT8 or name.startswith(_INT8_PREFIXES) else name
-
-
-def kind_of(name: str, dtype: str, precision: str) -> Kind:
-    """Return how a kernel counts in the coverage of an engine.
-
-    Parameters
-    ----------
-    name : of the kernel, as the profiler spells it, ``aten::addmm`` for example.
-    dtype : type of its first operand as the profiler spells it, ``float`` or ``c10::BFloat16``; empty without one.
-    precision : the one asked for, ``fp32``, ``bf16``, ``fp16`` or ``int8``.
-    """
-    if name in _INT8 or name.startswith(_INT8_PREFIXES):
-        return Kind.ASKED if precision == "int8" else Kind.OTHER
-    if name in _FLOAT:
-        return Kind.ASKED if precision_of(dtype) == precision else Kind.OTHER
-    return Kind.CONVERSION if name.startswith(_CONVERSIONS) else Kind.BESIDE
-
-
-def is_compute(name: str) -> bool:
-    """Tell whether a kernel multiplies and accumulates."""
-    return name in _FLOAT or name in _INT8 or name.startswith(_INT8_PREFIXES)
-
-
-def _is_inside(event: Any) -> bool:
-    """One product shows up once for each layer of functions that it passes through; the outermost counts."""
-    parent = event.cpu_parent
-    while parent is not None:
-        if is_compute(parent.name):
-            return True
-        parent = parent.cpu_parent
-    return False
-
-
-def _tallied(event: Any, dtypes: Sequence[str], precision: str, *, takes_linear_only: bool) -> Tallied:
-    kind = kind_of(event.name, str(dtypes[0]) if dtypes else "", precision)
-    shapes = [str(shape) for shape in (event.input_shapes or [])[:2]]
-    beyond = beyond_linear(event.name) if takes_linear_only else ""
-    return Tallied(f"{event.name}({', '.join(shapes)})", event.name, kind, beyond=beyond)
-
-
-@contextmanager
-def _native_stderr_closed() -> Iterator[None]:
-    """The profiler writes two lines to the process's own standard error, past everything in Python."""
-    sys.stderr.flush()
-    duplicate = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path of ours
-            os.dup2(nowhere.fileno(), 2)
-            yield
-    finally:
-        os.dup2(duplicate, 2)
-        os.close(duplicate)
 
 
 class TorchEngine(Engine):
@@ -178,6 +50,8 @@ class TorchEngine(Engine):
         self._names = input_names(spec.quantized or spec.model)
         self._fills = all(0 in free for free in free_axes(spec.quantized or spec.model).values())
         self._ready: dict[Shapes, Any] = {}
+        self._in_integers: dict[Shapes, Counter[tuple[int, int, int]]] = {}
+        self._held: set[str] = set()
 
     def _run(self, feeds: Feeds) -> Outputs:
         filled, size = self._filled(feeds)
@@ -197,17 +71,20 @@ class TorchEngine(Engine):
         return call
 
     def _coverage(self, feeds: Feeds) -> Coverage:
-        """Profile one run and count the kernels that it called; weights kept in int8 are counted in the program."""
-        call = self._prepare(feeds)
-        if self.spec.scheme == "weight-only":
-            return measure_held(load_program(self._file), self.provider)
-        dynamic = self.spec.scheme == "dynamic"
-        return measure_coverage(call, self.spec.precision, self.provider, takes_linear_only=dynamic)
+        """Count the products of the program in one run of it, and look up what Inductor was given in integers."""
+        from pytest_quant.backends.torch.coverage import measure_coverage, products_of
+
+        self._prepare(feeds)
+        # On the CPU, whatever the engine runs on: its kernels do not name what they compute.
+        tensors = TorchEngine._tensors(self, feeds)
+        with torch_quiet(), failing_as(f"counting the products of {self.spec.id} failed"):
+            products = products_of(load_program(self._file).module(), tensors)
+        self._held = {product.name for product in products if product.is_held}
+        return measure_coverage(products, self._in_integers.get(self._shapes(feeds), {}), self.spec, self.provider)
 
     def _excluded_among(self, names: Collection[str]) -> list[str]:  # noqa: ARG002
-        """Ask the program: kernels do not name what they compute, and none in integers takes weights in float."""
-        held = modules_in_integers(load_program(self._file))
-        return [name for name in self.spec.exclude if name in held]
+        """Ask the program that was counted: a simulation multiplies in float what is in integers there."""
+        return [name for name in self.spec.exclude if any(f"{each}.".startswith(f"{name}.") for each in self._held)]
 
     def _close(self) -> None:
         self._ready.clear()
@@ -258,14 +135,17 @@ class TorchEngine(Engine):
         if self._compiles and key in self._ready and _is_forgotten(self._ready[key]):
             del self._ready[key]
         if key not in self._ready:
-            self._ready[key] = self._new(tensors) if self._compiles else self._load()
+            self._in_integers[key] = Counter()
+            self._ready[key] = self._new(tensors, self._in_integers[key]) if self._compiles else self._load()
         return self._ready[key]
 
-    def _new(self, tensors: tuple[Any, ...]) -> Any:
+    def _new(self, tensors: tuple[Any, ...], in_integers: Counter[tuple[int, int, int]]) -> Any:
         import torch
         import torch._dynamo.config
         import torch._inductor.config
         import torch.compiler.config
+
+        from pytest_quant.backends.torch.coverage import watching
 
         module = self._load()
         keys: Any = torch.compiler.config
@@ -285,7 +165,7 @@ class TorchEngine(Engine):
             # Not the module itself: the hooks of an exported one would run outside what is compiled, some 0.1 ms a
             # call that no user's module has. Nor a function around it, whose code all engines would share: after
             # eight of them Dynamo compiles no more.
-            compiled: Any = torch.compile(module.forward, dynamic=False, fullgraph=True)
+            compiled: Any = torch.compile(module.forward, dynamic=False, fullgraph=True, backend=watching(in_integers))
             compiled(*tensors)
         return compiled
 

@@ -16,9 +16,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_quant.backends.readback import Kind, Tallied, tally
 from pytest_quant.backends.torch.options import torch_quiet
-from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
 
@@ -64,23 +62,6 @@ def convert_qat(prepared: Any) -> Any:
     return converted
 
 
-_PRODUCTS = (
-    "aten.linear",
-    "aten.mm",
-    "aten.addmm",
-    "aten.bmm",
-    "aten.matmul",
-    "aten.conv",
-    "aten.lstm",
-    "aten.gru",
-    "aten.rnn",
-)
-_LINEAR = ("aten.linear", "aten.mm", "aten.addmm")
-"""Those of linear layers, which are all that this scheme takes."""
-
-_INTEGERS = ("torch.int8", "torch.uint8", "torch.int4")
-
-
 def hold_weights(spec: EngineSpec, module: Any) -> Any:
     """Turn the weights of the linear layers of `module` into int8 by torchao, and return it."""
     import torch
@@ -107,50 +88,6 @@ def with_plain_weights(module: Any) -> Any:
     # It looks at the layers inside only, and the module may be a layer itself.
     unwrap_tensor_subclass(torch.nn.Sequential(module))
     return module
-
-
-def measure_held(program: Any, provider: str) -> Coverage:
-    """Return the share of products, by count, whose weights the exported `program` keeps in integers.
-
-    What runs is a float product of weights that are widened on the way, so in a profile it looks like any other.
-    """
-    inputs = set(program.graph_signature.user_inputs)
-    tensors = []
-    for node in program.graph.nodes:
-        if _is_product(node):
-            held = any(_comes_from_integers(operand, inputs) for operand in node.all_input_nodes)
-            name = str(node.target).removesuffix(".default")
-            beyond = "" if held or name in _LINEAR else name
-            tensors.append(Tallied(node.name, name, Kind.ASKED if held else Kind.OTHER, beyond=beyond))
-    return tally(tensors, provider)
-
-
-def modules_in_integers(program: Any) -> set[str]:
-    """Return the paths of the submodules in which the exported `program` multiplies by weights in integers."""
-    inputs = set(program.graph_signature.user_inputs)
-    modules = set()
-    for node in program.graph.nodes:
-        if _is_product(node) and any(_comes_from_integers(operand, inputs) for operand in node.all_input_nodes):
-            # A submodule that is called again has a number behind its path.
-            modules |= {path.partition("@")[0] for path, _ in (node.meta.get("nn_module_stack") or {}).values()}
-    return modules
-
-
-def _is_product(node: Any) -> bool:
-    return node.op == "call_function" and str(node.target).startswith(_PRODUCTS)
-
-
-def _comes_from_integers(node: Any, inputs: set[str]) -> bool:
-    """Tell whether `node` is made of a weight in integers, before any other product."""
-    waiting, seen = [node], {node}
-    while waiting:
-        current = waiting.pop()
-        if current.op == "placeholder" and current.name not in inputs and str(current.meta["val"].dtype) in _INTEGERS:
-            return True
-        if not _is_product(current):
-            waiting += [before for before in current.all_input_nodes if before not in seen]
-            seen.update(waiting)
-    return False
 
 
 _ROUNDING_CALLS = ("quantize", "onednn.q", "quantized.")

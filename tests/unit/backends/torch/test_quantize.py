@@ -1,4 +1,4 @@
-"""What a quantized module is known by, and how the kernels of one count."""
+"""What a quantized module is known by."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from torch import nn
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 from torchao.utils import unwrap_tensor_subclass
 
-from pytest_quant.backends.readback import Kind
-from pytest_quant.backends.torch.engine import kind_of
 from pytest_quant.backends.torch.quantize import convert_qat, prepare_qat, quantizing_parts
 
 EXAMPLE = (torch.zeros(2, 64),)
@@ -99,25 +97,3 @@ def test_a_float_module_is_known() -> None:
         (),
         (),
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype", "precision", "kind"),
-    [
-        ("onednn::qconv_pointwise", "unsigned char", "int8", Kind.ASKED),
-        ("onednn::qconv2d_pointwise", "unsigned char", "int8", Kind.ASKED),
-        ("onednn::qlinear_pointwise", "unsigned char", "int8", Kind.ASKED),
-        ("onednn::qlinear_pointwise", "unsigned char", "fp32", Kind.OTHER),
-        ("mkldnn::_convolution_pointwise", "float", "int8", Kind.OTHER),
-        ("mkldnn::_convolution_pointwise", "float", "fp32", Kind.ASKED),
-        ("mkldnn::_convolution_pointwise", "c10::BFloat16", "fp32", Kind.OTHER),
-        ("mkldnn::_convolution_pointwise", "c10::BFloat16", "bf16", Kind.ASKED),
-        ("aten::addmm", "float", "int8", Kind.OTHER),
-        ("quantized_decomposed::quantize_per_tensor", "float", "int8", Kind.CONVERSION),
-        ("aten::relu", "float", "fp32", Kind.BESIDE),
-        ("aten::add", "float", "int8", Kind.BESIDE),
-    ],
-)
-def test_kinds(name: str, dtype: str, precision: str, kind: Kind) -> None:
-    """INT8 kernels have names of their own, floats are told apart by the type of what they read."""
-    assert kind_of(name, dtype, precision) is kind
