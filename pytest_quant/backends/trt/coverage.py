@@ -20,6 +20,7 @@ import msgspec
 import onnx
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.onnx_files.graphs import all_graphs
 from pytest_quant.backends.ort.macs import find_products
 from pytest_quant.backends.readback import Kind, LayerTime, Role, Tallied, precision_of, tally
 from pytest_quant.errors import BuildError
@@ -90,8 +91,9 @@ _KERNELS = re.compile(r"(?i:conv|gemm|gemv|mha|xmma)|__myl_Fc")
 
 
 def ops_of(graph: onnx.GraphProto) -> dict[str, str]:
-    """Return the op type of every node of `graph` by the name that TensorRT's parser gives it."""
-    return {node.name or f"node_of_{node.output[0]}": node.op_type for node in graph.node}
+    """Return the op type of every node of `graph`, and of its bodies, by the name that TensorRT's parser gives it."""
+    nodes = (node for inner in all_graphs(graph) for node in inner.node)
+    return {node.name or f"node_of_{node.output[0]}": node.op_type for node in nodes}
 
 
 def macs_by_node(path: Path, feeds: Feeds) -> dict[str, int | None]:

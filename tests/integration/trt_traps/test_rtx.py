@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.trt.build import request_for, run_builder
 from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layers_in_log, ops_of
@@ -24,6 +24,9 @@ from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv, dense
 from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from tests.integration.ort_traps.test_bodies import MODELS
+from tests.integration.ort_traps.test_bodies import written as written_with_bodies
+from tests.support.measuring import numbers
 from tests.unit.backends.trt.test_graph import PAIR, written
 
 RTX = get_backend("trt-rtx")
@@ -256,3 +259,14 @@ def _build(module: Any, graph: Path) -> str:
     config.add_optimization_profile(profile)
     assert builder.build_serialized_network(network, config) is not None
     return "\n".join(lines)
+
+
+@pytest.mark.parametrize(("name", "floats", "hidden"), [("if", 0, 2), ("loop", 1, 0), ("scan", 1, 0), ("nested", 0, 2)])
+def test_products_of_bodies_count(name: str, floats: int, hidden: int, tmp_path: Path) -> None:
+    """One in a loop is float in the plan, which does not tell of branches; the head alone would read as all of it."""
+    proto = onnx.load(model_file(written_with_bodies(tmp_path, MODELS[name])))
+    example = Example(name, proto, (), lambda _: {}, lambda n, seed: {"x": numbers(n, 16, seed=seed)})
+    with opened(RTX, spec_of(example.write(tmp_path), "int8", "static"), example) as engine:
+        result = engine.coverage(example.feeds(3, 9))
+    assert result.pct == pytest.approx(100 / (1 + floats + hidden))
+    assert result.opaque_nodes == hidden
