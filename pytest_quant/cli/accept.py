@@ -66,7 +66,7 @@ def accept(
     before = read_baselines(file)
     if removed:
         commit = resolve(Repository(root), source or "HEAD")
-        keys = choose_series(list(dict.fromkeys([*before, *(series.key for series in store.series_names())])), texts)
+        keys = choose_series(list(dict.fromkeys([*before, *store.series_keys()])), texts)
         entries = [
             BaselineEntry(
                 **SeriesKey.parse(key)._asdict(), reason=reason.strip(), commit=commit, accepted_at=now, removed=True

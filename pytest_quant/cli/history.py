@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,12 +16,13 @@ from pytest_quant.environment.revision import main_branch
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.rows import StoredRun
-from pytest_quant.history.summaries import CheckSummary, SeriesName, SeriesSummary
+from pytest_quant.history.summaries import CheckSummary, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.record import run_to_json
 from pytest_quant.report.series import changes_text, series_list, series_name, series_text
 from pytest_quant.report.summary import table
 from pytest_quant.report.text import aligned
+from pytest_quant.spec import SeriesKey
 
 if TYPE_CHECKING:
     from pytest_quant.history.store import Store
@@ -110,12 +111,12 @@ def list_records(
     series = _matching(store, name) if name or list_series else []
     if len(series) == 1 and not list_series:
         limit = last or (None if as_json else _POINTS)
-        points = store.points(series[0].key, branch=branch, since=since, limit=limit)
-        _print_series(store.series([series[0].key])[0], points, store.left_out, as_json=as_json)
+        points = store.points(series[0], branch=branch, since=since, limit=limit)
+        _print_series(store.series(series)[0], points, store.left_out, as_json=as_json)
     elif list_series and name and not series:
         raise _unknown(store, name)
     elif series or list_series:
-        _print_series_list(store.series([each.key for each in series] if name else None), as_json=as_json)
+        _print_series_list(store.series(series if name else None), as_json=as_json)
     else:
         runs = [_run(store, name)] if name else store.runs(last or _RUNS, branch=branch, since=since)
         _print_runs(store, runs, as_json=as_json)
@@ -168,7 +169,7 @@ def changes(
         change
         for series in searched
         for change in find_changes(
-            store.points(series.key, branch=branch, since=since, limit=last or _SEARCHED),
+            store.points(series, branch=branch, since=since, limit=last or _SEARCHED),
             confidence=confidence,
             family=len(searched),
         )
@@ -178,16 +179,15 @@ def changes(
         documents = [asdict(change) for change in level_changes]
         show_json({"branch": branch, "series": len(searched), "changes": documents})
     else:
-        names = {series.key: series_name(series) for series in searched}
-        show(changes_text(level_changes, names, branch) + store.left_out)
+        show(changes_text(level_changes, {key: series_name(key) for key in searched}, branch) + store.left_out)
 
 
-def _matching(store: Store, name: str) -> list[SeriesName]:
+def _matching(store: Store, name: str) -> list[str]:
     """Return the one series with the key `name`, else all whose test, model, engine and metric have its words."""
     words = name.lower().split()
-    listed = store.series_names()
-    exact = [series for series in listed if name == series.key]
-    return exact or [series for series in listed if all(word in series_name(series).lower() for word in words)]
+    listed = store.series_keys()
+    exact = [key for key in listed if name == key]
+    return exact or [key for key in listed if all(word in series_name(key).lower() for word in words)]
 
 
 def _unknown(store: Store, name: str) -> UsageError:
@@ -205,14 +205,20 @@ def _run(store: Store, name: str) -> StoredRun:
 
 
 def _nearest(store: Store, name: str) -> str | None:
-    texts = [series_name(series) for series in store.series_names()]
+    texts = list(map(series_name, store.series_keys()))
     close = difflib.get_close_matches(name, texts, n=3, cutoff=0.2) or texts[:3]
     return f"nearest series: {'; '.join(close)}" if close else None
 
 
+def _document(summary: SeriesSummary) -> dict[str, Any]:
+    key = SeriesKey.parse(summary.key)
+    named = {"nodeid": key.test, "model": key.model, "engine_id": key.engine_id, "metric": key.metric}
+    return {"key": summary.key} | named | asdict(summary)
+
+
 def _print_series_list(series: Sequence[SeriesSummary], *, as_json: bool) -> None:
     for summary in series if as_json else ():
-        show_json(asdict(summary))
+        show_json(_document(summary))
     if series and not as_json:
         show(series_list(series))
 
@@ -226,7 +232,7 @@ def _print_runs(store: Store, runs: Sequence[StoredRun], *, as_json: bool) -> No
 
 def _print_series(summary: SeriesSummary, points: Sequence[CheckSummary], left_out: str, *, as_json: bool) -> None:
     if as_json:
-        show_json(asdict(summary) | {"points": [asdict(point) for point in points]})
+        show_json(_document(summary) | {"points": [asdict(point) for point in points]})
         return
     show(series_text(summary, points))
     if len(points) < summary.n_points:

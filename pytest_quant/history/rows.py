@@ -76,14 +76,7 @@ def run_row(run: Run) -> Row:
 def series_row(record: Record) -> Row:
     """Return the row of the series that `record` belongs to. Raises `HistoryError` where its key is none."""
     key = SeriesKey.parse(record.series)
-    return {
-        "digest": key.digest,
-        "key": key.text,
-        "nodeid": searchable(key.test),
-        "model": searchable(record.model),
-        "engine_id": searchable(record.engine_id),
-        "metric": None if record.metric is None else searchable(record.metric),
-    }
+    return {"digest": key.digest, "key": key.text}
 
 
 def searchable(text: str) -> str:

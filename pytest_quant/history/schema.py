@@ -54,10 +54,6 @@ SERIES = Table(
     # PostgreSQL indexes texts of up to 2700 bytes only, and a node id may be longer.
     Column("digest", String(64), nullable=False, unique=True),
     Column("key", Text, nullable=False),
-    Column("nodeid", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("engine_id", Text, nullable=False),
-    Column("metric", Text),
 )
 
 CHECKS = Table(

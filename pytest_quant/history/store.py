@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Engine, Select, and_, delete, func, insert, select
@@ -26,7 +28,7 @@ from pytest_quant.history.rows import (
     unpack,
 )
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES
-from pytest_quant.history.summaries import CheckSummary, SeriesName, SeriesSummary, read_summary
+from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
 from pytest_quant.history.writing import RunToAdd, add_runs, batches
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import Status
@@ -62,9 +64,7 @@ _CHECKS: Select[*tuple[Any, ...]] = (
 # The index tells the last check of each series at once; to count them is to read all of it.
 _OF_SERIES = CHECKS.c.series == SERIES.c.number
 _LAST = select(func.max(CHECKS.c.started_at)).where(_OF_SERIES).scalar_subquery()
-_NAMES: Select[*tuple[Any, ...]] = select(
-    SERIES.c.key, SERIES.c.nodeid, SERIES.c.model, SERIES.c.engine_id, SERIES.c.metric
-).where(_LAST.is_not(None))
+_KEYS: Select[*tuple[Any, ...]] = select(SERIES.c.key).where(_LAST.is_not(None))
 
 _SUMMARIES: Select[*tuple[Any, ...]] = (
     select(
@@ -204,7 +204,7 @@ class Store:
             wanted = select(column).distinct().where(column.in_(by_text), *self._clean(ids))
             if below:
                 wanted = wanted.join(CHECKS, CHECKS.c.run == RUNS.c.number).join(SERIES, _OF_SERIES)
-                wanted = wanted.where(SERIES.c.nodeid.startswith(below, autoescape=True))
+                wanted = wanted.where(SERIES.c.key.startswith(json.dumps([below])[:-2], autoescape=True))
             rows = self._read(wanted)
             recorded |= {by_text[str(text)] for (text,) in rows}
         return recorded
@@ -241,20 +241,20 @@ class Store:
         wanted = _SUMMARIES.where(*self._clean(commits)).order_by(*_OLDEST_FIRST, CHECKS.c.position)
         return list(map(_summary, self._read(wanted)))
 
-    def series_names(self) -> list[SeriesName]:
-        """Return the name of every series, sorted by node id and key, without counting its checks."""
-        return sorted((SeriesName(*row) for row in self._read(_NAMES)), key=_by_nodeid)
+    def series_keys(self) -> list[str]:
+        """Return the key of every series as text, sorted, without counting its checks."""
+        return sorted(str(key) for (key,) in self._read(_KEYS))
 
     def series(self, keys: Sequence[str] | None = None) -> list[SeriesSummary]:
-        """Return a summary of the series with these `keys`, of every one for ``None``, sorted by node id and key."""
-        wanted = _NAMES.add_columns(select(func.count()).where(_OF_SERIES).scalar_subquery(), _LAST)
+        """Return a summary of the series with these `keys`, of every one for ``None``, sorted by key."""
+        wanted = _KEYS.add_columns(select(func.count()).where(_OF_SERIES).scalar_subquery(), _LAST)
         portions = [wanted]
         if keys is not None:
             digests = [SeriesKey.parse(key).digest for key in keys]
             starts = range(0, len(digests), _SERIES_AT_ONCE)
             portions = [wanted.where(SERIES.c.digest.in_(digests[at : at + _SERIES_AT_ONCE])) for at in starts]
         rows = (row for portion in portions for row in self._read(portion))
-        return sorted((SeriesSummary(*row) for row in rows), key=_by_nodeid)
+        return sorted((SeriesSummary(*row) for row in rows), key=attrgetter("key"))
 
     def points(
         self, series: str, *, branch: str | None = None, since: str | None = None, limit: int | None = None
@@ -368,10 +368,6 @@ def _stored_checks(rows: Sequence[Found[*tuple[Any, ...]]]) -> list[StoredCheck]
         StoredCheck(runs[number], unpack(packed, _place(run_id, position)))
         for number, run_id, _, position, packed in rows
     ]
-
-
-def _by_nodeid(series: SeriesName) -> tuple[str, str]:
-    return series.nodeid, series.key
 
 
 def _place(run_id: str, position: int) -> str:

@@ -110,32 +110,17 @@ def read_summary(columns: dict[str, Any], figures: str) -> CheckSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesName:
-    """What one series is called.
-
-    Attributes
-    ----------
-    nodeid : of the test, without the parameters that lists in the mark add.
-    engine_id : of the candidate, ``ort-int8-static``.
-    """
-
-    key: str
-    nodeid: str
-    model: str
-    engine_id: str
-    metric: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesSummary(SeriesName):
+class SeriesSummary:
     """One series, and what the history has of it.
 
     Attributes
     ----------
+    key : see `SeriesKey`.
     n_points : number of its checks in the history.
     last_started_at : start of the last run with one of them, UTC, ISO 8601.
     """
 
+    key: str
     n_points: int
     last_started_at: str
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesName, SeriesSummary
+from pytest_quant.history.summaries import CONFIDENT_POINTS, Change, CheckSummary, SeriesSummary
 from pytest_quant.printable import clean
 from pytest_quant.report.text import NOT_MEASURED, aligned, count, figure, in_unit, letter, points
+from pytest_quant.spec import SeriesKey
 
 _COMMIT = 10
 
@@ -40,15 +41,14 @@ def change_words(change: Change) -> str:
 _BORDER = "---- what is measured changed here: not comparable with the rows above ----"
 
 
-def series_name(series: SeriesName) -> str:
-    """Return how a series is called where there is room for a line."""
-    parts = (series.nodeid, series.model, series.engine_id, series.metric)
-    return clean("  ".join(part for part in parts if part))
+def series_name(key: str) -> str:
+    """Return how the series with this key is called where there is room for a line."""
+    return clean(str(SeriesKey.parse(key)))
 
 
 def series_list(summaries: Iterable[SeriesSummary]) -> str:
     """Return a head and one line for each series: its newest run, how many points it has, its name; empty for none."""
-    rows = [[clean(s.last_started_at), count(s.n_points, "point"), series_name(s)] for s in summaries]
+    rows = [[clean(s.last_started_at), count(s.n_points, "point"), series_name(s.key)] for s in summaries]
     return "\n".join(aligned([["newest", "points", "series"], *rows])) if rows else ""
 
 
@@ -76,7 +76,7 @@ def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary]) -> st
         # A check that never came to be has no version, and changes none.
         version = point.version or version
         table.append(line)
-    return "\n".join([series_name(summary), "", *table])
+    return "\n".join([series_name(summary.key), "", *table])
 
 
 def _row(point: CheckSummary) -> list[str]:

@@ -64,7 +64,11 @@ class SeriesKey(NamedTuple):
         """The sha256 in hex of the text, by which tables find it."""
         return sha256(self.text.encode()).hexdigest()
 
+    @property
+    def engine_id(self) -> str:
+        """The candidate's readable name, ``ort-int8-static``."""
+        return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
+
     def __str__(self) -> str:
         """Return the readable form that commands show and search."""
-        engine = "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
-        return f"{self.test} {self.model} {engine} batch {self.batch_size} {self.metric or 'no metric'}"
+        return f"{self.test} {self.model} {self.engine_id} batch {self.batch_size} {self.metric or 'no metric'}"

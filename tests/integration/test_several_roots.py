@@ -85,7 +85,7 @@ def test_a_regression_is_one_whatever_other_packages_recorded(
     of_a.stdout.fnmatch_lines(["REGRESSION: 1 regression*", "tests/test_q.py::test_int8 net ort-int8-static"])
     of_b.stdout.fnmatch_lines(["NO REGRESSION*"])
     assert "removed" not in of_a.stdout.str() + of_b.stdout.str()
-    names = {name.nodeid for name in open_store(pytester.path / "history.db").series_names()}
+    names = {SeriesKey.parse(key).test for key in open_store(pytester.path / "history.db").series_keys()}
     assert names == {f"{package}/{FILE}::test_int8" for package in ("a", "b")}
 
 

@@ -97,9 +97,7 @@ def history_of(
 ) -> SeriesHistory:
     """Return the history of one series with these points, whose main branch is ``main``."""
     key = json.dumps([nodeid, "digits", "ort", "int8", "static", 1, "top1"])
-    summary = SeriesSummary(
-        key, nodeid, "digits", "ort-int8-static", "top1", total or len(measured), measured[-1].started_at
-    )
+    summary = SeriesSummary(key, total or len(measured), measured[-1].started_at)
     entry = BaselineEntry(
         **SeriesKey.parse(key)._asdict(),
         commit="acce97ed" * 5,

@@ -154,7 +154,7 @@ def _series(history: SeriesHistory, number: int, records: Sequence[Record]) -> d
     points = f"{shown} of {count(total, 'point')}" if shown < total else count(total, "point")
     branch = "no branch" if history.branch is None else f"branch {clean(history.branch)}"
     keys = [record.series for record in records]
-    name = series_name(history.summary)
+    name = series_name(history.summary.key)
     return {
         "anchor": f"series-{number}",
         "name": name,

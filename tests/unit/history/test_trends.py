@@ -169,7 +169,7 @@ class _InMemory(Store):
 
     def series(self, keys: Sequence[str] | None = None) -> list[SeriesSummary]:
         return [
-            SeriesSummary(key, key, "digits", "ort-int8-static", "top1", len(points_of_it), "")
+            SeriesSummary(key, len(points_of_it), "")
             for key, points_of_it in self.stored.items()
             if keys is None or key in keys
         ]
