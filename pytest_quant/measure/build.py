@@ -20,7 +20,7 @@ from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.resources import AddedMemory
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.steps import Steps
-from pytest_quant.spec import Check, EngineSpec, Model
+from pytest_quant.spec import EngineSpec, Model
 
 Watch = Callable[[str, Callable[[], bool]], AbstractContextManager[None]]
 """Bounds the time of a run, which the text names and the call may end; see `Steps.watch`."""
@@ -238,17 +238,6 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, tools: Tools) -> 
 def _number(entry: Entry, name: str) -> float | None:
     value = entry.facts.get(name)
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def each_engine(check: Check, change: Callable[[EngineSpec], EngineSpec]) -> Check:
-    """Return a check whose engines are what `change` makes of them."""
-    timed = check.timed_reference
-    return replace(
-        check,
-        candidate=change(check.candidate),
-        reference=change(check.reference),
-        timed_reference=None if timed is None else change(timed),
-    )
 
 
 def export_spec(spec: EngineSpec, tools: Tools) -> EngineSpec:

@@ -11,7 +11,7 @@ from pytest_quant.backends import Backend, Engine, Feeds, get_backend
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.data import Data, inputs_of, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, UsageError
-from pytest_quant.measure.build import BuiltEngine, Tools, each_engine
+from pytest_quant.measure.build import BuiltEngine, Tools
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.result import TimedSample
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Model, Signature, TensorInfo
@@ -175,9 +175,8 @@ def shape_check(check: Check, data: Data, eval_batch_size: int) -> Check:
     size = min(bound for bound in (fitting, *bounds) if bound is not None)
     timed = check.batch_size if check.latency is None else check.latency.batch_size
     shaped = partial(shape_spec, names=names, data=data, usual_batch=timed, largest_batch=max(timed, size))
-    return replace(
-        each_engine(check, shaped), eval_batch_size=check.eval_batch_size if size == eval_batch_size else size
-    )
+    chosen = check.eval_batch_size if size == eval_batch_size else size
+    return replace(check.map_engines(shaped), eval_batch_size=chosen)
 
 
 def shape_spec(

@@ -12,7 +12,7 @@ from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import energy_counter
 from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, read_back
 from pytest_quant.measure.bench import EVAL_BATCH_SIZE, Bench, Measurement, open_bench
-from pytest_quant.measure.build import Tools, each_engine, export_spec
+from pytest_quant.measure.build import Tools, export_spec
 from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
@@ -42,8 +42,8 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     opaque = candidate.offer.is_opaque
     modules = [model for model in (check.reference.model, check.candidate.quantized) if model and model.module]
     refuse_quantized(check.reference)
-    check = each_engine(check, partial(export_spec, tools=tools))
-    check = each_engine(check, partial(with_inputs, dataset=check.dataset))
+    check = check.map_engines(partial(export_spec, tools=tools))
+    check = check.map_engines(partial(with_inputs, dataset=check.dataset))
     refuse_quantized(check.reference)
     with ExitStack() as opened:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
@@ -79,8 +79,10 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     built = bench.candidate.built
     both = (built, bench.reference.built)
     unsteady = (*bench.unsteady, *kept)
-    mixed = () if bench.reference.mixed else (bench.candidate.mixed,)
-    warnings = tuple(filter(None, (*(each.words for each in unsteady if each.keeps_state), *mixed)))
+    sample = bench.timed[1].sample if times else None
+    of_one_size = () if sample is None or not sample.warning else (sample.warning,)
+    mixed = () if bench.reference.mixed or not bench.candidate.mixed else (bench.candidate.mixed,)
+    stateful = (each.words for each in unsteady if each.keeps_state)
     build_s = sum(each.build_s or 0.0 for each in both if each.status == "built")
     return Measurement(
         check=check if not why_not else replace(check, latency_off=why_not),
@@ -103,8 +105,8 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
         },
         calibration_samples=_calibration_samples(bench),
         threads=bench.candidate.engine.threads,
-        notes=(*_notes(bench, accuracy, unsteady), *(() if workers is None else workers.notes)),
-        warnings=warnings,
+        notes=(*_notes(bench, accuracy, unsteady), *of_one_size, *(() if workers is None else workers.notes)),
+        warnings=(*stateful, *mixed, *of_one_size),
         accuracy_again=again,
         unsteady=unsteady,
         cost=Cost(build_s, max(0.0, evaluated_s - began_s - build_s), REAL.perf_counter() - evaluated_s),
@@ -187,9 +189,6 @@ def _notes(bench: Bench, accuracy: AccuracyResult, unsteady: tuple[SelfDifferenc
     size = bench.latency_batch_size
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")
-    sample = bench.timed[1].sample
-    if check.latency is not None and sample is not None and sample.stands_for:
-        notes.append(f"latency is that of {sample.stands_for}; latency_sample= times another one")
     notes += [difference.words for difference in unsteady]
     notes += [
         f"an offset is most of output '{output.name}': SQNR {output.sqnr_db:.4g} dB, "

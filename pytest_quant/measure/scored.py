@@ -40,7 +40,6 @@ _ALL_MOVE = 6
 ASSUMED_RUN_SD_PCT = 0.7
 """Of the score of a run where nothing shows it: nightly runs of a model differ so (sgl-project/sglang#35477)."""
 
-_WHOLE_PCT = 100.0
 _MOST_NAMED = 8
 """Samples whose ids are told."""
 
@@ -72,9 +71,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         varies=not scores.deterministic,
         candidate_runs=len(set(whole.copies[1])),
         run_sd=_noise(replace(whole, reference=whole.candidate[:1], copies=((0,), whole.copies[1]))).run_sd,
-        reference_missing=whole.missing[0],
         candidate_missing=whole.missing[1],
-        candidate_worst=whole.missing[2],
     )
     if metric.unit == "%" and accuracy.varies and accuracy.run_sd is None:
         accuracy = replace(accuracy, assumed_run_sd=ASSUMED_RUN_SD_PCT)
@@ -87,6 +84,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         cache=None,
         digests={"data": whole.digest, "candidate scores": _digest(np.unique(whole.candidate, axis=0))},
         notes=whole.notes,
+        warnings=tuple(f"{what}: {n}" for what, n in zip(_MISSING, whole.missing, strict=True) if n),
     )
     baseline = find_baseline(measured)
     before = baseline if isinstance(baseline, Baseline) else None
@@ -125,6 +123,12 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
 def _noise(scores: PairedScores, sd: float = 0.0, freedom: int = 0) -> RunNoise:
     return run_noise(scores.scale * scores.reference, scores.scale * scores.candidate, sd, freedom, scores.copies)
 
+
+_MISSING = (
+    "samples missing in the reference and left out of both sides",
+    "samples missing in the candidate and left out of both sides",
+    "samples missing in the candidate and counted as its worst score",
+)
 
 ALL = "all"
 """Name of the samples of all tasks together, beside the tasks."""
@@ -247,7 +251,7 @@ def compared(
 
 def _within(unit: str, ends: tuple[float, float]) -> tuple[float, float]:
     """Return the ends of a drop within what scores in that unit can lose."""
-    return (max(ends[0], -_WHOLE_PCT), min(ends[1], _WHOLE_PCT)) if unit == "%" else ends
+    return (max(ends[0], -100.0), min(ends[1], 100.0)) if unit == "%" else ends
 
 
 def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMetric, margin: float | None) -> TaskScore:

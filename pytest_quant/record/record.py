@@ -68,7 +68,7 @@ class Record:
         function is no engine, and without accuracy no reference is evaluated.
     digests : of the model, the engines and the data, by name: what a difference between two records comes from.
     notes : what else the reader should know, one sentence each.
-    warnings : what the reader must know of a check that passes too; they are among `notes`.
+    warnings : what the reader must know of a check that passes too.
     hints : what is worth trying about the broken limits, the best first; each was measured.
     stands_in : the samples only stand in for real ones, see `Dataset.placeholder`.
     expected : the test failed as its ``xfail`` says.

@@ -152,17 +152,7 @@ def summary(records: Sequence[Record], expected: Collection[str] = (), broken: C
             f"SIMULATED: {count(simulated, 'check')} judged by float simulation; nothing of them ran on the device"
         )
     rows = rows_of(records)
-    for kind in (
-        _not_run,
-        _open_limits,
-        _missing,
-        _mostly_float,
-        _doubts,
-        _warned,
-        _one_size,
-        _without_limits,
-        _better,
-    ):
+    for kind in (_not_run, _open_limits, _warned, _mostly_float, _doubts, _without_limits, _better):
         tests: dict[tuple[str, str], list[str]] = {}
         for said, test in ((said, row.test) for row in rows for said in kind(row.record)):
             tests.setdefault(said, []).append(test)
@@ -200,19 +190,6 @@ def _open_limits(record: Record) -> Iterator[tuple[str, str]]:
             yield status.value, clean("; ".join(whys))
 
 
-_MISSING = {
-    "candidate_missing": "missing in the candidate, left out of both sides",
-    "candidate_worst": "missing in the candidate, counted as its worst score",
-    "reference_missing": "missing in the reference, left out of both sides",
-}
-
-
-def _missing(record: Record) -> Iterator[tuple[str, str]]:
-    for name, what in _MISSING.items():
-        if lacking := getattr(record.accuracy, name, None):
-            yield what, count(lacking, "sample")
-
-
 def _mostly_float(record: Record) -> Iterator[tuple[str, str]]:
     """Yield a line for an engine that passes and whose scheme left most of the compute in float."""
     coverage = record.coverage
@@ -232,16 +209,9 @@ def _doubts(record: Record) -> Iterator[tuple[str, str]]:
         yield "timing in doubt (?)", clean("; ".join(reasons))
 
 
-def _one_size(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield what stands for samples of far other sizes."""
-    sample = record.latency.sample if record.latency else None
-    if sample is not None and sample.stands_for:
-        yield "latency of one size", clean(sample.stands_for)
-
-
 def _warned(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield what a PASS must not hide; other statuses say it with their limits, or as a note of the failure."""
-    yield from (("warning", clean(text)) for text in record.warnings if record.status is Status.PASS)
+    """Yield what a verdict must not hide; a failure has it among its notes."""
+    yield from (("warning", clean(text)) for text in record.warnings if record.status is not Status.FAIL)
 
 
 def _without_limits(record: Record) -> Iterator[tuple[str, str]]:

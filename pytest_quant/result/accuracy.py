@@ -176,9 +176,8 @@ class AccuracyResult:
         agrees with; ``None`` when no output is (n, classes).
     varies : another run may give other scores, so that limits on them are judged on the interval.
     reference_runs, candidate_runs : of scores that were given, runs of each side without copies; ``None`` for engines.
-    reference_missing, candidate_missing : of scores that were given, samples that the reference lacks, and that only
-        the candidate lacks: they are left out of both sides; ``None`` for engines.
-    candidate_worst : samples that only the candidate lacks and that have its worst score; ``None`` for engines.
+    candidate_missing : of scores that were given, samples that only the candidate lacks and that are left out of both
+        sides; ``None`` for engines.
     run_sd : standard deviation of the score of a run within its side, in `unit`; ``None`` for single runs.
     assumed_run_sd : that of runs whose noise nothing shows, in `unit`, for which a FAIL allows; ``None`` where it is
         known, or a repeated run gives the same scores.
@@ -222,9 +221,7 @@ class AccuracyResult:
     varies: bool = False
     reference_runs: Count | None = None
     candidate_runs: Count | None = None
-    reference_missing: Count | None = None
     candidate_missing: Count | None = None
-    candidate_worst: Count | None = None
     run_sd: float | None = None
     assumed_run_sd: float | None = None
     by_task: tuple[TaskScore, ...] = field(default=(), repr=False)

@@ -126,9 +126,6 @@ class TokenTime:
     candidate_ci_ms: Interval | None
 
 
-_FAR_APART = 2.0
-
-
 @dataclass(frozen=True, slots=True)
 class TimedSample:
     """The sample whose shapes were timed, and the sizes of all of them.
@@ -151,11 +148,11 @@ class TimedSample:
         return ", ".join(f"{name} {'x'.join(map(str, shape))}" for shape, name in reversed([*named.items()]))
 
     @property
-    def stands_for(self) -> str:
-        """What was timed in place of samples that are more than twice as large or small; empty without such."""
+    def warning(self) -> str:
+        """What was timed in place of samples, of which one is more than twice as large as another; else empty."""
         smallest, largest = self.sizes
-        said = f"sample {self.index}, {self.inputs}; samples have {smallest} to {largest} elements"
-        return said if largest > _FAR_APART * smallest else ""
+        said = f"latency is that of sample {self.index}, {self.inputs}; samples have {smallest} to {largest} elements"
+        return f"{said}; latency_sample= times another" if largest > 2 * smallest else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

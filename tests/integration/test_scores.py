@@ -110,7 +110,7 @@ def test_missing_answers_are_counted_on_the_terminal_and_in_markdown(pytester: p
     )  # fmt: skip
     assert {name: check["status"] for name, check in checks.items()} == {"wide": "PASS", "near": "INCONCLUSIVE"}
     assert (checks["wide"]["accuracy"]["candidate_missing"], checks["wide"]["accuracy"]["n"]) == (5, 995)
-    line = "missing in the candidate, left out of both sides: test_wide, test_near: 5 samples"
+    line = "warning: test_wide, test_near: samples missing in the candidate and left out of both sides: 5"
     assert line in output(result)
     assert line in comment.read_text("utf-8")
 

@@ -71,7 +71,8 @@ def test_all_inputs_count() -> None:
     rows = [{"ids": np.zeros(length, np.int64), "mask": np.ones(length, np.bool_)} for length in (9, 1, 2, 1, 3)]
     _, sample = streamed(rows, signature=TWO).timed(2)
     assert (sample.index, sample.sizes, sample.inputs) == (2, (2, 18), "ids 2x2")
-    assert sample.stands_for == "sample 2, ids 2x2; samples have 2 to 18 elements"
+    said = "latency is that of sample 2, ids 2x2; samples have 2 to 18 elements; latency_sample= times another"
+    assert sample.warning == said
 
 
 @pytest.mark.parametrize("form", ["arrays", "iterable"])
@@ -80,16 +81,16 @@ def test_samples_of_one_size_are_timed_from_the_first_on(form: str) -> None:
     data = opened(numbers(10)) if form == "arrays" else streamed(Samples(10))
     feeds, sample = data.timed(4)
     np.testing.assert_array_equal(feeds["x"], numbers(10)[:4])
-    assert (sample.index, sample.shapes, sample.sizes, sample.stands_for) == (0, {}, (3, 3), "")
+    assert (sample.index, sample.shapes, sample.sizes, sample.warning) == (0, {}, (3, 3), "")
     padded = opened(numbers(10), signature=RAGGED).timed(1)[1]
-    assert (padded.inputs, padded.stands_for) == ("x 1x3", "")
+    assert (padded.inputs, padded.warning) == ("x 1x3", "")
 
 
 @pytest.mark.parametrize(("largest", "far"), [(8, False), (9, True)])
 def test_sizes_are_far_apart_beyond_twice_the_smallest(largest: int, far: bool) -> None:
     """4 to 8 elements is not, 4 to 9 is."""
     sample = streamed(sequences([largest, 4, 4]), signature=RAGGED).timed(1)[1]
-    assert bool(sample.stands_for) is far
+    assert bool(sample.warning) is far
 
 
 def test_indices_are_those_of_the_evaluation_set() -> None:

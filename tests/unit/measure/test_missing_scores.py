@@ -153,7 +153,7 @@ def test_what_the_reference_lacks_is_named_and_hides_no_loss() -> None:
     """It changes the samples that are compared, and the line at the end says so; the verdict is on the others."""
     result = measured(Scores.from_arrays(np.ones(N - 1), np.ones(N), deterministic=True), max_drop=0.5)
     assert statuses(result) == [Status.PASS]
-    assert "missing in the reference, left out of both sides: test: 1 sample" in lines_of(result)
+    assert "warning: test: samples missing in the reference and left out of both sides: 1" in lines_of(result)
 
 
 def lines_of(result: Measured) -> list[str]:
@@ -169,8 +169,8 @@ def lines_of(result: Measured) -> list[str]:
 @pytest.mark.parametrize(
     ("missing", "line"),
     [
-        ("exclude", "missing in the candidate, left out of both sides: test: 10 samples"),
-        ("worst", "missing in the candidate, counted as its worst score: test: 10 samples"),
+        ("exclude", "warning: test: samples missing in the candidate and left out of both sides: 10"),
+        ("worst", "warning: test: samples missing in the candidate and counted as its worst score: 10"),
     ],
 )
 def test_a_pass_says_how_many_samples_are_missing(tmp_path: Path, missing: Missing, line: str) -> None:
