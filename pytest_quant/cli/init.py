@@ -101,7 +101,7 @@ def _next_steps(facts: InitFacts, files: Collection[str], written: Collection[st
         )
     if project.configured and not project.required:
         yield (
-            "next: in the configuration of pytest set required_plugins = pytest-quant and --strict-markers in addopts; "
+            "next: give the configuration of pytest required_plugins = pytest-quant, and --strict-markers in addopts; "
             "without the plugin every marked test passes"
         )
     conftest = next(path for path in files if path.endswith("conftest.py"))

@@ -106,7 +106,7 @@ def test_without_the_plugin_no_test_is_green(
     said = subprocess.run(command, cwd=digits.path, env=away, capture_output=True, text=True, check=False)
     assert (said.returncode, said.stderr.strip()) == (4, "ERROR: Missing required plugins: pytest-quant")
     (digits.path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
-    advice = "next: in the configuration of pytest set required_plugins = pytest-quant"
+    advice = "next: give the configuration of pytest required_plugins = pytest-quant,"
     assert advice not in first
     assert advice in init(digits.path, "--backend=ort").stdout
 
