@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pytest_quant.backends.torch import TorchBackend
 
 GROUP = "pytest_quant.backends"
-_EXPORTER = "torch"
 
 
 def backend_names() -> tuple[str, ...]:
@@ -64,4 +63,4 @@ def get_backend(name: str) -> Backend:
 
 def get_exporter() -> TorchBackend:
     """Return the backend that reads the user's torch modules, and writes them as ONNX for the others."""
-    return cast("TorchBackend", get_backend(_EXPORTER))
+    return cast("TorchBackend", get_backend("torch"))

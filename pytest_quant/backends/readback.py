@@ -189,7 +189,6 @@ MIN_RUNS = 10
 
 _WARM_RUNS = 3
 _TIMED_RUNS = 21
-_MS_PER_NS = 1e-6
 _MAX_RUNS = 100
 _ENOUGH_S = 1.0
 """Runs go on to `_MAX_RUNS` for at most so long: many profilers count whole microseconds, and short layers have few."""
@@ -274,7 +273,7 @@ def device_times(
         gpu_ms,
         h2d_ms,
         d2h_ms,
-        host_ns * _MS_PER_NS,
+        host_ns * 1e-6,
         pinned=pinned,
-        enqueue_ms=enqueue_ns * _MS_PER_NS,
+        enqueue_ms=enqueue_ns * 1e-6,
     )

@@ -43,7 +43,6 @@ _BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError, ValueError
 _FIRST_DRIVER = {12: "driver 525", 13: "driver 580"}
 """Of each major version of CUDA, by the release notes; within one, newer wheels run on older drivers."""
 
-_OWN = "pytest-quant"
 
 _INSTALL = {
     "onnxruntime": 'pip install "pytest-quant[ort]"',
@@ -171,7 +170,7 @@ def wanted_versions(distribution: str) -> SpecifierSet:
     from packaging.specifiers import SpecifierSet
 
     try:
-        lines = requires(_OWN) or []
+        lines = requires("pytest-quant") or []
     except PackageNotFoundError:
         return SpecifierSet()
     specifiers = (requirement.specifier for requirement in map(Requirement, lines) if requirement.name == distribution)

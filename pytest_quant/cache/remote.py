@@ -47,7 +47,6 @@ SMALL_BYTES = 1_000_000
 _PART_BYTES = 5 * 2**20
 _DIGEST_BYTES = 64
 _HEAD_BYTES = _DIGEST_BYTES + 16
-_WORDS = 200
 
 _FAILURES = (BaseError, OSError, NotImplementedError)
 """What obstore raises, and the disk; a time-out is an `OSError`. A `ValueError` is about what has arrived."""
@@ -268,7 +267,7 @@ def _words(error: Exception) -> str:
         return f"no answer within {STALL_S:g} s"
     if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
         return "the store refuses it; a role that reads has to be allowed to list the bucket too"
-    return str(error).partition("\n")[0].rpartition(" - ")[2][:_WORDS]
+    return str(error).partition("\n")[0].rpartition(" - ")[2][:200]
 
 
 def _name(entry: Path) -> str:

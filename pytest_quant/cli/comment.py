@@ -47,7 +47,6 @@ _MARKER = re.compile(r"<!-- pytest-quant (?P<what>[\w.-]+(?: [\w.-]+)*) -->")
 _PER_PAGE, _TIMEOUT_S, _RETRIES, _LONGEST_WAIT_S = 100, 30, 3, 120.0
 _LONGEST_S = 300
 """For the whole conversation, since `_TIMEOUT_S` is for the next byte only."""
-_MOST_SHOWN = 300
 _TOO_MANY = 429
 """The first of the statuses that may pass."""
 
@@ -296,7 +295,7 @@ def _refusals(api: str, token: str) -> Iterator[None]:
         raise UsageError(f"{error.name} is not installed", fix='pip install "pytest-quant[comment]"') from error
     except Exception as error:
         text = str(error).replace(token, HIDDEN)
-        shown = " ".join(text.split())[:_MOST_SHOWN]
+        shown = " ".join(text.split())[:300]
         # Where every attempt failed, the status is in the words alone.
         busy = re.search(r"too many (\d{3}) error responses", text)
         status = int(busy[1]) if busy else getattr(error, "status", None) or getattr(error, "response_code", None)

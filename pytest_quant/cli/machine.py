@@ -35,7 +35,6 @@ from pytest_quant.record.record import plain
 from pytest_quant.report.selftest import selftest_page
 from pytest_quant.report.text import aligned
 
-_BYTES_PER_MB = 1e6
 _UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
@@ -86,7 +85,7 @@ def clear(root: Path, kind: str | None, yes: bool) -> None:
 def trim(root: Path, max_mb: int) -> None:
     """Remove what was not used for longest until at most MB are left; what was used in the last 24 h stays."""
     store = Cache(root)
-    removed, stayed = store.shrink(max_mb * int(_BYTES_PER_MB))
+    removed, stayed = store.shrink(max_mb * int(1e6))
     note = f"; {stayed} entries stay, used in the last 24 h" if stayed else ""
     left = _size_mb(store.entries())
     say(f"{len(removed)} entries removed, {_size_mb(removed):.1f} MB freed, {left:.1f} MB left{note}")
@@ -102,11 +101,11 @@ def _show(root: Path) -> None:
 
 
 def _size_mb(entries: Sequence[StoredEntry]) -> float:
-    return sum(entry.size_bytes for entry in entries) / _BYTES_PER_MB
+    return sum(entry.size_bytes for entry in entries) / 1e6
 
 
 def _cells(entry: StoredEntry, now: float) -> tuple[str, ...]:
-    size = f"{entry.size_bytes / _BYTES_PER_MB:.3f} MB"
+    size = f"{entry.size_bytes / 1e6:.3f} MB"
     built, used = (f"{_age(now - at)} ago" for at in (entry.created, entry.last_used))
     what = clean(entry.slot) if entry.readable else "damaged; it is built again when it is needed"
     return clean(entry.kind), size, built, used, what

@@ -20,8 +20,6 @@ from pytest_quant.files import temporary_folder
 from pytest_quant.measure.bench import LayerProfile
 from pytest_quant.report.layers import layers_document, layers_text
 
-_TOP = 20
-_PROGRESS = "quant: "
 _MANY = 20
 
 
@@ -29,7 +27,7 @@ _MANY = 20
 @click.argument("nodeid")
 @click.argument("pytest_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_OPTION...]")
 @click.option(
-    "--top", type=click.IntRange(min=1), default=_TOP, show_default=True, help="Print at most this many rows of layers."
+    "--top", type=click.IntRange(min=1), default=20, show_default=True, help="Print at most this many rows of layers."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every layer.")
 def profile(nodeid: str, pytest_options: tuple[str, ...], top: int, as_json: bool) -> None:
@@ -92,7 +90,7 @@ def _run_pytest(nodeid: str, options: Sequence[str], file: Path, folder: Path) -
     ) as process:
         for line in process.stdout or ():
             lines.append(line)
-            if line.startswith(_PROGRESS):
+            if line.startswith("quant: "):
                 say(line.rstrip("\n"), err=True)
     return "".join(lines)
 

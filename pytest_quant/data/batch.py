@@ -125,9 +125,6 @@ def to_array(value: object, what: str) -> NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-_NUMBERS = "biuf"
-
-
 def is_object(labels: NDArray[Any]) -> bool:
     """Whether the labels are Python objects, not numbers of one shape."""
     return labels.dtype.kind == "O"
@@ -212,7 +209,7 @@ def _numbers(value: object) -> NDArray[Any] | None:
             array = np.asarray(array.tolist())
     except (TypeError, ValueError, RuntimeError):
         return None
-    return array if array.dtype.kind in _NUMBERS else None
+    return array if array.dtype.kind in "biuf" else None
 
 
 def _taken_apart(value: object, n: int, what: str) -> list[Any]:

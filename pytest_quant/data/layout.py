@@ -210,7 +210,8 @@ def find_shapes(kinds: Counter[SampleKind]) -> dict[str, SampleShapes]:
     median number of elements is the commonest.
     """
     most = max(kinds.values(), default=0)
-    common = sorted((kind for kind, n in kinds.items() if n == most), key=_elements)
+    of_kind = {kind: sum(math.prod(shape) for _, shape in kind) for kind, n in kinds.items() if n == most}
+    common = sorted(of_kind, key=of_kind.__getitem__)
     ranges: dict[str, SampleShapes] = {}
     for name, commonest in common[len(common) // 2] if common else ():
         shapes = [shape for kind in kinds for other, shape in kind if other == name]
@@ -218,7 +219,3 @@ def find_shapes(kinds: Counter[SampleKind]) -> dict[str, SampleShapes]:
             columns = list(zip(*shapes, strict=True))
             ranges[name] = SampleShapes(tuple(map(min, columns)), commonest, tuple(map(max, columns)))
     return ranges
-
-
-def _elements(kind: SampleKind) -> int:
-    return sum(math.prod(shape) for _, shape in kind)

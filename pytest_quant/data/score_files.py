@@ -23,7 +23,6 @@ from pytest_quant.files import file_errors, open_file
 MOST_LINE_BYTES = 64_000_000
 """Of one row: a prompt of a million tokens is a tenth of it."""
 
-_CELL = 10_000_000
 _BYTE_ORDER_MARK = "\ufeff"
 _SHOWN = 80
 
@@ -186,7 +185,7 @@ def _object(place: str, line: bytes) -> Row:
 
 
 def _csv(path: Path) -> Rows:
-    csv.field_size_limit(_CELL)
+    csv.field_size_limit(10_000_000)
     with open_file(path) as stream:
         lines = (line.decode().removeprefix(_BYTE_ORDER_MARK) for _, line in _lines(stream, path.name))
         reader = csv.DictReader(lines, strict=True)

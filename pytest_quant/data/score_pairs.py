@@ -21,7 +21,6 @@ LEAST_COMMON = 0.99
 """Share of the samples that all runs must have: what few lack can be left out, more is another set."""
 
 _SIDES = ("reference", "candidate")
-_WHOLE_PCT = 100.0
 _NAMED = 3
 
 
@@ -141,17 +140,17 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
     lowest, highest = float(values.min()), float(values.max())
     unit, scale = scores.unit, scores.scale
     if unit is None or scale is None:
-        unit, scale = ("%", _WHOLE_PCT) if lowest >= 0.0 and highest <= 1.0 else ("", 1.0)
-    if unit == "%" and not (lowest >= 0.0 and scale * highest <= _WHOLE_PCT):
+        unit, scale = ("%", 100.0) if lowest >= 0.0 and highest <= 1.0 else ("", 1.0)
+    if unit == "%" and not (lowest >= 0.0 and scale * highest <= 100.0):
         raise DataError(
-            f"scores in percent lie between 0 and {_WHOLE_PCT / scale:g}, times {scale:g}",
+            f"scores in percent lie between 0 and {100.0 / scale:g}, times {scale:g}",
             value=f"{lowest:g} to {highest:g}",
             fix="write unit='', scale=1 for a number in its own unit, or scale=1 for scores from 0 to 100",
         )
     is_counted = scores.missing == "worst" and unit == "%"
     left_out = lacked[0] if is_counted else lacked[0] | lacked[1]
     notes = _other_samples(task, runs, prompts, left_out)
-    ids, worst = sorted(prompts.keys() - left_out), 0.0 if better == "higher" else _WHOLE_PCT / scale
+    ids, worst = sorted(prompts.keys() - left_out), 0.0 if better == "higher" else 100.0 / scale
     arrays, copies = [], []
     for side, given in zip(sides, answers, strict=True):
         rows = np.array([[run.get(name, worst) for name in ids] for run in given]).reshape(len(side), len(ids))

@@ -253,7 +253,6 @@ def _lists(groups: Sequence[Group], nodes: tuple[str, ...]) -> Iterator[tuple[st
         yield tuple(name for name in nodes if name in chosen)
 
 
-_MORE_ROUNDS = 6
 _TOO_SHORT = "too few rounds"
 
 
@@ -262,7 +261,7 @@ def timing_hints(latency: LatencyResult | None, plan: LatencyPlan | None) -> tup
     if latency is None or plan is None:
         return ()
     return tuple(
-        Hint(reason, f"--quant-max-time={_MORE_ROUNDS * plan.max_s:g}")
+        Hint(reason, f"--quant-max-time={6 * plan.max_s:g}")
         if reason.startswith(_TOO_SHORT)
         else Hint(f"measure on a quiet machine: {reason}")
         for reason in latency.reasons

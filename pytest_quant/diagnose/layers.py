@@ -77,7 +77,7 @@ def align(reference: Iterable[LayerTime], candidate: Iterable[LayerTime]) -> Ali
     sides = (tuple(reference), tuple(candidate))
     leaders: dict[str, str] = {}
     for layer in (*sides[0], *sides[1]):
-        if _works(layer):
+        if layer.role in ("compute", "other") and layer.nodes:
             _join(leaders, layer.nodes)
     groups: dict[tuple[str, object], tuple[list[LayerTime], list[LayerTime]]] = {}
     for side, layers in enumerate(sides):
@@ -88,10 +88,6 @@ def align(reference: Iterable[LayerTime], candidate: Iterable[LayerTime]) -> Ali
         tuple(sorted((row for kind, row in rows if kind != "move"), key=_slowness)),
         tuple(sorted((row for kind, row in rows if kind == "move"), key=_slowness)),
     )
-
-
-def _works(layer: LayerTime) -> bool:
-    return layer.role in ("compute", "other") and bool(layer.nodes)
 
 
 def _key(layer: LayerTime, leaders: dict[str, str], own: tuple[int, int]) -> tuple[str, object]:

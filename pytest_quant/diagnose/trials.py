@@ -137,7 +137,7 @@ class Effect:
     def _both(self, limit: str) -> tuple[Verdict | None, Verdict | None]:
         """Return the verdicts on a limit; coverage of two schemes is that of all compute on both sides."""
         sides = (self.before, self.after)
-        before, after = (_named(side.verdicts, limit) for side in sides)
+        before, after = (next((each for each in side.verdicts if each.limit == limit), None) for side in sides)
         if limit != "min_coverage" or before is None or after is None:
             return before, after
         of_all = [verdict.observed == side.coverage_pct for verdict, side in zip((before, after), sides, strict=True)]
@@ -159,10 +159,6 @@ def broken(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
 
 def _kind(limit: str) -> str:
     return limit.partition("[")[0]
-
-
-def _named(verdicts: Iterable[Verdict], limit: str) -> Verdict | None:
-    return next((verdict for verdict in verdicts if verdict.limit == limit), None)
 
 
 def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
@@ -195,7 +191,6 @@ _FEW_CALIBRATION = 16
 _WHOLE_SHARE = 0.1
 """A trial is judged on the whole evaluation set where running it takes at most this share of the time."""
 
-_BYTES_PER_MB = 1e6
 
 Found = TypeVar("Found")
 
@@ -284,7 +279,7 @@ class EngineTrials:
         accuracy = self._compare(side, self._data)
         size = side.batch_size if side.pads else 1
         coverage = read_back(side, self._data, side.feeds(self._data.first(size)), size)
-        resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / _BYTES_PER_MB)
+        resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / 1e6)
         check = replace(self._measured.check, candidate=side.spec)
         trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
         return TrialResult(self._judge(trial), coverage.pct)

@@ -21,7 +21,6 @@ ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
 
 LIBRARY = "libcuda.so.1"
 TIME_LIMIT_S = 60.0
-_UUID_BYTES = 16
 _NOT_INITIALIZED = 3
 _NO_DEVICE = 100
 """CUDA's error where the environment hides every device."""
@@ -75,7 +74,7 @@ def is_initialized() -> bool:
 
 def _answer() -> tuple[list[str], str]:
     """Return what `ask_driver` does, by initialising CUDA in this process."""
-    count, device, uuid = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * _UUID_BYTES)()
+    count, device, uuid = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
     uuids = []
     try:
         cuda = ctypes.CDLL(LIBRARY)

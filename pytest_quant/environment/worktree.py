@@ -110,9 +110,7 @@ _FILES = (
 _TABLES = ("dependencies", "optional-dependencies", "requires-python", "poetry", "pdm", "uv", "pixi")
 """In ``project`` and ``tool`` of ``pyproject.toml``, what names libraries; the rest changes with every other commit."""
 
-_TREE = "{worktree}"
 _ENV_TIMEOUT_S = 3600.0
-_LAST_LINES = 3
 
 
 def changed_dependencies(base: Path, head: Path, below: Path) -> tuple[str, ...]:
@@ -164,7 +162,7 @@ def own_python(env_option: str, tree: Path) -> str:
     if shutil.which(env_option) is not None:
         return str(Path(env_option).absolute()) if os.sep in env_option else env_option
     try:
-        command = [word.replace(_TREE, str(tree)) for word in shlex.split(env_option)]
+        command = [word.replace("{worktree}", str(tree)) for word in shlex.split(env_option)]
         done = subprocess.run(  # nosec B603 # noqa: S603 - a command that the user wrote, without a shell
             command, cwd=tree, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             check=False, timeout=_ENV_TIMEOUT_S,
@@ -172,7 +170,7 @@ def own_python(env_option: str, tree: Path) -> str:
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
         raise _no_environment(env_option, str(error)) from error
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_LAST_LINES:]
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
         raise _no_environment(env_option, f"it ended with {done.returncode}: {' / '.join(said)}")
     printed = done.stdout.strip().splitlines()
     python = str(tree / printed[-1].strip()) if printed else ""

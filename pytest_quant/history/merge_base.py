@@ -127,7 +127,6 @@ def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NAME_IT = "name the base, for example: --quant-against=HEAD~1"
-_MOST_LETTERS = 80
 
 
 def resolve(
@@ -151,7 +150,7 @@ def resolve(
     if commit is None:
         raise UsageError(
             "git knows no such commit",
-            value=revision[:_MOST_LETTERS],
+            value=revision[:80],
             allowed="a branch, a tag, a commit, or HEAD~1",
             fix=_fetch(git, revision),
         )

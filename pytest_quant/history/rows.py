@@ -151,9 +151,6 @@ def _damaged(where: str, error: Exception, start: str) -> HistoryError:
     )
 
 
-_LENGTH = 12
-
-
 def version_of(record: Record) -> str:
     """Return a short digest of evaluation data, metric, unit and direction of the metric.
 
@@ -204,4 +201,4 @@ def way_of_timing(latency: LatencyFigures | LatencyResult | None) -> tuple[str, 
 
 
 def _digest(parts: list[Json]) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_LENGTH]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]

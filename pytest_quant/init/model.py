@@ -18,7 +18,6 @@ from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
 _NAMED = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)")
-_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def find_model(root: Path, here: Path, name: str | None, sources: str) -> ModelT
     BackendUnavailable : what reads the model is not installed.
     """
     files = onnx_files(root)
-    listed = ", ".join(files[:_SHOWN])
+    listed = ", ".join(files[:10])
     if name is None:
         if len(files) != 1:
             raise UsageError(
@@ -195,9 +194,6 @@ _FREE = 16
 _PICTURE = 224
 """Height and width of pictures of any size."""
 
-_BYTE = 256
-_MASK = "mask"
-
 
 def input_line(tensor: TensorInfo, rows: Mapping[str, int]) -> str:
     """Return an expression of numpy that makes `SAMPLES` samples of an input, with the name ``rng`` for its generator.
@@ -216,9 +212,9 @@ def input_line(tensor: TensorInfo, rows: Mapping[str, int]) -> str:
         return f"rng.random({shape}) < 0.5"
     if not kind.startswith(("int", "uint")):
         return f'np.full({shape}, "text", dtype=object)'
-    if _MASK in tensor.name.lower():
+    if "mask" in tensor.name.lower():
         return f"np.ones({shape}, dtype=np.{kind})"
-    most = rows.get(tensor.name, _BYTE if kind == "uint8" else 2)
+    most = rows.get(tensor.name, 256 if kind == "uint8" else 2)
     return f"rng.integers(0, {most}, {shape}, dtype=np.{kind})"
 
 

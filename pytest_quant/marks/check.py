@@ -28,7 +28,6 @@ from pytest_quant.spec import (
 SCORES_BACKEND = "scores"
 """What stands for the backend of engines that nobody here ran."""
 
-_DEFAULT_PRECISION = "int8"
 _UNKNOWN = ""
 _DEFAULT_SCHEME = "static"
 _MIN_COVERAGE_PCT = 50
@@ -152,7 +151,7 @@ def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
     return tuple(
         _check(keys, _candidate(keys, backend, precision, scheme), batch_size)
         for backend in backends
-        for precision in keys.precision or (_UNKNOWN if _is_opaque(backend) else _DEFAULT_PRECISION,)
+        for precision in keys.precision or (_UNKNOWN if _is_opaque(backend) else "int8",)
         for scheme in _schemes(keys, backend, precision)
         for batch_size in keys.batch_size
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from pytest_quant.backends import get_backend
 from pytest_quant.errors import UsageError, nearest
@@ -47,7 +49,6 @@ ModelSource = str | Path | Model
 
 _CALIBRATION = keys_of(Calibration)
 
-_AXIS = "axis"
 
 _EXAMPLE = "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}}"
 
@@ -63,24 +64,20 @@ MODEL = accepting(
 )
 
 
-def _data(value: object) -> str | Dataset | None:
-    return value if isinstance(value, Dataset) or (isinstance(value, str) and value.isidentifier()) else None
+def _fixture_or(kind: type, value: object) -> Any:
+    return value if isinstance(value, kind) or (isinstance(value, str) and value.isidentifier()) else None
 
 
 DATA = accepting(
     "the name of a fixture or a Dataset",
-    _data,
+    partial(_fixture_or, Dataset),
     "'my_data' for a fixture that returns pytest_quant.Dataset.from_arrays(inputs, labels)",
 )
 
 
-def _scores(value: object) -> str | Scores | None:
-    return value if isinstance(value, Scores) or (isinstance(value, str) and value.isidentifier()) else None
-
-
 SCORES = accepting(
     "the name of a fixture or Scores",
-    _scores,
+    partial(_fixture_or, Scores),
     "'gsm8k' for a fixture that returns pytest_quant.Scores.from_lm_eval('runs/fp16', 'runs/int4')",
 )
 
@@ -140,7 +137,7 @@ CHANNELS = accepting("a dict by output", _channels, _EXAMPLE)
 
 def _of_output(output: object, groups: object) -> Iterator[ChannelGroup]:
     ranges = dict(groups) if isinstance(groups, dict) else {}
-    axis = ranges.pop(_AXIS, 1)
+    axis = ranges.pop("axis", 1)
     is_axis = isinstance(axis, int) and not isinstance(axis, bool) and axis != 0
     if not (_is_name(output) and is_axis and ranges and all(map(_is_name, ranges))):
         raise UsageError(

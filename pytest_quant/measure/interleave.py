@@ -156,7 +156,6 @@ def _quiet() -> Iterator[None]:
 _FASTER = 0.03
 _BLOCKS = 3
 _MAX_RUNS = 1000
-_ENGINES = 3
 _WARMUP_SHARE = 0.1
 _SLACK = 2.0
 """Blocks are sized so that the budget is this many times what the fewest rounds need: load may halve the speed."""
@@ -214,7 +213,7 @@ def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, rounds: int =
     left_s : seconds for all rounds of the three engines.
     rounds : that must fit, as far as they do with one run in each block; 0 for no such number.
     """
-    share = left_s * NS_PER_S / _ENGINES / max(run_ns, 1.0)
+    share = left_s * NS_PER_S / 3 / max(run_ns, 1.0)
     runs = min(_runs(run_ns, plan), int(share / (_SLACK * plan.min_rounds)) - 1)
     if rounds:
         runs = min(runs, int(share / rounds) - 1)

@@ -17,7 +17,6 @@ from pytest_quant.measure.engines import TimingSubject, match_names, open_engine
 from pytest_quant.result import Coverage
 from pytest_quant.spec import Check, EngineSpec
 
-_ALL_PCT = 100.0
 _LEAST_PCT = 50.0
 """Of the eligible compute, in the precision that is named: with less, the times are those of another one."""
 
@@ -92,7 +91,7 @@ def prove_float(reference: OpenEngine, feeds: Feeds, tools: Tools) -> str:
             fix="give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'",
         )
 
-    return _prove(reference, feeds, tools, _ALL_PCT, refuse)
+    return _prove(reference, feeds, tools, 100.0, refuse)
 
 
 def timed_reference(
@@ -153,7 +152,7 @@ def _prove(
             ran = opened.engine.coverage(feeds)
         if ran.most_pct is not None and ran.most_pct < least_pct:
             raise refusal(ran)
-        share = "" if ran.pct is None else f", {_ALL_PCT - ran.pct:.4g} % of {ran.unit},"
+        share = "" if ran.pct is None else f", {100.0 - ran.pct:.4g} % of {ran.unit},"
         nodes = f"{ran.opaque_nodes} nodes{share} of the reference {spec.id} cannot be seen into"
         unseen = f"{nodes}: that they run in float32 is not proven" if ran.opaque_nodes else ""
         return {"provider": ran.provider, "unseen": unseen}

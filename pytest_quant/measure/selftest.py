@@ -282,7 +282,6 @@ def _noise_of(name: str, times: LogTimes, prior: Spread, learned: Spread) -> Kin
 
 FALSE_ALARMS = 0.01
 POWER = 0.80
-_LAUNCHES = 5
 
 
 def held_limits(launch: Spread, half_width: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
@@ -306,7 +305,7 @@ def held_limits(launch: Spread, half_width: float, *, confidence: float = 0.95) 
     def held(sd: float, width: float) -> float:
         return 100.0 * math.expm1(max(width + passes * sd, fails * sd - width))
 
-    of_five = launch.sd / math.sqrt(_LAUNCHES)
+    of_five = launch.sd / math.sqrt(5)
     reach = student_quantile(confidence, launch.freedom)
     both = math.sqrt(2.0) * of_five
     return held(launch.sd, half_width), held(of_five, reach * of_five), held(both, reach * both)

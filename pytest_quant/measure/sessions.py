@@ -40,7 +40,7 @@ class Sessions:
 
     def __init__(self, reference: TimingSubject, candidate: TimingSubject, pages: Pages) -> None:
         self._subjects = (reference, reference, candidate)
-        self._on_processor = all(subject.device == _PROCESSOR for subject in self._subjects)
+        self._on_processor = all(subject.device == "cpu" for subject in self._subjects)
         self._huge = self._on_processor and pages == "huge"
         self._opened = ExitStack()
 
@@ -122,9 +122,6 @@ class Sessions:
     def _any_order(self) -> list[int]:
         order = random.Random()  # nosec B311 # noqa: S311 - an order, not a secret
         return order.sample(range(len(self._subjects)), len(self._subjects))
-
-
-_PROCESSOR = "cpu"
 
 
 def _calls(sessions: Sequence[tuple[Engine, TimingSubject]]) -> list[Call]:

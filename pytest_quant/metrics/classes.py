@@ -10,8 +10,6 @@ from pytest_quant.metrics.metric import Array
 from pytest_quant.result import ClassScore, WorstClass
 from pytest_quant.stats.paired import SPREADS, agreement_by_luck
 
-_WHOLE_PCT = 100.0
-
 _SMALLEST = 1e-12
 """Stands for a probability of 0, whose logarithm would make every divergence infinite."""
 
@@ -82,12 +80,12 @@ class ClassError:
     @property
     def agreement_chance(self) -> float:
         """The most that answers in these shares agree by luck, 0..100."""
-        return _WHOLE_PCT * self._by_luck(*self._answers)
+        return 100.0 * self._by_luck(*self._answers)
 
     @property
     def commonest_pct(self) -> float:
         """Share of the samples with the reference's commonest answer, 0..100."""
-        return _WHOLE_PCT * int(self._answers[0].max()) / self._n
+        return 100.0 * int(self._answers[0].max()) / self._n
 
     def chance(self, guesses: int, side: int = 0) -> float | None:
         """Return the most that so many guesses without a look at the samples get right, 0..100; `None` without labels.
@@ -103,7 +101,7 @@ class ClassError:
         luck = share + SPREADS * math.sqrt(max(0.0, share * (1.0 - share)) / different)
         if guesses == 1:
             luck = self._by_luck(labels, self._answers[side])
-        return _WHOLE_PCT * min(1.0, max(share + 1.0 / different, luck))
+        return 100.0 * min(1.0, max(share + 1.0 / different, luck))
 
     def _by_luck(self, one: Array, other: Array) -> float:
         return agreement_by_luck(one.tolist(), other.tolist(), self._different)

@@ -27,8 +27,6 @@ from pytest_quant.stats.paired import (
     wilson_interval,
 )
 
-_WHOLE_PCT = 100.0
-
 MOST_SCORES = 10_000
 """Of larger sets no scores of single samples are kept, since they would take more than 53 kB of every record."""
 
@@ -143,7 +141,7 @@ def with_scores(result: AccuracyResult, reference: Array, candidate: Array, metr
     drop = scores[0] - scores[1] if metric.better == "higher" else scores[1] - scores[0]
     result = replace(result, reference=scores[0], candidate=scores[1], drop=drop)
     if metric.unit == "%":
-        result = replace(result, sample_weight=_WHOLE_PCT / _different(result, reference))
+        result = replace(result, sample_weight=100.0 / _different(result, reference))
     if metric.rate is not None and _right_and_wrong(reference, candidate, metric.unit):
         return replace(result, sample_weight=metric.rate / _different(result, reference))
     if metric.rate is not None and len(candidate) == result.n:
@@ -173,16 +171,13 @@ def with_drop(
     return _resampled(result, reference, candidate, metric, margin)
 
 
-_ORDERS = 100
-
-
 def _in_other_orders(metric: ResolvedMetric, pairs: Array, n_different: int | None) -> float:
     """Return the most that (predicted, label) rows score by luck, from a hundred orders of the labels."""
     random = np.random.default_rng(0)
-    orders = (np.column_stack([pairs[:, 0], random.permutation(pairs[:, 1])]) for _ in range(_ORDERS))
+    orders = (np.column_stack([pairs[:, 0], random.permutation(pairs[:, 1])]) for _ in range(100))
     scores = [metric.aggregate(rows) for rows in orders]
     repeated = math.sqrt(len(pairs) / (n_different or len(pairs)))
-    return min(_WHOLE_PCT, float(np.mean(scores) + SPREADS * repeated * np.std(scores)))
+    return min(100.0, float(np.mean(scores) + SPREADS * repeated * np.std(scores)))
 
 
 def _different(result: AccuracyResult, rows: Array) -> int:
@@ -239,7 +234,7 @@ def _resampled(
     if not bounded and different < FEWEST_UNBOUNDED:
         return result
     # How far scores of single samples lie apart, 0 included; unknown where a sample has none by itself.
-    span = _WHOLE_PCT if bounded else None
+    span = 100.0 if bounded else None
     if not bounded and metric.rate is not None:
         span = metric.rate * float(np.ptp(np.concatenate([reference, candidate, [0.0]])))
     better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)

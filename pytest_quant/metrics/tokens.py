@@ -11,14 +11,12 @@ from pytest_quant.metrics.metric import Array
 IGNORED = -100
 """Label of a token that does not count, as in PyTorch and in Hugging Face."""
 
-_TEXT = "OU"
-_INTEGERS = "iu"
 _SMALLEST = 1e-12
 
 
 def is_text(outputs: Array) -> bool:
     """Whether `outputs` (n, ...) are texts."""
-    return outputs.dtype.kind in _TEXT and all(isinstance(text, str) for text in outputs.ravel())
+    return outputs.dtype.kind in "OU" and all(isinstance(text, str) for text in outputs.ravel())
 
 
 def exact_matches(outputs: Array, labels: Array) -> Array:
@@ -74,7 +72,7 @@ def token_labels(outputs: Array, labels: Array | None) -> Array | None:
             labels = np.asarray(labels.tolist())
         except ValueError:
             return None
-    return labels if labels.dtype.kind in _INTEGERS and labels.shape == outputs.shape[:2] else None
+    return labels if labels.dtype.kind in "iu" and labels.shape == outputs.shape[:2] else None
 
 
 def token_losses(outputs: Array, labels: Array) -> Array:

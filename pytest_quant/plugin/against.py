@@ -216,7 +216,6 @@ class Against:
                 yield f"--{name.replace('_', '-')}={self._config.getoption(name)}"
 
 
-_MOST_LETTERS = 2000
 OPTION = "quant_leave"
 
 
@@ -240,7 +239,7 @@ class Leaving:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep why a file could not be collected."""
         if report.failed:
-            self._errors[report.nodeid] = str(report.longrepr)[-_MOST_LETTERS:]
+            self._errors[report.nodeid] = str(report.longrepr)[-2000:]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_quant.result import Blocks, LatencyResult
 
 
-_NS_PER_S = 1e9
 _OPTIONS = {"timer": "perf_counter_ns", "disable_gc": True, "warmup": True}
 
 
@@ -79,5 +78,5 @@ def add_benchmarks(
         )
         benchmark = Metadata(described, iterations=1, options=_OPTIONS)
         for run_ns in runs_ns:
-            benchmark.update(run_ns / _NS_PER_S)
+            benchmark.update(run_ns / 1e9)
         config._benchmarksession.benchmarks.append(benchmark)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 _MAX_ROUNDS_KEPT = 40
 
-_NS_PER_MS = 1e6
-
 
 def build_record(
     measured: Measured, *, status: Status, verdicts: Sequence[Verdict], hints: Sequence[Hint] = ()
@@ -116,4 +114,4 @@ def _round_medians_ms(blocks: Blocks) -> tuple[float, ...]:
     if len(rounds) > _MAX_ROUNDS_KEPT:
         step = (len(rounds) - 1) / (_MAX_ROUNDS_KEPT - 1)
         rounds = [rounds[round(index * step)] for index in range(_MAX_ROUNDS_KEPT)]
-    return tuple(float(f"{statistics.median(runs) / _NS_PER_MS:.4g}") for runs in rounds)
+    return tuple(float(f"{statistics.median(runs) / 1e6:.4g}") for runs in rounds)

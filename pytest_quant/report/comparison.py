@@ -22,8 +22,6 @@ from pytest_quant.record import Json, Record
 from pytest_quant.record.record import plain
 from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
 
-_COMMIT = 12
-_MAX_VALUE = 24
 _MAX_DIFFERENCES = 8
 _PLURALS = {
     Outcome.ACCEPTED: ("accepted change", "accepted changes"),
@@ -43,7 +41,7 @@ def title(comparison: Comparison) -> str:
 
 
 def _side(side: Side) -> str:
-    commit = clean(side.commit)[:_COMMIT] if side.commit else ("no commit" if side.runs else "nothing")
+    commit = clean(side.commit)[:12] if side.commit else ("no commit" if side.runs else "nothing")
     about = [clean(side.branch)] if side.branch else []
     about += ["dirty"] if side.dirty else []
     return f"{commit} ({', '.join([*about, count(side.runs, 'run')])})"
@@ -198,7 +196,7 @@ def _difference(difference: Difference) -> str:
 
 
 def _short(value: str | None) -> str:
-    return "none" if value is None else shorten(clean(value), _MAX_VALUE)
+    return "none" if value is None else shorten(clean(value), 24)
 
 
 def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:

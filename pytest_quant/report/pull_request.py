@@ -30,7 +30,6 @@ _CHANGE_HEADS = ("", "test", "quantity", "base → head")
 _UNDECIDED = (Status.INCONCLUSIVE, Status.NO_BASELINE, Status.UNAVAILABLE)
 _MAX_NAME = 160
 _MAX_NOTE = 2000
-_MAX_LISTED = 10
 
 _WIDTH = 150
 """Of the table of all checks, which scrolls sideways where it is shown."""
@@ -68,7 +67,6 @@ _LINE_STARTS = (re.compile(r"(\d{1,9})([.)])(?=\s|$)"), re.compile(r"()(\+(?=\s|
 
 _MAX_ENTRY = 400
 
-_MAX_ENTRIES = 100
 
 _RESERVE = 90
 """Characters for the line that says how many are left out."""
@@ -125,7 +123,7 @@ def run_comment(
         for each in compared
     ]
     tables: list[Table] = [
-        ((), (), entries([_one_line(text) for text in faults], _MAX_LISTED)),
+        ((), (), entries([_one_line(text) for text in faults], 10)),
         *((*changes, limits) if opens_on_changes else (limits, *changes)),
     ]
     blocks = [
@@ -237,7 +235,7 @@ def row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def entries(texts: Sequence[str], most: int = _MAX_ENTRIES) -> list[str]:
+def entries(texts: Sequence[str], most: int = 100) -> list[str]:
     """Return foreign texts as a list, of which `most` are shown and the others counted."""
     lines = [f"- {plain(text)}" for text in texts[:most]]
     return [*lines, f"- and {len(texts) - most} more"] if len(texts) > most else lines

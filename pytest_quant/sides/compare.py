@@ -117,7 +117,7 @@ def _other_rows(matched: Pair, base: Left, head: Left, times: Times, terms: Term
         yield _unmeasured(matched, was, now)
         return
     # A run of a commit measures no latency by itself; where the user's own run did not, none is wanted.
-    if now.latency is None and (head.environment is None or _is_simulated(now)):
+    if now.latency is None and (head.environment is None or (now.accuracy is not None and now.accuracy.simulated)):
         return
     row = row_of(matched, "p50", unit="ms", better="lower")
     if _same_engine(was, now) and base.python == head.python and not terms.equal_too:
@@ -153,10 +153,6 @@ def _same_engine(was: Record, now: Record) -> bool:
     """Whether nothing that is timed can differ."""
     equal = all(was.digests.get(name) == now.digests.get(name) is not None for name in ("engine", "data"))
     return equal and _is_of_this_package(now.backend)
-
-
-def _is_simulated(record: Record) -> bool:
-    return record.accuracy is not None and record.accuracy.simulated
 
 
 def _is_of_this_package(backend: str) -> bool:

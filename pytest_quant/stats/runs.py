@@ -170,9 +170,6 @@ def with_run_noise(
     return drop - math.hypot(drop - low, reach), drop + math.hypot(high - drop, reach)
 
 
-_BISECTIONS = 50
-
-
 def tail_beyond(limit: float, drop: float, low: float, noise: RunNoise, confidence: float = 0.95) -> float:
     """Return the one-sided p that the drop is at most `limit`: the level at which the interval's lower end reaches it.
 
@@ -189,7 +186,7 @@ def tail_beyond(limit: float, drop: float, low: float, noise: RunNoise, confiden
     """
     error = (drop - low) / NormalDist().inv_cdf(0.5 + confidence / 2.0)
     least, most = 0.0, 0.5
-    for _ in range(_BISECTIONS):
+    for _ in range(50):
         p = (least + most) / 2.0
         ends = drop - NormalDist().inv_cdf(1.0 - p) * error, drop
         if with_run_noise(drop, ends, noise, 1.0 - 2.0 * p)[0] > limit:

@@ -34,7 +34,6 @@ _BATCH = "batch"
 """The common name of leading free axes without a name in the graph."""
 
 _MAX_SIZE = 4
-_MAX_REPLACED = 4
 _NARROW_INTEGERS = ("int8", "uint8")
 """Integers that are quantities such as pixels; wider ones are ids, and not every id is valid."""
 
@@ -207,7 +206,7 @@ def _replaced(draw: st.DrawFn, elements: Sequence[st.SearchStrategy[Any]], array
     An image has too many elements to draw each.
     """
     array = np.array(array)
-    positions = st.lists(st.integers(0, array.size - 1), max_size=_MAX_REPLACED, unique=True)
+    positions = st.lists(st.integers(0, array.size - 1), max_size=4, unique=True)
     for position in draw(positions) if array.size else ():
         array.reshape(-1)[position] = draw(elements[position % len(elements)])
     return array

@@ -17,8 +17,6 @@ from pytest_quant.errors import UsageError
 from pytest_quant.measure.engines import match_names
 from pytest_quant.strategies.inputs import inputs, read_source
 
-_SHOWN = 8
-
 Property: TypeAlias = Callable[[Engine, Engine, Feeds], None]
 """A check of engine, reference and one batch, such as `finite`, that raises `AssertionError` where it does not hold."""
 
@@ -184,7 +182,7 @@ def _require(
     shown = ", ".join(f"{name} {array[at] if at or not array.ndim else array.shape}" for name, array in both.items())
     lines = [f"{what}: output '{output}' at {list(at)}: {shown}, {apart[at]:.6g} apart, {allowed:.6g} allowed"]
     lines += [
-        f"  input '{name}' {array.dtype} {array.shape}: {np.array2string(array, threshold=_SHOWN, edgeitems=2)}"
+        f"  input '{name}' {array.dtype} {array.shape}: {np.array2string(array, threshold=8, edgeitems=2)}"
         for name, array in feeds.items()
     ]
     raise AssertionError("\n".join(lines))

@@ -158,7 +158,6 @@ def _different(accuracy: AccuracyResult) -> int:
     return accuracy.n_different or accuracy.n
 
 
-_WHOLE_PCT = 100.0
 _ROUNDING = 1e-9
 _ONE_SAMPLE = "one sample tells nothing about others"
 
@@ -206,7 +205,7 @@ def _agreement(allowed: float, accuracy: AccuracyResult) -> Verdict:
     limit, agreement = LIMITS["min_agreement"], accuracy.agreement_pct
     if agreement is None:
         return not_measured(limit.name, allowed, limit.missing)
-    verdict = _on_interval(by_value(limit.name, allowed, agreement, limit.suffix), accuracy, _WHOLE_PCT)
+    verdict = _on_interval(by_value(limit.name, allowed, agreement, limit.suffix), accuracy, 100.0)
     names = accuracy.agreement_outputs
     worst = f"; output '{names[0]}' is the worst of {len(names)}" if len(names) > 1 else ""
     verdict = replace(verdict, reason=verdict.reason + worst)

@@ -41,8 +41,8 @@ def unread_outputs(limits: Limits, accuracy: AccuracyResult, output: str | None)
 
     `output` is the one that the mark names, ``None`` for the first.
     """
-    values = {limit: getattr(limits, limit) for limit in limits_on("score", "reference", "accuracy", "output")}
-    plain = {limit for limit, value in values.items() if value is not None and not isinstance(value, tuple)}
+    about = limits_on("score", "reference", "accuracy", "output")
+    plain = {limit for limit in about if getattr(limits, limit) is not None} - {limit for limit, _ in limits.by_output}
     read = {name for _, name in limits.by_output}
     if not (plain or read) or (output is None and plain & {*limits_on("output")}):
         return ()
@@ -51,16 +51,15 @@ def unread_outputs(limits: Limits, accuracy: AccuracyResult, output: str | None)
     if "min_agreement" in plain:
         read.update(accuracy.agreement_outputs)
     unread = [each for each in accuracy.by_output if not each.identical and not read & {each.name, each.group_of}]
-    unread.sort(key=lambda error: math.inf if error.sqnr_db is None else error.sqnr_db)
+    if not unread:
+        return ()
+    worst = min(unread, key=lambda error: math.inf if error.sqnr_db is None else error.sqnr_db)
+    sqnr = "" if worst.sqnr_db is None else f" (SQNR {worst.sqnr_db:.4g} dB)"
     more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-    far = (f" (SQNR {each.sqnr_db:.4g} dB)" if each.sqnr_db is not None else "" for each in unread)
-    return tuple(
-        f"no limit reads output '{each.name}'{sqnr}{more}" for each, sqnr in zip(unread[:1], far, strict=False)
-    )
+    return (f"no limit reads output '{worst.name}'{sqnr}{more}",)
 
 
 _OTHER_LABELS = "give more samples, of several classes, with their own labels"
-_SKILL_LOST = "the candidate's classes have no more to do with the labels than by luck"
 
 
 def doubt_worthless_scores(
@@ -78,7 +77,8 @@ def doubt_worthless_scores(
     """
     of_reference = " and ".join(reference_doubts(accuracy, output))
     of_candidate = _no_skill("candidate", accuracy.candidate, accuracy.candidate_chance, accuracy)
-    of_candidate = of_candidate or (_SKILL_LOST if accuracy.skill_lost else "")
+    if accuracy.skill_lost and not of_candidate:
+        of_candidate = "the candidate's classes have no more to do with the labels than by luck"
     about = dict.fromkeys(limits_on("score"), of_reference or of_candidate)
     about |= dict.fromkeys(limits_on("reference"), of_reference)
     for verdict in verdicts:

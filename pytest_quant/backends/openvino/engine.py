@@ -150,7 +150,6 @@ class OpenVinoEngine(Engine):
 COUNTING: Mapping[str, object] = {"PERF_COUNT": True}
 """The setting of the CPU plugin that counts times; kernels and layouts are the same with it."""
 
-_MS_PER_S = 1e3
 _AT_TIMES = frozenset({"Convert", "Transpose"})
 """Reformats only where they come from no node of the model: the plugin adds them, and so do users."""
 
@@ -171,7 +170,7 @@ def time_layers(compiled: Any, inputs: Mapping[int, Any], model: Model) -> tuple
         request.infer(inputs)
         ran = [info for info in request.get_profiling_info() if info.status.name == "EXECUTED"]
         kinds.update((info.node_name, (info.node_type, info.exec_type)) for info in ran)
-        return {info.node_name: _MS_PER_S * info.real_time.total_seconds() for info in ran}
+        return {info.node_name: 1e3 * info.real_time.total_seconds() for info in ran}
 
     times = medians(warm_runs(run))
     origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}

@@ -229,7 +229,6 @@ def _quant_type(name: str | None) -> object:
 
 
 ENGINE_FILE = "model.onnx"
-_IN_PLACE = "in_place.txt"
 _FIX = "leave the operator in float with exclude=[...] or options={'op_types': [...]}, or try another scheme"
 
 
@@ -263,7 +262,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     own = _own_file(spec)
     if own is not None:
         lines = [f"{digest}  {location or 'model'}" for location, digest in file_digests(own).items()]
-        (folder / _IN_PLACE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / "in_place.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
     recipe, target = recipe_of(spec), folder / ENGINE_FILE
     if spec.scheme is None:

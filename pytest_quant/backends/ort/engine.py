@@ -172,9 +172,6 @@ class OrtEngine(Engine):
         self._session = None
 
 
-_MS_PER_US = 1e-3
-
-
 def runs_in(text: str) -> list[list[RanNode]]:
     """Return the nodes of each run in a profile, both in the order of time.
 
@@ -210,7 +207,7 @@ def layers_of(runs: Sequence[Sequence[RanNode]], traced: Mapping[str, tuple[tupl
     for name, spent_us in medians(totals).items():
         nodes, role = traced.get(name, ((), "other"))
         first = firsts[name]
-        layers.append(LayerTime(name, first.op_type, _precision(first), _MS_PER_US * spent_us, nodes, role))
+        layers.append(LayerTime(name, first.op_type, _precision(first), 1e-3 * spent_us, nodes, role))
     return layers
 
 

@@ -34,7 +34,6 @@ from pytest_quant.backends.trt.provider_build import CACHED, providers_of
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
 
-_ENGINES = "*.engine"
 _ANEW = (
     "the provider built its engine anew while it opened, in place of the one that was built and timed: clear the cache "
     "(pytest-quant cache clear --kind engine)"
@@ -79,7 +78,7 @@ class OrtTrtEngine(OrtGpuEngine):
 
 def _state(folder: Path) -> dict[str, tuple[int, int]]:
     """Return size and time of the last change of each engine."""
-    return {file.name: (file.stat().st_size, file.stat().st_mtime_ns) for file in folder.glob(_ENGINES)}
+    return {file.name: (file.stat().st_size, file.stat().st_mtime_ns) for file in folder.glob("*.engine")}
 
 
 def left_products(parts: Sequence[Any]) -> dict[str, tuple[str, str]]:

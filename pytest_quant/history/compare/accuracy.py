@@ -111,7 +111,8 @@ def _rate(result: AccuracyResult, right: Array) -> float | None:
 def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult) -> Draft:
     """Return the row of agreement or SQNR, which have no interval and never fail a comparison."""
     classes = base.agreement_pct is not None and head.agreement_pct is not None
-    before, after = (each.agreement_pct if classes else _sqnr(each) for each in (base, head))
+    sqnr_db = (math.inf if each.identical else each.sqnr_db for each in (base, head))
+    before, after = (base.agreement_pct, head.agreement_pct) if classes else sqnr_db
     row = row_of(
         pair, "agreement" if classes else "sqnr", _finite(before), _finite(after), "%" if classes else "dB", "higher"
     )
@@ -122,11 +123,6 @@ def _without_metric(pair: Pair, base: AccuracyResult, head: AccuracyResult) -> D
         return Draft(replace(row, change=0.0))
     outcome = worse_or_better(after < before, proven=False)
     return Draft(replace(row, change=_finite(after - before), outcome=outcome))
-
-
-def _sqnr(result: AccuracyResult) -> float | None:
-    """Return the SQNR in dB, infinite for identical outputs."""
-    return math.inf if result.identical else result.sqnr_db
 
 
 def _finite(value: float | None) -> float | None:

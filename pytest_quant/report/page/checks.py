@@ -29,7 +29,6 @@ _COLUMN_OF = {**_OF_SCORES, "max_latency_ms": "p50", "max_slowdown": "speedup"}
 """The column of a limit that is not named after it."""
 _MOST_NAMED = 8
 _MOST_SAMPLES = 12
-_COMMIT = 12
 _NAMED = (Status.ERROR.value, Status.FAIL.value, TEST_FAILED, Status.UNAVAILABLE.value, Status.INCONCLUSIVE.value)
 """Statuses that are named at the top, the worst first."""
 
@@ -147,7 +146,7 @@ def _origin(record: Record, run: Run) -> Pairs:
 def _commands(record: Record, run: Run) -> Pairs:
     nodeid, test = shlex.quote(record.nodeid), shlex.quote(record.nodeid.partition("[")[0])
     code = "the code, without the changes that were not committed" if run.dirty else "the code"
-    checkout = f"git checkout {shlex.quote(clean(run.commit)[:_COMMIT])}" if run.commit is not None else ""
+    checkout = f"git checkout {shlex.quote(clean(run.commit)[:12])}" if run.commit is not None else ""
     return said(
         (code, checkout),
         ("the check", f"python -m pytest {nodeid}"),

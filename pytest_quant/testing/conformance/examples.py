@@ -17,7 +17,6 @@ from onnx import numpy_helper
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.spec import InputShapes, Model
 
-_HEAD = '<ir_version: 8, opset_import: ["": 17]> example '
 Floats = NDArray[np.float32]
 
 
@@ -151,7 +150,7 @@ def unknown_operator() -> onnx.ModelProto:
 
 def _model(graph: str, names: list[str], **weights: Floats) -> onnx.ModelProto:
     """Return the model of a graph in ONNX's textual syntax, which has no names of nodes in old versions."""
-    proto = onnx.parser.parse_model(_HEAD + graph)
+    proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> example ' + graph)
     for node, name in zip(proto.graph.node, names, strict=True):
         node.name = name
     proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
