@@ -72,12 +72,12 @@ class TorchEngine(Engine):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the products of the program in one run of it, and look up what Inductor was given in integers."""
-        from pytest_quant.backends.torch.coverage import measure_coverage, products_of
-
         self._prepare(feeds)
         # On the CPU, whatever the engine runs on: its kernels do not name what they compute.
         tensors = TorchEngine._tensors(self, feeds)
         with torch_quiet(), failing_as(f"counting the products of {self.spec.id} failed"):
+            from pytest_quant.backends.torch.coverage import measure_coverage, products_of
+
             products = products_of(load_program(self._file).module(), tensors)
         self._held = {product.name for product in products if product.is_held}
         return measure_coverage(products, self._in_integers.get(self._shapes(feeds), {}), self.spec, self.provider)
@@ -145,8 +145,6 @@ class TorchEngine(Engine):
         import torch._inductor.config
         import torch.compiler.config
 
-        from pytest_quant.backends.torch.coverage import watching
-
         module = self._load()
         keys: Any = torch.compiler.config
         fix = "options={'compiled': False} runs it without Inductor; an int8 model is then a simulation"
@@ -162,6 +160,8 @@ class TorchEngine(Engine):
             # graphs that runs at several levels had left there corrupted the heap.
             keys.patch(cache_key_tag=f"pytest-quant {onednn_tier()}"),
         ):
+            from pytest_quant.backends.torch.coverage import watching
+
             # Not the module itself: the hooks of an exported one would run outside what is compiled, some 0.1 ms a
             # call that no user's module has. Nor a function around it, whose code all engines would share: after
             # eight of them Dynamo compiles no more.

@@ -219,3 +219,26 @@ def test_many_engines_in_one_process(tmp_path: Path) -> None:
             feeds = example.feeds(batch_size, 0)
             with TORCH.open(spec, tmp_path) as engine:
                 assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 100
+
+
+def test_warnings_of_torch_are_not_of_the_users_run(pytester: pytest.Pytester) -> None:
+    """What PyTorch says while it is loaded, compiles and is read back, fails no run where warnings are errors."""
+    pytester.makepyfile(
+        """
+        import numpy as np
+        import pytest
+        import torch
+
+        from pytest_quant import Dataset, Model
+
+        NET = Model.from_torch(torch.nn.Linear(16, 4), (torch.zeros(2, 16),), name="net")
+        ROWS = Dataset.from_arrays(np.random.default_rng(0).normal(size=(40, 16)).astype("f4"), calibration=10)
+
+
+        @pytest.mark.quant(model=NET, data=ROWS, backend="torch", scheme="weight-only", min_sqnr_db=20)
+        def test_int8():
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("-W", "error", "--quant-no-latency", "--quant-no-history")
+    result.assert_outcomes(passed=1)
