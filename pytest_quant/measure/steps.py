@@ -190,8 +190,10 @@ class Steps:
         return min(wait_s, self.limit_s / 4) if self.limit_s else wait_s
 
     def _stop_or_end(self, step: _Step) -> None:
-        if not step.is_stopped and step.stop is not None and step.stop():
-            step.is_stopped, step.ends_s = True, self._clock() + _STOPS_WITHIN_S
+        # Known before it is stopped: what the step then raises may be looked at before `stop` returns.
+        is_first, step.is_stopped = not step.is_stopped, True
+        if is_first and step.stop is not None and step.stop():
+            step.ends_s = self._clock() + _STOPS_WITHIN_S
         elif step in self._steps:
             step.ends_s = math.inf
             self.notify(f"{self._too_long(step)}\n{_KEPT}")

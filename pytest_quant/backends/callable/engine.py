@@ -27,16 +27,12 @@ _OUTPUT = "output"
 STOP = signal.SIGUSR2
 """What interrupts a function. Not the signal of Ctrl-C, which programs in the background of a shell ignore."""
 
-_SIGNAL_S = 1.0
+_SIGNAL_S = 30.0
 """Longest wait for a signal that was sent."""
 
 
 class _StoppedError(BaseException):
     """Raised where the function is; one that catches every `Exception` of its own does not catch it."""
-
-
-def _raise_stopped(_number: int, _frame: object) -> None:
-    raise _StoppedError
 
 
 class CallableEngine(Engine):
@@ -60,18 +56,19 @@ class CallableEngine(Engine):
         self._is_stopped = False
         # Signals reach the main thread only.
         takes_signals = threading.current_thread() is threading.main_thread()
-        before = signal.signal(STOP, _raise_stopped) if takes_signals else None
+        before = signal.signal(STOP, self._raise_stopped) if takes_signals else None
         try:
-            self._is_running = takes_signals
-            returned = self._call(_batch(feeds))
-            with self._lock:
-                self._is_running = False
-            if self._is_stopped:
-                time.sleep(_SIGNAL_S)  # the signal is on its way, and must not hit what comes after
+            try:
+                self._is_running = takes_signals
+                returned = self._call(_batch(feeds))
+            finally:
+                with self._lock:
+                    self._is_running = False
+                if self._is_stopped:
+                    time.sleep(_SIGNAL_S)  # the signal is on its way, and must not hit what comes after
         except _StoppedError as error:
             raise TimeoutError from error
         finally:
-            self._is_running = False
             if takes_signals:
                 signal.signal(STOP, before or signal.SIG_DFL)
         n = len(next(iter(feeds.values())))
@@ -139,14 +136,18 @@ class CallableEngine(Engine):
             allowed=f"for a batch of {n} an array ({n}, ...) of numbers, a list of {n} texts, or a dict of these",
         )
 
+    def _raise_stopped(self, _number: int, _frame: object) -> None:
+        self._is_stopped = False
+        raise _StoppedError
+
     def _stop(self) -> bool:
         """Interrupt the function by a signal, which also ends a wait for an answer of a server."""
         with self._lock:
-            main = threading.main_thread().ident
-            if self._is_running and main is not None:
+            main, is_running = threading.main_thread().ident, self._is_running
+            if is_running and main is not None:
                 self._is_stopped = True
                 signal.pthread_kill(main, STOP)
-            return self._is_running
+            return is_running
 
     def _coverage(self, feeds: Feeds) -> Coverage:  # noqa: ARG002
         return Coverage(None, "nodes", (), self.provider, notes=("what a callable runs cannot be read back",))
