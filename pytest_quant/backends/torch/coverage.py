@@ -50,7 +50,7 @@ _LINEAR = ("aten.addmm", "aten.linear", "aten.mm")
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class RanProduct:
     """An operator of a program that multiplies and accumulates.
 
     Attributes
@@ -71,7 +71,7 @@ class Product:
     is_held: bool
 
 
-def products_of(module: GraphModule, inputs: Sequence[torch.Tensor]) -> list[Product]:
+def products_of(module: GraphModule, inputs: Sequence[torch.Tensor]) -> list[RanProduct]:
     """Run a program once and return its products in the order they run, those in bodies of branches and loops too.
 
     Parameters
@@ -91,7 +91,7 @@ class _Multiplications(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.node: Any = None
-        self.found: dict[object, Product] = {}
+        self.found: dict[object, RanProduct] = {}
         self.made_of_bytes: MutableMapping[torch.Tensor, bool] = WeakTensorKeyDictionary()
         """Tensors that are made of weights alone, and whether one of those is in integers."""
 
@@ -125,7 +125,7 @@ class _Multiplications(TorchDispatchMode):
         key = self.node, first.dtype, is_held
         before = self.found[key].macs if key in self.found else 0
         path = next(reversed((self.node.meta.get("nn_module_stack") or {"": ("", None)}).values()))[0]
-        self.found[key] = Product(
+        self.found[key] = RanProduct(
             # A submodule that is called again has a number behind its path.
             path.partition("@")[0] or f"{self.node.name}()",
             str(getattr(self.node.target, "overloadpacket", self.node.target)),
@@ -206,7 +206,7 @@ def _in_integers(graph: GraphModule) -> Iterator[Sizes]:
 
 
 def measure_coverage(
-    products: Sequence[Product], in_integers: Mapping[Sizes, int], spec: EngineSpec, provider: str
+    products: Sequence[RanProduct], in_integers: Mapping[Sizes, int], spec: EngineSpec, provider: str
 ) -> Coverage:
     """Return the share of products that run in the precision of `spec`, by their multiply-accumulates.
 
@@ -231,7 +231,7 @@ def measure_coverage(
     return tally(tallied, provider)
 
 
-def _tallied(product: Product, spec: EngineSpec, *, is_seen: bool, some_lost: bool) -> Tallied:
+def _tallied(product: RanProduct, spec: EngineSpec, *, is_seen: bool, some_lost: bool) -> Tallied:
     is_int8 = is_seen or (product.is_held and spec.scheme == "weight-only")
     kind = product_kind("int8" if is_int8 else product.computed_in, spec.precision)
     if some_lost and product.is_held and not is_int8:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch._higher_order_ops.while_loop import while_loop
 from torch.utils.flop_counter import FlopCounterMode
 
-from pytest_quant.backends.torch.coverage import Product, measure_coverage, products_of
+from pytest_quant.backends.torch.coverage import RanProduct, measure_coverage, products_of
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model
 
@@ -35,7 +35,7 @@ class Function(nn.Module):
         return self.function(*inputs)
 
 
-def products(module: nn.Module, *inputs: Tensor) -> list[Product]:
+def products(module: nn.Module, *inputs: Tensor) -> list[RanProduct]:
     """The products of the module's program."""
     return products_of(torch.export.export(module.eval(), inputs).module(), inputs)
 
@@ -190,12 +190,12 @@ def test_weights_that_are_folded_are_no_products() -> None:
     assert [each.macs for each in products(module, torch.ones(3, 8))] == [3 * 8 * 8]
 
 
-def product(name: str, macs: int, *, is_held: bool = False, op: str = "aten.linear") -> Product:
+def product(name: str, macs: int, *, is_held: bool = False, op: str = "aten.linear") -> RanProduct:
     """A product of that size."""
-    return Product(name, op, macs, "torch.float32", (macs, macs, macs), is_held)
+    return RanProduct(name, op, macs, "torch.float32", (macs, macs, macs), is_held)
 
 
-def measured(scheme: str | None, found: list[Product], **seen: int) -> Coverage:
+def measured(scheme: str | None, found: list[RanProduct], **seen: int) -> Coverage:
     """The coverage of an engine, where so many products of these many elements were seen in integers."""
     spec = EngineSpec("torch", "int8" if scheme else "fp32", scheme, Model.from_torch(nn.Identity(), (), name="m"))
     sizes = Counter({(int(size[1:]),) * 3: count for size, count in seen.items()})
