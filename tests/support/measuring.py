@@ -81,19 +81,25 @@ def checked(
     scheme: str | None = "static",
     backend: str = "ort",
     options: tuple[tuple[str, object], ...] = (),
+    quantized: Model | None = None,
     **more: Any,
 ) -> Record:
     """Measure and judge one check without timing."""
     session = Session(Cache(folder / "cache"), baseline=lambda _: None, steps=Steps(lambda _: None))
+    precision = "int8" if scheme else "fp32"
+    candidate = EngineSpec(backend, precision, scheme, model, quantized, options=options)
     check = Check(
         nodeid="check",
         series_nodeid="check",
-        candidate=EngineSpec(backend, "int8" if scheme else "fp32", scheme, model, options=options),
-        reference=EngineSpec(backend, "fp32", None, model),
         dataset=dataset,
         latency=None,
         latency_off="not asked for",
-        **{"limits": Limits(max_drop=5.0), **more},
+        **{
+            "limits": Limits(max_drop=5.0),
+            "candidate": candidate,
+            "reference": EngineSpec(backend, "fp32", None, model),
+            **more,
+        },
     )
     measurement = session.measure(check)
     measurement.close()
