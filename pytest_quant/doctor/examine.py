@@ -74,9 +74,9 @@ def examine(history: str | None = None) -> Examination:
 def find_cards() -> tuple[tuple[Mapping[str, object], ...], tuple[Problem, ...]]:
     """Return the GPUs of this machine, those that CUDA has first, and why CUDA has none of them."""
     cards = find_gpus()
-    if not cards:
-        return (), ()
     gpus, reason = cuda_gpus()
+    if not cards and not gpus:
+        return (), ()
     # Those that CUDA has neither as a whole nor in parts come last.
     whole_or_part = {gpu.card or gpu.uuid for gpu in gpus}
     listed = [(f"cuda:{place}", gpu) for place, gpu in enumerate(gpus)]

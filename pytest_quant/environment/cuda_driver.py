@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from typing import NamedTuple
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """Environment variable that names the devices which CUDA shows to a process, in the order of its numbers for them."""
@@ -24,20 +25,43 @@ TIME_LIMIT_S = 60.0
 _NOT_INITIALIZED = 3
 _NO_DEVICE = 100
 """CUDA's error where the environment hides every device."""
+_CAPABILITY = (75, 76)
+"""CUDA's attributes for the two parts of a compute capability."""
 
 
-@cache
-def ask_driver(visible: str | None, order: str | None) -> tuple[tuple[str, ...], str]:
+class CudaDevice(NamedTuple):
+    """A device as CUDA's driver describes it.
+
+    Attributes
+    ----------
+    uuid : its 32 hexadecimal digits.
+    name : of the card, or of the instance of one.
+    sm : compute capability as ``SM90``.
+    cuda : 1000 times the major version of the driver's CUDA plus ten times the minor.
+    """
+
+    uuid: str
+    name: str
+    sm: str
+    cuda: int
+
+
+def ask_driver(visible: str | None) -> tuple[tuple[CudaDevice, ...], str]:
     """Ask the driver for its devices, once in this process for each environment.
 
     Parameters
     ----------
-    visible, order : values of ``CUDA_VISIBLE_DEVICES`` and ``CUDA_DEVICE_ORDER``, ``None`` where they are not set.
+    visible : value of ``CUDA_VISIBLE_DEVICES``, ``None`` where it is not set.
 
     Returns
     -------
-    The 32 hexadecimal digits of each device's UUID, and why the driver did not answer; empty where it did.
+    The devices, and why the driver did not answer; empty where it did.
     """
+    return _asked(visible, os.environ.get(ORDER_VARIABLE))
+
+
+@cache
+def _asked(visible: str | None, order: str | None) -> tuple[tuple[CudaDevice, ...], str]:
     chosen = {VISIBLE_VARIABLE: visible, ORDER_VARIABLE: order}
     others = {name: value for name, value in os.environ.items() if name not in chosen}
     environment = others | {name: value for name, value in chosen.items() if value is not None}
@@ -56,8 +80,8 @@ def ask_driver(visible: str | None, order: str | None) -> tuple[tuple[str, ...],
         return (), f"{LIBRARY} did not answer within {TIME_LIMIT_S:g} s"
     if ended.returncode:
         return (), f"asking {LIBRARY} ended with exit code {ended.returncode}: {ended.stderr.strip()[-300:]}"
-    uuids, error = json.loads(ended.stdout)
-    return tuple(uuids), error
+    devices, error = json.loads(ended.stdout)
+    return tuple(CudaDevice(*device) for device in devices), error
 
 
 def is_initialized() -> bool:
@@ -72,24 +96,30 @@ def is_initialized() -> bool:
     return bool(cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _NOT_INITIALIZED)
 
 
-def _answer() -> tuple[list[str], str]:
+def _answer() -> tuple[list[CudaDevice], str]:
     """Return what `ask_driver` does, by initialising CUDA in this process."""
-    count, device, uuid = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
-    uuids = []
+    count, device, uuid, name = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)(), ctypes.create_string_buffer(96)
+    version, part, devices = ctypes.c_int(), ctypes.c_int(), []
     try:
         cuda = ctypes.CDLL(LIBRARY)
         status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
         if status:
             return [], "" if status == _NO_DEVICE else f"cuInit gave error {status}"
+        cuda.cuDriverGetVersion(ctypes.byref(version))
         for number in range(count.value):
             cuda.cuDeviceGet(ctypes.byref(device), number)
             # The first version of this function gives the UUID of the card for an instance of it.
             if status := cuda.cuDeviceGetUuid_v2(ctypes.byref(uuid), device):
                 return [], f"cuDeviceGetUuid_v2 gave error {status}"
-            uuids.append(bytes(uuid).hex())
+            cuda.cuDeviceGetName(name, len(name), device)
+            sm = "SM"
+            for attribute in _CAPABILITY:
+                cuda.cuDeviceGetAttribute(ctypes.byref(part), attribute, device)
+                sm += str(part.value)
+            devices.append(CudaDevice(bytes(uuid).hex(), name.value.decode(errors="replace"), sm, version.value))
     except (OSError, AttributeError) as error:
         return [], str(error)
-    return uuids, ""
+    return devices, ""
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 NVML lists every card in the order of the PCI bus and knows no ``CUDA_VISIBLE_DEVICES``. CUDA numbers the devices which
 that variable leaves, the fastest first unless ``CUDA_DEVICE_ORDER`` says otherwise, and takes parts of a card that is
 split into instances (MIG) for devices. So a number of the one is never taken for a number of the other: CUDA's driver
-is asked which devices it has, by UUID, and NVML describes them.
+is asked which devices it has, by UUID, and NVML describes them. Where NVML knows none of them, the driver does so: a
+Jetson has no NVML, or one that gives its only GPU another UUID; a container may lack the library.
 """
 
 from __future__ import annotations
@@ -14,35 +15,36 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, TypeVar
+from uuid import UUID
 
-from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver, is_initialized
+from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE, CudaDevice, ask_driver, is_initialized
 from pytest_quant.errors import UsageError
 
 _NVML_VALUE = TypeVar("_NVML_VALUE")
 
 
-def has_nvml() -> bool:
-    """Whether the package nvidia-ml-py is installed, without which GPUs cannot be listed."""
-    return find_spec("pynvml") is not None
+def _start_nvml() -> tuple[Any | None, str]:
+    """Return the initialized NVML module, or ``None`` and what it says; nothing where it is not installed."""
+    if find_spec("pynvml") is None:
+        return None, ""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return None, str(error).rstrip(".")
+    return pynvml, ""
 
 
 @contextmanager
 def opened_nvml() -> Iterator[Any | None]:
     """Give the initialized NVML module, ``None`` without the package or the driver."""
+    nvml, _ = _start_nvml()
     try:
-        import pynvml
-    except ImportError:
-        yield None
-        return
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        yield None
-        return
-    try:
-        yield pynvml
+        yield nvml
     finally:
-        pynvml.nvmlShutdown()
+        if nvml is not None:
+            nvml.nvmlShutdown()
 
 
 def field(nvml: Any, read: Callable[..., _NVML_VALUE], *arguments: object) -> _NVML_VALUE | None:
@@ -66,12 +68,15 @@ def field(nvml: Any, read: Callable[..., _NVML_VALUE], *arguments: object) -> _N
 def driver_cuda() -> tuple[str, int] | None:
     """Return the driver's version, and 1000 times the major version of its CUDA plus ten times the minor.
 
-    ``None`` where there is no driver, or it does not tell. The CUDA is that of the ``libcuda`` that this process would
-    load, which one for forward compatibility may have replaced.
+    ``None`` where there is no driver, or it does not tell; the version is "here" where NVML does not start. The CUDA is
+    that of the ``libcuda`` that this process would load, which one for forward compatibility may have replaced.
     """
     with opened_nvml() as nvml:
         cuda = nvml and field(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
-        return (field(nvml, nvml.nvmlSystemGetDriverVersion) or "", cuda) if nvml and cuda else None
+        if nvml and cuda:
+            return field(nvml, nvml.nvmlSystemGetDriverVersion) or "", cuda
+    devices, _ = ask_driver(os.environ.get(VISIBLE_VARIABLE))
+    return ("here", devices[0].cuda) if devices else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,7 @@ def cuda_gpus() -> tuple[tuple[Gpu, ...], str]:
 def gpus_under(visible: str | None) -> tuple[tuple[Gpu, ...], str]:
     """Return the devices that CUDA would have in a process with another value of ``CUDA_VISIBLE_DEVICES``.
 
-    Its driver is asked, in a process of its own and once for each value, where NVML lists a card at all.
+    Its driver is asked, in a process of its own and once for each value.
 
     Parameters
     ----------
@@ -162,22 +167,32 @@ def gpus_under(visible: str | None) -> tuple[tuple[Gpu, ...], str]:
     -------
     The devices in the order of CUDA's numbers, and the reason where there are none or they cannot be known.
     """
-    if not has_nvml():
-        return (), "nvidia-ml-py is not installed, by which GPUs are found"
+    devices, error = ask_driver(visible)
     here = _devices()
     if not here:
-        return (), "there is no NVIDIA GPU here, or its driver does not answer"
-    uuids, error = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
+        with opened_nvml() as nvml:
+            said = error if nvml else _start_nvml()[1] or error
+        why = f"there is no NVIDIA GPU here, or its driver does not answer{said and f': {said}'}"
+        return tuple(map(_told, devices)), "" if devices else why
     by_digits = {gpu.uuid.partition("-")[2].replace("-", ""): gpu for gpu in here}
     listed = ", ".join(f"{gpu.uuid} ({gpu.name})" for gpu in here)
-    if error or not set(uuids) <= by_digits.keys():
+    if not error and len(here) == len(devices) == 1:
+        return (replace(here[0], sm=here[0].sm or devices[0].sm),), ""
+    uuids = {device.uuid for device in devices}
+    if error or not uuids <= by_digits.keys():
         why = error or "CUDA names a device that NVML does not"
         return (), f"which of {listed} is cuda:0 cannot be known: {why}"
-    if uuids:
-        return tuple(by_digits[uuid] for uuid in uuids), ""
+    if devices:
+        return tuple(by_digits[device.uuid] for device in devices), ""
     if visible is None:
         return (), f"CUDA has none of {listed}; a split card needs an instance to compute on"
     return (), f"{VISIBLE_VARIABLE}={visible!r} leaves none of {listed}"
+
+
+def _told(device: CudaDevice) -> Gpu:
+    """Return a device as CUDA's driver describes it."""
+    uuid = f"GPU-{UUID(device.uuid)}"
+    return Gpu(device.name, device.sm, None, f"with CUDA {device.cuda // 1000}.{device.cuda % 1000 // 10}", uuid, uuid)
 
 
 def alike_gpus() -> tuple[Gpu, ...]:
@@ -287,6 +302,9 @@ def _named(name: str) -> Gpu:
     number = name.removeprefix("cuda:")
     if number.isdecimal():
         fitting = gpus[int(number) :][:1]
+    elif len(gpus) == 1 and gpus[0].uuid.startswith(name):
+        # CUDA may know the only one by another UUID than the one that is listed.
+        fitting = gpus
     else:
         # CUDA reads the UUID, or its beginning, itself; what the environment hides stays hidden.
         is_open = VISIBLE_VARIABLE not in os.environ

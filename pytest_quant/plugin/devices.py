@@ -9,7 +9,7 @@ import pytest
 
 from pytest_quant.backends import get_backend
 from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE
-from pytest_quant.environment.gpu import Gpu, find_gpus, pin_gpu, pin_share
+from pytest_quant.environment.gpu import Gpu, cuda_gpus, find_gpus, pin_gpu, pin_share
 from pytest_quant.errors import QuantError
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.printable import clean_lines
@@ -50,7 +50,7 @@ def choose(config: pytest.Config, backends: Iterable[str]) -> None:
         if name is None:
             config.stash[_CHOSEN] = _share(config)
         else:
-            config.stash[_CHOSEN] = pin_gpu(name) if find_gpus() else None
+            config.stash[_CHOSEN] = pin_gpu(name) if find_gpus() or cuda_gpus()[0] else None
     except QuantError as error:
         config.stash[_CHOSEN] = error
 

@@ -119,7 +119,14 @@ static int count_cards(void) {
 }
 
 const char *nvmlErrorString(int status) { (void)status; return "an error of the stub"; }
-int nvmlInitWithFlags(unsigned int flags) { (void)flags; if (count_cards() < 0) return DRIVER_NOT_LOADED; opened++; return SUCCESS; }
+int nvmlInitWithFlags(unsigned int flags) {
+    char refusal[32];
+    (void)flags;
+    if (count_cards() < 0) return DRIVER_NOT_LOADED;
+    if (value_of("nvml", refusal, sizeof refusal)) return atoi(refusal);
+    opened++;
+    return SUCCESS;
+}
 int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 int nvmlShutdown(void) { if (!opened) return UNINITIALIZED; opened--; return SUCCESS; }
 
@@ -384,5 +391,25 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
         uuid[byte++] = (unsigned char)digits;
         left++;
     }
+    return 0;
+}
+
+/* NVML and CUDA may have different names and UUIDs for one card, as on a Jetson: these are CUDA's. */
+int cuDeviceGetName(char *name, int length, int device) {
+    char value[256] = "";
+    (void)device;
+    value_of("cuda_name", value, sizeof value);
+    snprintf(name, (size_t)length, "%s", value);
+    return 0;
+}
+
+/* Attributes 75 and 76 are the two parts of the compute capability. */
+int cuDeviceGetAttribute(int *number, int attribute, int device) {
+    char value[32] = "";
+    int parts[2] = {0, 0};
+    (void)device;
+    value_of("cuda_capability", value, sizeof value);
+    if (sscanf(value, "%d.%d", &parts[0], &parts[1]) != 2) return 1;
+    *number = parts[attribute == 76];
     return 0;
 }

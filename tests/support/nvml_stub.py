@@ -30,7 +30,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.environment.cuda_driver import ask_driver
+from pytest_quant.environment.cuda_driver import _asked
 
 _SOURCE = Path(__file__).with_name("nvml_stub.c")
 _FILE_VARIABLE = "NVML_STUB"
@@ -133,6 +133,9 @@ class NvmlStub:
         driver: str = "580.65.06",
         cuda: tuple[str, ...] | int | None = None,
         cuda_version: int | None = 13000,
+        cuda_name: str = "NVIDIA L4",
+        cuda_capability: str = "8.9",
+        nvml: int | None = None,
     ) -> None:
         """Write the machine, for this process and those that know its file already.
 
@@ -143,8 +146,11 @@ class NvmlStub:
         cuda : UUIDs of the devices that CUDA's driver shows, in its order; or the number of the error of ``cuInit``.
             ``None`` for all cards in the given order, or for the first instance where a card is split.
         cuda_version : of the driver, 12040 for 12.4; ``None`` where NVML finds no libcuda.
+        cuda_name, cuda_capability : what CUDA's driver says of each of its devices.
+        nvml : number of the error with which NVML does not start, 12 for no library and 18 for one of another driver.
         """
-        lines = [f"driver={driver}", f"cards={len(cards)}"]
+        lines = [f"driver={driver}", f"cards={len(cards)}", f"cuda_name={cuda_name}"]
+        lines += [f"cuda_capability={cuda_capability}", *([] if nvml is None else [f"nvml={nvml}"])]
         lines += [] if cuda_version is None else [f"cuda_version={cuda_version}"]
         whole = [card.uuid or uuid_of(place) for place, card in enumerate(cards) if not card.mig]
         instances = [instance.uuid for card in cards for instance in card.instances]
@@ -167,7 +173,7 @@ class NvmlStub:
         new.write_text("\n".join(lines) + "\n")
         new.replace(self._file)
         os.environ[_FILE_VARIABLE] = str(self._file)
-        ask_driver.cache_clear()
+        _asked.cache_clear()
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a process that finds this machine, and is as this one else."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from pytest_quant.backends.cuda.device import probe_native
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.runtime import WHEELS, driver_too_old, import_runtime, installed_version
-from pytest_quant.environment.cuda_driver import ORDER_VARIABLE, VISIBLE_VARIABLE, ask_driver
-from pytest_quant.environment.gpu import cuda_gpus, has_nvml
+from pytest_quant.environment.cuda_driver import VISIBLE_VARIABLE, ask_driver
+from pytest_quant.environment.gpu import cuda_gpus
 
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
@@ -68,16 +68,13 @@ def find_provider(provider: str) -> Availability:
         runtime.preload_dlls()
     if refused := load_provider(provider, Path(str(runtime.__file__)).parent):
         return refused
-    if not has_nvml():
-        reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
-        return Availability(False, reason=reason, fix='pip install "pytest-quant[gpu]"')
     return _without_device() or Availability(True, version=str(runtime.__version__), device="cuda:0")
 
 
 def _without_device() -> Availability | None:
     """Return why CUDA has no device here; ``None`` where it has one. Another process asks, once."""
     visible = os.environ.get(VISIBLE_VARIABLE)
-    uuids, error = ask_driver(visible, os.environ.get(ORDER_VARIABLE))
+    uuids, error = ask_driver(visible)
     if uuids:
         return None
     if error:

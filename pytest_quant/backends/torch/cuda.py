@@ -18,7 +18,7 @@ from pytest_quant.backends.torch.engine import TorchEngine
 from pytest_quant.backends.torch.module import named_outputs
 from pytest_quant.backends.torch.options import CUDA_KEYS, float_type, import_torch, parse_options
 from pytest_quant.backends.torch.program import load_program
-from pytest_quant.environment.gpu import gpu_kind, has_nvml
+from pytest_quant.environment.gpu import gpu_kind
 from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
@@ -42,9 +42,6 @@ def find_device(spec: EngineSpec | None) -> Availability:
     if spec is not None and float_type(spec) == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         name = torch.cuda.get_device_name(0)
         return Availability(False, reason=f"{name} does not compute bf16", fix="use precision='fp16'")
-    if not has_nvml():
-        reason = "nvidia-ml-py is not installed, by which records tell one GPU from another"
-        return Availability(False, reason=reason, fix="pip install nvidia-ml-py")
     return Availability(True, version=str(torch.__version__), device=f"cuda:0 {torch.cuda.get_device_name(0)}")
 
 

@@ -14,6 +14,7 @@ from pytest_quant.environment.gpu import (
     alike_gpus,
     cuda_gpu,
     cuda_gpus,
+    driver_cuda,
     find_gpus,
     gpu_kind,
     opened_nvml,
@@ -222,3 +223,40 @@ def test_asking_whether_cuda_is_initialised_does_not_do_it(nvml_stub: NvmlStub) 
     process = subprocess.run([sys.executable, "-c", INITIALISED], capture_output=True, text=True, check=True)
     assert process.stdout.split() == ["False", "False", "True"]
     assert not is_initialized()
+
+
+JETSON = StubCard(name="Orin (nvgpu)", uuid=uuid_of(3), capability=None, memory_total=None)
+OTHER_UUID = (uuid_of(9),)
+
+
+def test_the_only_card_is_cudas_only_device_whatever_it_is_called(nvml_stub: NvmlStub) -> None:
+    """A Jetson's CUDA gives its GPU another UUID than NVML, which lacks the capability. None of two is guessed."""
+    nvml_stub.play(JETSON, driver="540.4.0", cuda=OTHER_UUID, cuda_name="Orin", cuda_capability="8.7")
+    assert gpu_kind("cuda:0") == "Orin (nvgpu) (SM87), driver 540.4.0"
+    assert [pin_gpu(name) for name in ("cuda:0", uuid_of(3))] == [cuda_gpu()] * 2
+    assert VISIBLE_VARIABLE not in os.environ
+    nvml_stub.play(JETSON, L4, cuda=OTHER_UUID)
+    assert cuda_gpu() is None
+    assert "CUDA names a device that NVML does not" in cuda_gpus()[1]
+
+
+@pytest.mark.parametrize("nvml", [12, 999])
+def test_without_nvml_the_driver_tells_of_its_devices(
+    nvml: int, nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container without the library, a Jetson of JetPack 5: name, capability, and the CUDA that wheels need."""
+    nvml_stub.play(nvml=nvml, cuda=OTHER_UUID, cuda_name="Orin", cuda_capability="8.7", cuda_version=12060)
+    assert gpu_kind("cuda:0") == "Orin (SM87), driver with CUDA 12.6"
+    assert (names(), find_gpus()) == (list(OTHER_UUID), ())
+    assert driver_cuda() == ("here", 12060)
+    assert pin_gpu(uuid_of(9)[:12]).uuid == uuid_of(9)
+    monkeypatch.setenv(VISIBLE_VARIABLE, "")
+    assert cuda_gpu() is None
+
+
+def test_why_nvml_does_not_start_is_said(nvml_stub: NvmlStub) -> None:
+    """After an upgrade of the driver without a restart NVML and CUDA refuse; NVML says why."""
+    nvml_stub.play(L4, nvml=18, cuda=803)
+    said = "RM has detected an NVML/RM version mismatch"
+    assert cuda_gpus() == ((), f"there is no NVIDIA GPU here, or its driver does not answer: {said}")
+    assert driver_cuda() is None

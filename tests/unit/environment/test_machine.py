@@ -78,7 +78,7 @@ def test_the_gpu_is_the_one_that_cuda_has(nvml_stub: NvmlStub, monkeypatch: pyte
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert "gpu" not in fingerprint.__wrapped__().identity
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    nvml_stub.play(StubCard(capability=error(3)))
+    nvml_stub.play(StubCard(capability=error(3)), T4)
     assert fingerprint.__wrapped__().identity["sm"] == "unknown"
 
 

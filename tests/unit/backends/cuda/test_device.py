@@ -205,14 +205,3 @@ def _plant_pycuda(plant: Path) -> None:
     (package / "__init__.py").write_text("")
     (package / "driver.py").write_text(PYCUDA)
     importlib.invalidate_caches()
-
-
-def test_without_nvml_no_gpu_is_found(plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not said that there is none: the package that would tell is missing, and our extra brings it."""
-    plant.write_text(LOADS)
-    monkeypatch.setattr(find, "cuda_gpus", lambda: ((), "nvidia-ml-py is not installed"))
-    monkeypatch.setattr(find, "has_nvml", lambda: False)
-    result = find.find_native()
-    assert (result.available, result.broken) == (False, False)
-    assert result.reason.startswith("nvidia-ml-py is not installed")
-    assert result.fix.startswith('pip install "pytest-quant[trt]"')

@@ -29,7 +29,6 @@ def gpu_wheel(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: PROVIDERS)
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
     monkeypatch.setattr(libraries, "installed_version", {"onnxruntime-gpu": "1.31.1"}.get)
-    monkeypatch.setattr(libraries, "has_nvml", lambda: True)
     monkeypatch.setattr(libraries, "ask_driver", lambda *_: (("00",), ""))
 
     def loading_trouble(library: str) -> str:
@@ -68,7 +67,6 @@ NO_FILE = "cannot open shared object file: No such file or directory"
         ("providers_cuda", (("00",), ""), True, "does not load: providers_cuda: cannot open"),
         ("", ((), ""), False, "CUDA has no device here: CUDA_VISIBLE_DEVICES='' leaves none"),
         ("", ((), "cuInit gave error 803"), True, "does not answer: cuInit gave error 803"),
-        ("nvml", (("00",), ""), False, "nvidia-ml-py is not installed"),
     ],
 )
 def test_what_is_missing_is_told(
@@ -84,7 +82,6 @@ def test_what_is_missing_is_told(
         gpu_wheel[missing] = f"{missing}: {NO_FILE}"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr(libraries, "ask_driver", lambda *_: driver)
-    monkeypatch.setattr(libraries, "has_nvml", lambda: missing != "nvml")
     result = find_provider(CUDA)
     assert (result.available, result.broken) == (False, broken)
     assert words in result.reason
