@@ -57,7 +57,8 @@ def _opened(name: str, index: int) -> DeviceMemory:
 
 
 _BAD = ("[ERROR]", "[INTERNAL_ERROR]")
-_LINES_SHOWN = 3
+_SKIPPED = "Skipping tactic"
+_ERRORS_SHOWN, _LINES_SHOWN = 6, 3
 _LISTED = ("Layers:", "Name: ")
 """How TensorRT-RTX begins to list the layers of a plan, in the lowest severity."""
 
@@ -85,9 +86,18 @@ def make_logger(trt: Any, lines: list[str]) -> Any:
 
 
 def complaints(lines: list[str]) -> str:
-    """Return the errors in the log, or its last lines where there are none."""
-    bad = [line for line in lines if line.startswith(_BAD)]
-    return "\n".join(bad or lines[-_LINES_SHOWN:]) or "the log says nothing"
+    """Return the latest errors in the log, the last one first, or its last lines where there are none.
+
+    Why a tactic was skipped stands directly before the line that says so, as errors too, and is no cause of anything:
+    it is told only where the log has no other error.
+    """
+    left: list[str] = []
+    for line in lines:
+        left.append(line)
+        while _SKIPPED in line and left and left[-1].startswith((*_BAD, "[WARNING]")):
+            left.pop()
+    bad = [line for line in left if line.startswith(_BAD)] or [line for line in lines if line.startswith(_BAD)]
+    return "\n".join(bad[: -_ERRORS_SHOWN - 1 : -1] or lines[-_LINES_SHOWN:]) or "the log says nothing"
 
 
 TIME_LIMIT_S = 60.0

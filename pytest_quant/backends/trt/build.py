@@ -20,7 +20,7 @@ from pytest_quant.backends.trt.builder import (
     build,
 )
 from pytest_quant.backends.trt.graph import write_graph
-from pytest_quant.backends.trt.implicit import samples_of
+from pytest_quant.backends.trt.implicit import write_samples
 from pytest_quant.backends.trt.options import Range, calibrates, float_type, parse_options
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.files import temporary_folder
@@ -77,8 +77,9 @@ def write_implicit_ranges(spec: EngineSpec, batches: Iterator[Feeds], folder: Pa
     BuildError : TensorRT refused the model, or read no batch.
     """
     axes = {shapes.name: shapes.batch_axis for shapes in spec.shapes}
-    samples = samples_of(batches, read_signature(model_file(spec.model)), spec.model.name, axes)
     with temporary_folder() as work:
+        signature = read_signature(model_file(spec.model))
+        samples = write_samples(batches, signature, spec.model.name, axes, work / "samples")
         request = request_for(spec, write_graph(spec, None, work), module=module)
         # The ranges do not depend on kernels, and those that this build finds are thrown away with its plan.
         options = replace(request.options, optimization_level=0, timing_cache=None)
@@ -115,8 +116,7 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
         file = request.model.parent / LOG_FILE
         log = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
         refusal = "" if ended.error is None else str(ended.error)
-        lines = refusal.splitlines()[:_LINES_SHOWN] or log.splitlines()[-_LINES_SHOWN:]
-        shown = "\n".join(lines) or "it said nothing"
+        shown = refusal or "\n".join(log.splitlines()[-_LINES_SHOWN:]) or "it said nothing"
         raise failed(
             f"{request.module} refused to build {name}"
             if ended.error
@@ -125,10 +125,18 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
             value=shown,
             fix="a lower optimization_level, or a timing_cache, makes builds shorter"
             if ended.timed_out
-            else next_step(shown, request.shapes),
+            else next_step(shown, request.shapes, log),
         ) from ended
 
 
+NO_ROOM = re.compile("out ?of ?memory|could not be allocated|user allocator error", re.IGNORECASE)
+"""How versions of TensorRT say that the memory of the GPU does not suffice."""
+
+_NO_KERNEL = "Could not find any implementation"
+_SMALLER = (
+    "nvidia-smi tells who holds the GPU's memory; fewer workers (-n), a smaller max_batch and smaller shapes need less"
+)
+_WORKSPACE = "write a larger workspace_mb, or none: then it is the memory of the GPU"
 _OLD_GPU = "use a GPU that this release takes, an older TensorRT, or backend='ort-cuda'"
 
 _STEPS = {
@@ -136,7 +144,14 @@ _STEPS = {
     NO_IMPLICIT: "drop quantization='implicit', or pip install 'tensorrt<11'",
     "is not supported by this TensorRT release": _OLD_GPU,
     "<= smVersion": _OLD_GPU,
-    "within workspace limit": "write a larger workspace_mb, or none: then it is the memory of the GPU",
+    "within workspace limit": _WORKSPACE,
+    "bytes of scratch space": _WORKSPACE,
+    "timing cache": "delete that file, or name another in options={'timing_cache': ...}; the build fills it anew",
+    "enable executable stack": "glibc 2.41 and later refuse that library: a TensorRT newer than 10.8, or "
+    "patchelf --clear-execstack on the file that is named",
+    "Unable to load library": "pip list names the distributions of TensorRT: install all of them anew, in one version",
+    "with error: 35": 'a newer driver, or in a new environment pip install "pytest-quant[trt-cu12]"',
+    "No space left on device": "make room where TMPDIR lies: engines are built there before the cache takes them",
 }
 """Words of a refusal that have one answer."""
 
@@ -161,17 +176,20 @@ def build_notes(folder: Path) -> tuple[str, ...]:
     return (f"{tensors} no scale ('{_MISSING_SCALES}' in {LOG_FILE}), so {their} may stay in float",)
 
 
-def next_step(said: str, shapes: Mapping[str, Range]) -> str:
+def next_step(said: str, shapes: Mapping[str, Range], log: str = "") -> str:
     """Return what the user can do about a refusal.
 
     Parameters
     ----------
     said : the messages of TensorRT.
     shapes : smallest, usual and largest shape of each input with free axes, as asked for.
+    log : all that it wrote, which tells whether tactics were skipped for lack of memory where none is left.
     """
     for words, step in _STEPS.items():
         if words in said:
             return step
+    if NO_ROOM.search(said) or (_NO_KERNEL in said and NO_ROOM.search(log)):
+        return _SMALLER
     if _SHAPES.search(said) and not _NO_OPERATOR.search(said):
         return _about_shapes(shapes)
     if _QUANTIZED.search(said) and not _NO_OPERATOR.search(said):

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.cuda.device import complaints, make_logger
 from pytest_quant.backends.trt.coverage import layers_in_log
-from pytest_quant.backends.trt.implicit import calibrating
+from pytest_quant.backends.trt.implicit import Samples, calibrating
 from pytest_quant.backends.trt.options import Range, TrtOptions, sizes_of
 from pytest_quant.errors import BuildError
 from pytest_quant.files import write_whole
@@ -54,7 +53,7 @@ class BuildRequest:
     shapes : smallest, usual and largest of every input with free axes.
     calibration : method of TensorRT's own calibrator, which chooses types itself then; empty where those of the graph
         hold.
-    samples : the calibrator's batches, all of one size; none when `ranges` are reused.
+    samples : the calibrator's batches, in a file; ``None`` when `ranges` are reused.
     ranges : file with what the calibrator found, read when there are no `samples`, else written.
     """
 
@@ -63,7 +62,7 @@ class BuildRequest:
     options: TrtOptions
     shapes: Mapping[str, Range]
     calibration: str = ""
-    samples: tuple[Feeds, ...] = ()
+    samples: Samples | None = None
     ranges: str = ""
 
 
@@ -100,7 +99,8 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
         ranges = {name: (shape, shape, shape) for name, shape in shapes.items()}
         return _profile(trt, builder, network, ranges)
 
-    with calibrating(trt, config, request.calibration, request.samples, request.ranges, of_one_batch):
+    memory = request.options.memory or ""
+    with calibrating(trt, config, request.calibration, request.samples, request.ranges, of_one_batch, memory):
         plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise BuildError(complaints(lines))
@@ -172,8 +172,9 @@ def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) 
     if options.timing_cache:
         file = Path(options.timing_cache)
         content = file.read_bytes() if file.is_file() else b""
-        if not config.set_timing_cache(config.create_timing_cache(content), False):
-            raise BuildError(f"the timing cache {file} is of another TensorRT or GPU: delete it, or name another")
+        cache = config.create_timing_cache(content)
+        if cache is None or not config.set_timing_cache(cache, False):
+            raise BuildError(f"the timing cache {file} is damaged, or of another TensorRT or GPU")
     if options.compute_capability is not None and request.module == RTX_MODULE:
         _configure_target(trt, config, options.compute_capability)
 

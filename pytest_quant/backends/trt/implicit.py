@@ -6,8 +6,11 @@ after the build; and a build whose calibrator gave no batch has invented its ran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
 from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,33 @@ if TYPE_CHECKING:
 
 ALGORITHMS = {"entropy": "IInt8EntropyCalibrator2", "minmax": "IInt8MinMaxCalibrator"}
 """Calibration method and TensorRT's class for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Calibration samples in a file, which are read in batches of one size, as a calibrator of TensorRT takes them.
+
+    Where the last batch was smaller, all are cut to the size that divides them: what a calibrator finds over the same
+    samples does not depend on how many it reads at once.
+
+    Attributes
+    ----------
+    file : the batches as they were written, one pickle after the other.
+    axes : of each input the axis that counts samples, ``None`` for one that has none; the first where it is not named.
+    size : samples in each batch that is read.
+    """
+
+    file: Path
+    axes: Mapping[str, int | None]
+    size: int
+
+    def read(self) -> Iterator[Feeds]:
+        """Yield all samples in order; only one written batch is in memory."""
+        with self.file.open("rb") as stream:
+            while stream.peek(1):
+                feeds = pickle.load(stream)  # nosec B301 # noqa: S301 - our own file
+                for start in range(0, _samples_in(feeds, self.axes), self.size):
+                    yield _part(feeds, self.axes, start, self.size)
 
 
 def make_calibrator(
@@ -136,9 +166,10 @@ def calibrating(
     trt: Any,
     config: tensorrt.IBuilderConfig,
     method: str,
-    samples: Sequence[Feeds],
+    samples: Samples | None,
     ranges: str,
     profile_for: Callable[[dict[str, tuple[int, ...]]], tensorrt.IOptimizationProfile],
+    memory: str = "",
 ) -> Iterator[None]:
     """Give `config` a calibrator inside the block, and keep its ranges at the end; do nothing without a `method`.
 
@@ -147,9 +178,10 @@ def calibrating(
     trt : the module ``tensorrt``.
     config : of the builder; it gets the calibrator and the profile to calibrate with.
     method : a key of `ALGORITHMS`, or empty.
-    samples : batches of one size to calibrate on.
+    samples : those to calibrate on, or ``None``.
     ranges : a file, which is read where there are no samples, and else written.
     profile_for : a profile for inputs of exactly these shapes.
+    memory : the library for device memory, see `open_device`.
 
     Raises
     ------
@@ -159,12 +191,13 @@ def calibrating(
         yield
         return
     earlier = None if samples else Path(ranges).read_bytes()
-    if samples:
-        config.set_calibration_profile(profile_for({key: np.shape(array) for key, array in samples[0].items()}))
-    size = len(next(iter(samples[0].values()))) if samples else 1
-    device = open_device()
+    batches = samples.read() if samples else iter(())
+    for first in islice(batches, 1):
+        config.set_calibration_profile(profile_for(_shapes(first)))
+        batches = chain([first], batches)
+    device = open_device(library=memory)
     with device.current():
-        calibrator = make_calibrator(trt, method, iter(samples), device, size, earlier)
+        calibrator = make_calibrator(trt, method, batches, device, samples.size if samples else 1, earlier)
         config.int8_calibrator = calibrator
         try:
             yield
@@ -181,42 +214,38 @@ def calibrating(
         Path(ranges).write_bytes(new_ranges)
 
 
-def samples_of(
-    batches: Iterable[Feeds], signature: Signature, model: str, axes: Mapping[str, int | None]
-) -> tuple[Feeds, ...]:
-    """Return the samples of all batches, in order, in batches of one size, as a calibrator of TensorRT reads them.
-
-    Where the last batch is smaller, all are cut to the size that divides them: what a calibrator finds over the same
-    samples does not depend on how many it reads at once.
+def write_samples(
+    batches: Iterable[Feeds], signature: Signature, model: str, axes: Mapping[str, int | None], file: Path
+) -> Samples:
+    """Write all batches into `file`, one at a time, so that none but the latest is held in memory.
 
     Parameters
     ----------
     batches : calibration batches.
     signature : the inputs that the model takes.
     model : name of the model, for errors.
-    axes : of each input the axis that counts samples, ``None`` for one that has none; the first where it is not named.
+    axes : see `Samples`.
+    file : the new file.
 
     Raises
     ------
     DataError : there is none, one does not fit the model, or samples have another shape than those of the first.
     """
-    whole = [(feeds, _samples_in(feeds, axes)) for feeds in fitting_batches(batches, signature, model)]
-    size = gcd(*(count for _, count in whole))
-    parts = tuple(
-        {name: _samples_from(array, axes.get(name, 0), start, size) for name, array in feeds.items()}
-        for feeds, count in whole
-        for start in range(0, count, size)
-    )
-    first, *others = ({name: np.shape(array) for name, array in part.items()} for part in parts)
-    for shapes in others:
-        if shapes != first:
-            raise DataError(
-                f"TensorRT's calibrators take samples of one shape, and one of {model} has another",
-                value=str(shapes),
-                allowed=str(first),
-                fix="pad or crop samples that differ in size",
-            )
-    return parts
+    size, first = 0, None
+    with file.open("wb") as stream:
+        for feeds in fitting_batches(batches, signature, model):
+            shapes = _shapes(_part(feeds, axes, 0, 1))
+            first = first or shapes
+            if shapes != first:
+                raise DataError(
+                    f"TensorRT's calibrators take samples of one shape, and one of {model} has another",
+                    value=str(shapes),
+                    allowed=str(first),
+                    fix="pad or crop samples that differ in size",
+                )
+            size = gcd(size, _samples_in(feeds, axes))
+            pickle.dump(feeds, stream)
+    return Samples(file, axes, size)
 
 
 def _samples_in(feeds: Feeds, axes: Mapping[str, int | None]) -> int:
@@ -225,7 +254,15 @@ def _samples_in(feeds: Feeds, axes: Mapping[str, int | None]) -> int:
     return next((shape[axis] for axis, shape in counted if axis is not None and axis < len(shape)), 1)
 
 
-def _samples_from(array: NDArray[Any], axis: int | None, start: int, size: int) -> NDArray[Any]:
-    if axis is None or axis >= array.ndim:
-        return array
-    return np.take(array, range(start, start + size), axis)
+def _part(feeds: Feeds, axes: Mapping[str, int | None], start: int, size: int) -> Feeds:
+    """Return some samples of a batch; an input that does not count them stays whole."""
+
+    def part(array: NDArray[Any], axis: int | None) -> NDArray[Any]:
+        counts = axis is not None and axis < np.ndim(array)
+        return np.take(array, range(start, start + size), axis) if counts else array
+
+    return {name: part(array, axes.get(name, 0)) for name, array in feeds.items()}
+
+
+def _shapes(feeds: Feeds) -> dict[str, tuple[int, ...]]:
+    return {name: np.shape(array) for name, array in feeds.items()}

@@ -239,7 +239,29 @@ class ICudaEngine:
         self._machine.end("engine")
 
 
-TOO_LARGE = b"a plan whose weights do not fit onto the device"
+TOO_LARGE = {
+    b"too large for version 10.13": (
+        "ERROR [defaultAllocator.cpp::allocate::57] Error Code 1: Cuda Runtime (In allocate at "
+        "common/dispatch/defaultAllocator.cpp:57)",
+        "ERROR [executionContext.cpp::initializeExecutionContext::625] Error Code 2: OutOfMemory (Requested size was "
+        "4294967296 bytes.)",
+    ),
+    b"too large for version 10.0": (
+        "ERROR [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)",
+        "ERROR [executionContext.cpp::initializeExecutionContext::556] Error Code 2: OutOfMemory (Requested size was "
+        "4294967296 bytes.)",
+    ),
+    b"too large, and a warning says so": (
+        "WARNING Requested amount of GPU memory (4294967296 bytes) could not be allocated. There may not be enough "
+        "free memory for allocation to succeed.",
+        "ERROR [engine.cpp::deserializeEngine::1322] Error Code 2: Internal Error (Assertion memory failed. )",
+    ),
+    b"too large for an allocator of the user's": (
+        "ERROR [globWriter.cpp::makeResizableGpuMemory::433] Error Code 2: Internal Error (User allocator error "
+        "allocating 4294967296-byte buffer)",
+    ),
+}
+"""Plans whose weights do not fit onto the device, and what versions of TensorRT log of them."""
 
 
 class Runtime:
@@ -261,13 +283,10 @@ class Runtime:
             said = "IRuntime::deserializeCudaEngine: Error Code 1: Serialization (Version tag does not match.)"
             self._logger.log("Severity.ERROR", said)
             return None
-        if serialized_engine == TOO_LARGE:
-            for said in (
-                "[defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)",
-                "[executionContext.cpp::initializeExecutionContext::556] Error Code 2: OutOfMemory (Requested size was "
-                "4294967296 bytes.)",
-            ):
-                self._logger.log("Severity.ERROR", said)
+        if serialized_engine in TOO_LARGE:
+            for line in TOO_LARGE[serialized_engine]:
+                severity, _, said = line.partition(" ")
+                self._logger.log(f"Severity.{severity}", said)
             return None
         plan = self._machine.plan
         if serialized_engine.startswith(b"{"):

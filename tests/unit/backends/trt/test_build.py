@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.backends.cuda.device import complaints
 from pytest_quant.backends.trt import build
 from pytest_quant.backends.trt.build import next_step, run_builder
 from pytest_quant.backends.trt.builder import LOG_FILE, SHAPE_INPUT, BuildRequest
@@ -51,6 +52,7 @@ ABOUT_SHAPES = [
     "IShuffleLayer flat: reshaping failed for tensor: c Tensor to be reshaped must have non-negative dimensions.",
     "Error Code 4: Shape Error (inherently false condition In rebuild at shape/valueRebuilder.cpp:160)",
 ]
+RESOURCE = "libnvinfer_builder_resource.so.10.7.0"
 ABOUT_OPERATORS = [
     "node 'q' (NoSuch): creator && \"Plugin not found, are the plugin name, version, and namespace correct?\"",
     "No importer registered for op: NoSuch. Attempting to import as plugin.",
@@ -78,6 +80,22 @@ def test_shapes_are_answered_with_shapes(said: str) -> None:
         ("Assertion failed: only activation types allowed as input to a QuantizeLinear node", "exclude=[...]"),
         (f"{SHAPE_INPUT} 'size'", "as a constant"),
         ("Tactic Selection: no tactics to implement the operation within workspace limit.", "larger workspace_mb"),
+        (
+            "plugin node attn requires 210571452800 bytes of scratch space, but only 47697362944 is available.",
+            "larger wo",
+        ),
+        (
+            "[virtualMemoryBuffer.cpp::resizePhysical::154] Error Code 2: OutOfMemory (no further information)",
+            "smaller ma",
+        ),
+        ("Error Code 2: Internal Error (User allocator error allocating 1073741824-byte buffer)", "smaller max_batch"),
+        (
+            f"Unable to load library: {RESOURCE}: {RESOURCE}: cannot enable executable stack as shared",
+            "newer than 10.8",
+        ),
+        (f"Unable to load library: {RESOURCE}: cannot open shared object file: No such file", "anew, in one version"),
+        ("CUDA initialization failure with error: 35. Please check your CUDA installation", "pytest-quant[trt-cu12]"),
+        ("[Errno 28] No space left on device: '/tmp/x/model.engine'", "TMPDIR"),
     ],
 )
 def test_each_refusal_has_one_answer(said: str, step: str) -> None:
@@ -86,6 +104,43 @@ def test_each_refusal_has_one_answer(said: str, step: str) -> None:
     assert step in text
     others = {"operators that TensorRT has", "exclude=[...]", "'shapes'", "older TensorRT"} - {step}
     assert not [other for other in others if other in text and step != "ort-cuda"]
+
+
+NO_MEMORY = "[ERROR] [virtualMemoryBuffer.cpp::resizePhysical::154] Error Code 2: OutOfMemory (no further information)"
+TACTIC = [
+    NO_MEMORY,
+    "[WARNING] Requested amount of GPU memory (8589934592 bytes) could not be allocated.",
+    "[WARNING] UNSUPPORTED_STATE: Skipping tactic 3 due to insufficient memory on requested size of 8589934592 bytes",
+]
+NO_KERNEL = (
+    "[ERROR] Error Code 10: Internal Error (Could not find any implementation for node w_QuantizeLinear + conv.)"
+)
+
+
+@pytest.mark.parametrize("skips", [0, 1, 8, 40])
+@pytest.mark.parametrize(
+    ("cause", "step", "on_a_full_card"),
+    [
+        ("[ERROR] Error Code 4: API Usage Error (dimension mismatch, optimization profile 0)", "'shapes'", "'shapes'"),
+        (NO_KERNEL, "exclude=[...]", "smaller max_batch"),
+        ("[ERROR] Error Code 9: Target GPU SM 70 is not supported by this TensorRT release.", "ort-cuda", "ort-cuda"),
+    ],
+)
+def test_the_cause_is_told_and_not_what_was_skipped(cause: str, step: str, on_a_full_card: str, skips: int) -> None:
+    """A card that is short of memory logs errors for each tactic that it skips, in builds that succeed too."""
+    log = ["[INFO] Local timing cache in use.", *(skips * TACTIC), "[INFO] Detected 1 inputs.", cause]
+    assert complaints(log) == cause
+    assert (on_a_full_card if skips else step) in next_step(complaints(log), SHAPES, "\n".join(log))
+
+
+def test_the_last_errors_come_first() -> None:
+    """A message shows few lines. Errors without a tactic beside them stay, and those of tactics where none is left."""
+    errors = [f"[ERROR] number {place}" for place in range(9)]
+    assert complaints(errors).splitlines() == errors[:2:-1]
+    assert complaints(TACTIC) == NO_MEMORY
+    assert complaints([*8 * [NO_MEMORY], NO_KERNEL]).startswith(NO_KERNEL)
+    assert complaints(["[INFO] a", "[INFO] b"]) == "[INFO] a\n[INFO] b"
+    assert complaints([]) == "the log says nothing"
 
 
 def test_the_build_that_calibrates_looks_for_no_fast_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,4 +163,5 @@ def test_the_build_that_calibrates_looks_for_no_fast_kernels(tmp_path: Path, mon
     assert (plan.options.optimization_level, plan.options.timing_cache) == (5, str(tmp_path / "times"))
     assert ranges.ranges == plan.ranges
     assert ranges.calibration == plan.calibration == "entropy"
-    assert (len(ranges.samples), plan.samples) == (3, ())
+    assert ranges.samples is not None
+    assert (ranges.samples.size, plan.samples) == (2, None)

@@ -47,13 +47,15 @@ class Config:
         """Take down an order."""
         self.flags[flag.name] = False
 
-    def create_timing_cache(self, serialized: bytes) -> bytes:
-        """Return what it was given."""
+    def create_timing_cache(self, serialized: bytes) -> bytes | None:
+        """Return what it was given, nothing for what was cut."""
         self.read = serialized
-        return serialized
+        return None if serialized.endswith(b"cut") else serialized
 
-    def set_timing_cache(self, _cache: bytes, ignore_mismatch: bool) -> bool:
-        """A mismatch must not be ignored."""
+    def set_timing_cache(self, cache: bytes, ignore_mismatch: bool) -> bool:
+        """A mismatch must not be ignored; the binding takes no null."""
+        if cache is None:
+            raise TypeError("set_timing_cache(): incompatible function arguments")
         assert not ignore_mismatch
         return self.takes_cache
 
@@ -96,8 +98,14 @@ def test_the_timing_cache_is_read_and_written_back(tmp_path: Path) -> None:
         configure(make(HostMemory()), config, request_with)
         keep_timing_cache(config, request_with)
         assert config.read == wanted
-    with pytest.raises(BuildError, match="another TensorRT or GPU"):
+    with pytest.raises(BuildError, match="another TensorRT or GPU") as caught:
         configure(make(HostMemory()), Config(takes_cache=False), request_with)
+    assert next_step(str(caught.value), {}).startswith("delete that file, or name another")
+    (tmp_path / "cache").write_bytes(b"what a full disk cut")
+    with pytest.raises(BuildError, match="damaged"):
+        configure(make(HostMemory()), Config(), request_with)
+    (tmp_path / "cache").unlink()
+    configure(make(HostMemory()), Config(), request_with)
 
 
 def test_fake_builder_that_is_none_is_told_with_its_log() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,8 @@ from pytest_quant.backends.trt.implicit import (
     calibrating,
     make_calibrator,
     release,
-    samples_of,
     settle,
+    write_samples,
 )
 from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Signature, TensorInfo
@@ -108,18 +109,31 @@ def test_fake_builder_that_found_nothing_is_an_error() -> None:
 def test_fake_builder_calibrates_and_the_ranges_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """First with batches and a profile of their shape, then from the ranges alone."""
     device = HostMemory()
-    monkeypatch.setattr("pytest_quant.backends.trt.implicit.open_device", lambda: device)
-    samples: list[Feeds] = [{"x": np.full((2, 5), index, np.float32)} for index in range(3)]
+    asked: list[dict[str, str]] = []
+
+    def open_device(**wanted: str) -> HostMemory:
+        asked.append(wanted)
+        return device
+
+    monkeypatch.setattr("pytest_quant.backends.trt.implicit.open_device", open_device)
+    # A scalar comes first, which has no samples to count; those of x lie along its second axis.
+    batches: list[Feeds] = [{"gain": np.float32(2) * np.ones(()), "x": np.full((5, 2), index)} for index in range(3)]
+    inputs = (TensorInfo("gain", "float64", ()), TensorInfo("x", "int64", (5, None)))
+    axes = {"gain": None, "x": 1}
+    samples = write_samples(batches, Signature(inputs, SIGNATURE.outputs), "m", axes, tmp_path / "samples")
     ranges = tmp_path / "ranges"
     config: Any = SimpleNamespace(profiles=[])
     config.set_calibration_profile = config.profiles.append
-    with calibrating(make(device), config, "minmax", samples, str(ranges), lambda shapes: shapes):
-        drive(config.int8_calibrator, ["x"], lambda *_: None)
-    assert config.profiles == [{"x": (2, 5)}]
+    with calibrating(make(device), config, "minmax", samples, str(ranges), lambda shapes: shapes, "pycuda"):
+        assert config.int8_calibrator.get_batch_size() == 2
+        drive(config.int8_calibrator, ["gain", "x"], lambda *_: None)
+        assert config.int8_calibrator.batches == 3
+    assert config.profiles == [{"gain": (), "x": (5, 2)}]
+    assert asked == [{"library": "pycuda"}]
     assert ranges.read_bytes().startswith(b"TRT-10")
     assert device.cuda.held() == {}
     again: Any = SimpleNamespace()
-    with calibrating(make(device), again, "minmax", (), str(ranges), lambda shapes: shapes):
+    with calibrating(make(device), again, "minmax", None, str(ranges), lambda shapes: shapes):
         drive(again.int8_calibrator, ["x"], lambda *_: pytest.fail("a batch was read"))
 
 
@@ -133,12 +147,15 @@ SIGNATURE = Signature(
 )
 AXES: dict[str, int | None] = {"x": 1, "scales": None}
 SCALES = np.arange(4, dtype=np.float32)
+REST: Feeds = {"ids": np.zeros(4096, np.int64), "scales": SCALES}
 
 
 @pytest.mark.parametrize(
     ("sizes", "wanted"), [((4, 4, 1), (1,) * 9), ((32, 32, 24), (8,) * 11), ((4, 2, 4), (2,) * 5), ((3, 3), (3, 3))]
 )
-def test_a_smaller_last_batch_makes_all_of_them_smaller(sizes: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+def test_a_smaller_last_batch_makes_all_of_them_smaller(
+    tmp_path: Path, sizes: tuple[int, ...], wanted: tuple[int, ...]
+) -> None:
     """A calibrator tells its batch size once: as large as divides all of them. No sample is dropped or seen twice.
 
     They are cut along the axis that counts samples, which need not be the first; an input without one stays whole.
@@ -147,7 +164,7 @@ def test_a_smaller_last_batch_makes_all_of_them_smaller(sizes: tuple[int, ...], 
     batches: list[Feeds] = [
         {"x": rng.normal(size=(3, n)).astype(np.float32), "ids": rng.integers(0, 9, n), "scales": SCALES} for n in sizes
     ]
-    samples = samples_of(batches, SIGNATURE, "m", AXES)
+    samples = list(write_samples(batches, SIGNATURE, "m", AXES, tmp_path / "samples").read())
     assert tuple(len(feeds["ids"]) for feeds in samples) == wanted
     for name, axis in (("x", 1), ("ids", 0)):
         whole = np.concatenate([feeds[name] for feeds in batches], axis)
@@ -155,7 +172,20 @@ def test_a_smaller_last_batch_makes_all_of_them_smaller(sizes: tuple[int, ...], 
     assert all(np.array_equal(feeds["scales"], SCALES) for feeds in samples)
 
 
-def test_samples_that_no_calibrator_takes_are_an_error() -> None:
+def test_calibration_samples_are_held_once(tmp_path: Path) -> None:
+    """One batch at a time, by the process that writes them and by the one that builds: 32 of them take as much as 2."""
+    peaks = []
+    for count in (2, 32):
+        tracemalloc.start()
+        batches = ({"x": np.full((3, 4096), index, np.float32), **REST} for index in range(count))
+        samples = write_samples(batches, SIGNATURE, "m", AXES, tmp_path / str(count))
+        assert sum(feeds["x"].shape[1] for feeds in samples.read()) == 4096 * count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_samples_that_no_calibrator_takes_are_an_error(tmp_path: Path) -> None:
     """There is one shape for all that it reads; nothing is calibrated on nothing, and none reads past an end."""
     free = Signature((TensorInfo("x", "float32", (None, None)),), SIGNATURE.outputs)
     for shapes, kind, said in (
@@ -164,4 +194,4 @@ def test_samples_that_no_calibrator_takes_are_an_error() -> None:
         ([(2, 3)], np.float64, "wrong dtype"),
     ):
         with pytest.raises(DataError, match=said):
-            samples_of([{"x": np.zeros(shape, kind)} for shape in shapes], free, "m", {})
+            write_samples([{"x": np.zeros(shape, kind)} for shape in shapes], free, "m", {}, tmp_path / "samples")
