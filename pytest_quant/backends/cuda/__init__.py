@@ -50,23 +50,32 @@ class DeviceMemory:
 
     Parameters
     ----------
-    cuda : the module ``cuda.bindings.runtime``.
+    cuda, driver : the modules ``cuda.bindings.runtime`` and ``cuda.bindings.driver``.
     index : of the device. Raises `BuildError` when there is none.
     """
 
     name = "cuda-bindings"
 
-    def __init__(self, cuda: Any, index: int) -> None:
-        self._cuda = cuda
+    def __init__(self, cuda: Any, driver: Any, index: int) -> None:
+        self._cuda, self._driver = cuda, driver
         self._index = index
         self._broken = ""
-        self._call("cudaSetDevice", index)
+        with self.current():
+            """There is such a device."""
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the device's primary context current inside the block; other libraries of this process use it too."""
-        self._unless_broken("cudaSetDevice", self._index)
-        yield
+        """Make the device's primary context current inside the block; other libraries of this process use it too.
+
+        A context of the user's own, as ``pycuda.autoinit`` makes one, is current again after the block.
+        """
+        _, before = self._driver.cuCtxGetCurrent()
+        try:
+            self._unless_broken("cudaSetDevice", self._index)
+            yield
+        finally:
+            if int(before or 0):
+                self._driver.cuCtxSetCurrent(before)
 
     def check(self) -> None:
         """Raise `BuildError` when an earlier error of CUDA made the context of this process unusable."""

@@ -53,7 +53,9 @@ def open_device(index: int = 0, library: str = "") -> DeviceMemory:
 def _opened(name: str, index: int) -> DeviceMemory:
     # pycuda's context must be given back while its module is whole.
     atexit.register(_opened.cache_clear)
-    return PycudaMemory(index) if name == "pycuda" else DeviceMemory(import_module("cuda.bindings.runtime"), index)
+    if name == "pycuda":
+        return PycudaMemory(index)
+    return DeviceMemory(import_module("cuda.bindings.runtime"), import_module("cuda.bindings.driver"), index)
 
 
 _BAD = ("[ERROR]", "[INTERNAL_ERROR]")

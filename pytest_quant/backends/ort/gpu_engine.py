@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.apart import ApartError, call_apart
-from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.cuda import DeviceClock, make_clock
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.ort.engine import OrtEngine, time_layers
@@ -30,7 +30,7 @@ from pytest_quant.backends.ort.session import Provider, new_run_options
 from pytest_quant.backends.readback import LayerTime, device_times
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import BackendUnavailable, BuildError, QuantError
-from pytest_quant.result import DeviceTimes
+from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec
 
 
@@ -73,9 +73,26 @@ class OrtGpuEngine(OrtEngine):
         if self._clock is None:
             notes = (*notes, f"timed by the host's clock: {why}")
         ours = providers if self._clock is None else on_stream(self._clock, providers)
-        super().__init__(spec, path, ours, notes=notes)
+        with self._current():
+            super().__init__(spec, path, ours, notes=notes)
         # Sessions that are opened apart run once, in other processes too, and have streams of their own.
         self._providers = providers
+
+    def _current(self) -> AbstractContextManager[None]:
+        """ONNX Runtime makes the primary context current and leaves it so: what was current before is to come back."""
+        return nullcontext() if self._clock is None else self._clock.memory.current()
+
+    def _run(self, feeds: Feeds) -> Outputs:
+        with self._current():
+            return super()._run(feeds)
+
+    def _coverage_over(self, batches: Sequence[Feeds]) -> Coverage:
+        with self._current():
+            return super()._coverage_over(batches)
+
+    def _close(self) -> None:
+        with self._current():
+            super()._close()
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one run over inputs that are on the device already, synchronized before it returns."""
@@ -85,8 +102,9 @@ class OrtGpuEngine(OrtEngine):
         wait = binding.synchronize_outputs if self._clock is None else self._clock.wait
 
         def run_to_the_end() -> None:
-            run()
-            wait()
+            with self._current():
+                run()
+                wait()
 
         return run_to_the_end
 
@@ -147,12 +165,13 @@ class OrtGpuEngine(OrtEngine):
         from onnxruntime import OrtValue
 
         binding = self._session.io_binding()
-        for name, array in feeds.items():
-            value = OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), "cuda", 0)
-            binding.bind_ortvalue_input(name, value)
-        for name in self._names:
-            binding.bind_output(name, "cuda")
-        binding.synchronize_inputs()
+        with self._current():
+            for name, array in feeds.items():
+                value = OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), "cuda", 0)
+                binding.bind_ortvalue_input(name, value)
+            for name in self._names:
+                binding.bind_output(name, "cuda")
+            binding.synchronize_inputs()
         return binding
 
 

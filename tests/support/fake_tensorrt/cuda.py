@@ -18,6 +18,8 @@ from functools import wraps
 from typing import Any
 
 ALIGNMENT = 256
+PRIMARY = 1
+"""The context that the libraries of a process share."""
 Work = Callable[[], object]
 
 
@@ -86,11 +88,24 @@ class FakeCuda:
         self._busy_ms = 0.0
         self._broken: Code | None = None
         self._contexts = 0
+        self.context = 0
         self._pageable_copies = 0
 
     def cudaSetDevice(self, device: int) -> tuple[Code]:
-        """Choose the device."""
-        return (self._broken or Code.cudaSuccess if device == 0 else Code.cudaErrorInvalidValue,)
+        """Choose the device, whose primary context takes the place of the one that was current."""
+        if device != 0:
+            return (Code.cudaErrorInvalidValue,)
+        self.context = PRIMARY
+        return (self._broken or Code.cudaSuccess,)
+
+    def cuCtxGetCurrent(self) -> tuple[int, int]:
+        """Return the context that is current in the only thread; 0 for none."""
+        return 0, self.context
+
+    def cuCtxSetCurrent(self, context: int) -> tuple[int]:
+        """Make another context current."""
+        self.context = context
+        return (0,)
 
     @_refusable(count=1)
     def cudaMalloc(self, size: int) -> tuple[Code, int | None]:
@@ -251,6 +266,7 @@ class FakeCuda:
 
     def _need_context(self) -> None:
         assert self._contexts > 0, "the primary context is not current"
+        assert self.context == PRIMARY, "a context of somebody else's is current"
 
     def _new_handle(self) -> int:
         self._handles += 1

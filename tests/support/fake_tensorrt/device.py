@@ -16,7 +16,7 @@ class HostMemory(DeviceMemory):
 
     def __init__(self, capacity_bytes: int = 1 << 30) -> None:
         self.cuda = FakeCuda(capacity_bytes)
-        super().__init__(self.cuda, 0)
+        super().__init__(self.cuda, self.cuda, 0)
 
     @property
     def depth(self) -> int:

@@ -153,6 +153,7 @@ def test_cuda_bindings_is_chosen_before_pycuda(plant: Path) -> None:
     file = plant.with_name("cuda") / "bindings" / "runtime.py"
     file.parent.mkdir(parents=True)
     file.write_text(CUDA)
+    file.with_name("driver.py").write_text("def cuCtxGetCurrent(): return 0, 0\n")
     _plant_pycuda(plant)
     assert find.open_device().name == "cuda-bindings"
     assert find.open_device(library="pycuda").name == "pycuda"

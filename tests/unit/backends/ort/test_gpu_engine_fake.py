@@ -87,13 +87,19 @@ class FakeSession:
         """Start a run."""
         waits = options is None or options.get_run_config_entry("disable_synchronize_execution_providers") != "1"
         self.ran.append("waited for" if waits else "started")
-        with self.memory.current():
-            if "user_compute_stream" in self.options:
-                stream = int(self.options["user_compute_stream"])
-                self.memory.cuda.spend(ENQUEUE_MS)
-                self.memory.cuda.enqueue(stream, lambda: self.memory.cuda.tick(COMPUTE_MS))
-                if waits:
-                    self.memory.wait(stream)
+        # The provider makes the primary context current, and leaves it so.
+        self.memory.cuda.cudaSetDevice(0)
+        if "user_compute_stream" in self.options:
+            stream = int(self.options["user_compute_stream"])
+            self.memory.cuda.spend(ENQUEUE_MS)
+            self.memory.cuda.enqueue(stream, lambda: self.memory.cuda.tick(COMPUTE_MS))
+            if waits:
+                self.memory.wait(stream)
+
+    def run(self, names: Sequence[str], *_: object) -> list[str]:
+        """Run to the end."""
+        self.memory.cuda.cudaSetDevice(0)
+        return list(names)
 
 
 @pytest.fixture
@@ -136,6 +142,21 @@ def test_compute_lies_between_two_events(engine: OrtGpuEngine, memory: TickingMe
     engine.prepare(dense().feeds(4, 1))()
     assert memory.cuda._busy_ms == 5 * COMPUTE_MS
     assert not any(memory.cuda._queues.values())
+
+
+def test_a_context_of_the_users_own_is_current_again_after_each_call(
+    memory: TickingMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Streams and kernels of pycuda belong to a context, and are lost in another one."""
+    clock = make_clock(memory)
+    monkeypatch.setattr(gpu_engine, "device_clock", lambda: (clock, ""))
+    memory.cuda.context = users = 77
+    engine = _opened(CUDA, memory, monkeypatch, tmp_path)
+    feeds = dense().feeds(4, 1)
+    calls: list[Any] = [lambda: engine.run(feeds), engine.prepare(feeds), engine.prepare_events(feeds)]
+    for call in (*calls, lambda: engine.device_times(feeds), engine.close):
+        call()
+        assert memory.cuda.context == users
 
 
 def test_copies_are_timed_apart_with_locked_memory(engine: OrtGpuEngine, memory: TickingMemory) -> None:
@@ -205,6 +226,7 @@ def test_fake_cuda_that_cannot_be_used_leaves_the_hosts_clock_and_a_note(
         file = tmp_path / "cuda" / "bindings" / "runtime.py"
         file.parent.mkdir(parents=True)
         file.write_text(OLD_DRIVER)
+        file.with_name("driver.py").write_text("def cuCtxGetCurrent(): return 3, None\n")
         monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "cuda", raising=False)
     monkeypatch.setattr(device, "memory_libraries", lambda: ("cuda-bindings",) if installed else ())

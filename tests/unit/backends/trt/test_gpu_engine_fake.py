@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.cuda import OutOfMemoryError
+from pytest_quant.backends.cuda import DeviceMemory, OutOfMemoryError
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.builder import PLAN_FILE
 from pytest_quant.backends.trt.gpu_engine import GpuEngine
@@ -26,6 +26,7 @@ from tests.support.fake_tensorrt import (
     HostMemory,
     inspection,
 )
+from tests.support.fake_tensorrt.cuda import PRIMARY, FakeCuda
 from tests.support.fake_tensorrt.engine import TOO_LARGE
 from tests.support.fake_tensorrt.inspection import HIDDEN
 from tests.support.fake_tensorrt.opened import PLAN, feeds_of, opened
@@ -180,6 +181,40 @@ def test_fake_engine_that_does_not_open_leaves_nothing(
     assert unsaid not in str(caught.value)
     assert sys.modules["tensorrt"]._machine.ended == ended
     assert device.cuda.held() == {}
+
+
+def test_a_context_of_the_users_own_is_current_again_after_each_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``pycuda.autoinit`` makes one, before ours is opened or after; an error too leaves it as it was."""
+    device = HostMemory()
+    device.cuda.context = users = 77
+    with opened(tmp_path, monkeypatch, device=device) as (engine, _, _):
+        feeds = feeds_of(2)
+        calls: list[Any] = [engine.run, engine.coverage, engine.layer_times, engine.device_times]
+        for call in (*calls, engine.prepare(feeds), engine.prepare_events(feeds)):
+            call(feeds) if call in calls else call()
+            assert device.cuda.context == users
+        with pytest.raises(DataError):
+            engine.run(feeds_of(MAX_BATCH + 1))
+        assert device.cuda.context == users
+    assert device.cuda.context == users
+
+
+def test_a_device_that_is_opened_leaves_the_users_context_current() -> None:
+    """The first thing that is done with CUDA is to choose the device; without any context the primary one stays."""
+    cuda = FakeCuda()
+    cuda.context = 77
+    memory = DeviceMemory(cuda, cuda, 0)
+    assert cuda.context == 77
+    cuda.break_context()
+    cuda._contexts += 1
+    with pytest.raises(BuildError, match="no longer use the GPU"), memory.current():
+        pass
+    assert cuda.context == 77
+    fresh = FakeCuda()
+    DeviceMemory(fresh, fresh, 0)
+    assert fresh.context == PRIMARY
 
 
 def test_fake_objects_end_in_order_and_nothing_stays_on_the_device(
