@@ -22,7 +22,7 @@ from tests.tiers import LONGEST, ROOT, TIERS, is_in
 
 pytest_plugins = [
     "pytester",
-    *(f"tests.support.{name}" for name in ("browser", "nvml_stub", "postgres", "pgbouncer")),
+    *(f"tests.support.{name}" for name in ("browser", "custom_operators", "nvml_stub", "postgres", "pgbouncer")),
 ]
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

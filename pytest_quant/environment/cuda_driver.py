@@ -25,8 +25,6 @@ TIME_LIMIT_S = 60.0
 _NOT_INITIALIZED = 3
 _NO_DEVICE = 100
 """CUDA's error where the environment hides every device."""
-_CAPABILITY = (75, 76)
-"""CUDA's attributes for the two parts of a compute capability."""
 
 
 class CudaDevice(NamedTuple):
@@ -113,7 +111,7 @@ def _answer() -> tuple[list[CudaDevice], str]:
                 return [], f"cuDeviceGetUuid_v2 gave error {status}"
             cuda.cuDeviceGetName(name, len(name), device)
             sm = "SM"
-            for attribute in _CAPABILITY:
+            for attribute in (75, 76):  # the two parts of the compute capability
                 cuda.cuDeviceGetAttribute(ctypes.byref(part), attribute, device)
                 sm += str(part.value)
             devices.append(CudaDevice(bytes(uuid).hex(), name.value.decode(errors="replace"), sm, version.value))

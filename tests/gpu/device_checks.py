@@ -24,7 +24,7 @@ import numpy as np
 from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.backends.ort.libraries import loading_trouble
 from pytest_quant.environment.device_state import clock_reader, energy_counter, process_memory_mb
-from pytest_quant.environment.gpu import cuda_gpu, find_gpus, has_nvml
+from pytest_quant.environment.gpu import cuda_gpu, find_gpus
 from pytest_quant.measure.resources import measure_energy
 from tests.gpu.report import Found
 
@@ -38,7 +38,7 @@ class Lacking(Exception):  # noqa: N818 - no error: the machine has not what the
 
 def nvml() -> str:
     """Every field of NVML by itself, and that no visible device leaves none for CUDA."""
-    if not has_nvml():
+    if find_spec("pynvml") is None:
         raise Lacking("nvidia-ml-py is not installed")
     gpus = find_gpus()
     if not gpus:
@@ -173,10 +173,10 @@ def _need_driver() -> None:
 def _cuda_bindings() -> DeviceMemory:
     _need_driver()
     try:
-        runtime = import_module("cuda.bindings.runtime")
+        runtime, driver = import_module("cuda.bindings.runtime"), import_module("cuda.bindings.driver")
     except ImportError as error:
         raise Lacking(f"cuda-bindings: {error}") from error
-    return DeviceMemory(runtime, 0)
+    return DeviceMemory(runtime, driver, 0)
 
 
 def cuda_torch() -> Any:

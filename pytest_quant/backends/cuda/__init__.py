@@ -17,23 +17,12 @@ from pytest_quant.errors import BuildError
 
 MEGABYTE = 1e6
 
-STICKY = frozenset(
-    {
-        "cudaErrorAssert",
-        "cudaErrorContained",
-        "cudaErrorExternalDevice",
-        "cudaErrorHardwareStackError",
-        "cudaErrorIllegalAddress",
-        "cudaErrorIllegalInstruction",
-        "cudaErrorInvalidAddressSpace",
-        "cudaErrorInvalidPc",
-        "cudaErrorLaunchFailure",
-        "cudaErrorLaunchTimeout",
-        "cudaErrorMisalignedAddress",
-        "cudaErrorMpsClientTerminated",
-        "cudaErrorTensorMemoryLeak",
-    }
+_FATAL = (
+    "Assert Contained ExternalDevice HardwareStackError IllegalAddress IllegalInstruction "
+    "InvalidAddressSpace InvalidPc LaunchFailure LaunchTimeout MisalignedAddress MpsClientTerminated "
+    "TensorMemoryLeak"
 )
+STICKY = frozenset(f"cudaError{name}" for name in _FATAL.split())
 """Errors of which CUDA says that the process must be ended and started again."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, wraps
 from pathlib import Path, PureWindowsPath
 from typing import TypeVar
@@ -230,6 +230,11 @@ def model_ingredients(name: str, model: Model) -> dict[str, str]:
     """Return the digests of the files of `model`, under names that begin with `name`. Raises `ModelFileError`."""
     digests = file_digests(model_file(model))
     return {f"{name} data {location}" if location else name: digest for location, digest in digests.items()}
+
+
+def digests_of(files: Sequence[str]) -> str:
+    """Return SHA-256 of each file, for a key."""
+    return " ".join(sha256_of(Path(file)) for file in files)
 
 
 def size_bytes(path: Path) -> int:

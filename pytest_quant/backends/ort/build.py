@@ -16,6 +16,7 @@ import onnx
 from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import (
+    digests_of,
     file_digests,
     model_file,
     model_ingredients,
@@ -35,7 +36,7 @@ from pytest_quant.backends.ort.recipe import (
     recipe_of,
     static_op_types,
 )
-from pytest_quant.backends.ort.session import refusing
+from pytest_quant.backends.ort.session import refusing, tools_with
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment.machine import isa_tier, version
 from pytest_quant.files import temporary_folder
@@ -82,7 +83,7 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
     feeds = fitting_batches(batches(), signature, spec.model.name)
     # Bad data are told before a model is prepared.
     first = next(feeds)
-    with temporary_folder() as work:
+    with temporary_folder() as work, tools_with(recipe.libraries):
         prepared = prepare(spec, work, per_channel=recipe.per_channel)
         with refusing(f"to calibrate {spec.model.name}"), quiet():
             ranges = _ranges(spec, prepared, chain([first], feeds))
@@ -268,7 +269,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     if spec.scheme is None:
         write_half(model_file(spec.model), target)
         return
-    with temporary_folder() as work:
+    with temporary_folder() as work, tools_with(recipe.libraries):
         prepared = prepare(spec, work, per_channel=recipe.per_channel)
         exclude = excluded_nodes(spec, prepared)
         # The quantizers raise whatever their Python meets.
@@ -323,6 +324,7 @@ def _common(spec: EngineSpec) -> dict[str, str]:
         **{name: version(name) for name in ("onnx", "numpy")},
         "onnxruntime": runtime_version(),
         "recipe": RECIPE_VERSION,
+        "libraries": digests_of(recipe_of(spec).libraries),
     }
 
 

@@ -31,7 +31,7 @@ from pytest_quant.backends.ort.macs import (
     weights_in,
     with_weights,
 )
-from pytest_quant.backends.ort.options import parse_options
+from pytest_quant.backends.ort.options import CPU, parse_options
 from pytest_quant.backends.ort.recipe import Reach, notes_of, reach_of
 from pytest_quant.backends.ort.session import (
     ON_CPU,
@@ -73,8 +73,9 @@ def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = N
 
 def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
     """Open the engine that `build` wrote on the CPU. Raises `BuildError` or `ModelError`."""
-    threads = parse_options(spec.options).threads
-    return OrtEngine(spec, engine_file(spec, folder), threads=threads, notes=notes_of(spec))
+    options = parse_options(spec.options)
+    providers = (Provider(CPU, libraries=options.libraries),)
+    return OrtEngine(spec, engine_file(spec, folder), providers, threads=options.threads, notes=notes_of(spec))
 
 
 class OrtEngine(Engine):

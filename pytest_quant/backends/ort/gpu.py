@@ -54,7 +54,9 @@ class OrtCudaBackend(OrtBackend):
         from pytest_quant.backends.ort.recipe import notes_of
         from pytest_quant.backends.ort.session import Provider
 
-        providers = (Provider(CUDA, CUDA_OPTIONS | {"use_tf32": str(int(parse_options(spec.options).tf32))}),)
+        options = parse_options(spec.options)
+        own = CUDA_OPTIONS | {"use_tf32": str(int(options.tf32))}
+        providers = (Provider(CUDA, own, libraries=options.libraries),)
         return OrtGpuEngine(spec, engine_file(spec, folder), providers, notes=(*notes_of(spec), *_float_note(spec)))
 
 

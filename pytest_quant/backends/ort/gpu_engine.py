@@ -11,8 +11,8 @@ copies are timed with memory of the stream's library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.apart import ApartError, call_apart
-from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.cuda import DeviceClock, make_clock
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.ort.engine import OrtEngine, time_layers
@@ -30,7 +30,7 @@ from pytest_quant.backends.ort.session import Provider, new_run_options
 from pytest_quant.backends.readback import LayerTime, device_times
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import BackendUnavailable, BuildError, QuantError
-from pytest_quant.result import Coverage, DeviceTimes
+from pytest_quant.result import DeviceTimes
 from pytest_quant.spec import EngineSpec
 
 
@@ -82,13 +82,10 @@ class OrtGpuEngine(OrtEngine):
         """ONNX Runtime makes the primary context current and leaves it so: what was current before is to come back."""
         return nullcontext() if self._clock is None else self._clock.memory.current()
 
-    def _run(self, feeds: Feeds) -> Outputs:
-        with self._current():
-            return super()._run(feeds)
-
-    def _coverage_over(self, batches: Sequence[Feeds]) -> Coverage:
-        with self._current():
-            return super()._coverage_over(batches)
+    @contextmanager
+    def _bounded(self, doing: str) -> Iterator[None]:
+        with self._current(), super()._bounded(doing):
+            yield
 
     def _close(self) -> None:
         with self._current():

@@ -97,14 +97,16 @@ class OrtOpenVinoBackend(OrtBackend):
         from pytest_quant.backends.ort.macs import find_products, read_profile
         from pytest_quant.backends.ort.recipe import notes_of
 
-        path, threads = engine_file(spec, folder), parse_options(spec.options).threads
+        options = parse_options(spec.options)
+        path, threads = engine_file(spec, folder), options.threads
 
         def count(profile: Path, feeds: Feeds) -> Coverage:
             """Count kernels, inside OpenVINO too."""
             products = find_products(path, feeds)
             return count_kernels(read_kernels(profile), read_profile(profile), products, spec.precision)
 
-        return OrtEngine(spec, path, on_openvino(threads), threads=threads, notes=notes_of(spec), count=count)
+        providers = [replace(each, libraries=options.libraries) for each in on_openvino(threads)]
+        return OrtEngine(spec, path, providers, threads=threads, notes=notes_of(spec), count=count)
 
 
 _SETTINGS = {

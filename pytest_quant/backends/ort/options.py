@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_quant.backends.offer import checked
 from pytest_quant.errors import UsageError, nearest
@@ -18,27 +19,13 @@ def runtime_version() -> str:
     return str(onnxruntime.__version__)
 
 
-_QUANTIZER_KEYS = frozenset(
-    {
-        "ActivationRestrictedAsymmetric",
-        "ActivationSymmetric",
-        "AddQDQPairToWeight",
-        "BlockSize",
-        "DedicatedQDQPair",
-        "DefaultTensorType",
-        "EnableSubgraph",
-        "ForceQuantizeNoInputCheck",
-        "MatMulConstBOnly",
-        "MinimumRealRange",
-        "OpTypesToExcludeOutputQuantization",
-        "QDQDisableWeightAdjustForInt32Bias",
-        "QDQKeepRemovableActivations",
-        "QDQOpTypePerChannelSupportToAxis",
-        "QuantizeBias",
-        "UseQDQContribOps",
-        "WeightSymmetric",
-    }
+_QUANTIZER_NAMES = (
+    "ActivationRestrictedAsymmetric ActivationSymmetric AddQDQPairToWeight BlockSize DedicatedQDQPair "
+    "DefaultTensorType EnableSubgraph ForceQuantizeNoInputCheck MatMulConstBOnly MinimumRealRange "
+    "OpTypesToExcludeOutputQuantization QDQDisableWeightAdjustForInt32Bias QDQKeepRemovableActivations "
+    "QDQOpTypePerChannelSupportToAxis QuantizeBias UseQDQContribOps WeightSymmetric"
 )
+_QUANTIZER_KEYS = frozenset(_QUANTIZER_NAMES.split())
 CALIBRATOR_KEYS = {
     "CalibMovingAverage": "moving_average",
     "CalibMovingAverageConstant": "averaging_constant",
@@ -75,6 +62,16 @@ def _extra(value: object) -> str | None:
     return json.dumps(value, sort_keys=True)
 
 
+def _files(value: object) -> tuple[str, ...] | None:
+    """Return absolute paths, since ONNX Runtime's tools run in other folders; ``None`` where one is no file."""
+    files = tuple(Path(str(file)).absolute() for file in value) if isinstance(value, (list, tuple)) else ()
+    return tuple(map(str, files)) if files and all(file.is_file() for file in files) else None
+
+
+# Libraries with operators of the user's own.
+LIBRARIES = accepting("a list of paths of shared libraries, each of them a file that is here", _files)
+
+
 @dataclass(frozen=True, slots=True)
 class OrtOptions:
     """Options of a mark; ``None`` leaves the choice to the scheme and the machine, which `recipe_of` resolves.
@@ -99,6 +96,7 @@ class OrtOptions:
     extra: str = option(
         "{}", accepting("a dict of ONNX Runtime's extra_options", _extra), "`extra_options` of onnxruntime.quantization"
     )
+    libraries: tuple[str, ...] = option((), LIBRARIES, "custom operators, loaded wherever the model is built or runs")
     tf32: bool = option(False, FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
 
     @property

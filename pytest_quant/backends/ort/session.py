@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,18 @@ from pytest_quant.errors import BuildError, QuantError
 
 _PREFIX = re.compile(r"\[ONNXRuntimeError\] : \d+ : (?P<kind>\w+) : ")
 
+_OWN = "options={'libraries': ['/path/libops.so']} names the library of an operator of your own; else export it again"
 _NEXT = {
     "no associated shape profiles": "TensorRT takes only a part of this graph, and tensors between the parts have free "
     "axes: use backend='trt', which takes it whole or says what it cannot, or export the model with fixed axes",
+    "Failed to load library": "ldd tells what that library of the option 'libraries' misses on this machine",
+    "RegisterCustomOps": "that library of the option 'libraries' has no operators for ONNX Runtime: leave it out",
+    "is not a registered function/op": _OWN,
+    "No Op registered for": _OWN,
     " NOT_IMPLEMENTED :": "leave that node in float with exclude=[...], or export the model with operators the CPU has",
     " INVALID_GRAPH :": "export it again with opset 17 or later; onnx.checker.check_model(path, True) may say more",
     " INVALID_PROTOBUF :": "write or download the model file again",
-    " FAIL :": "if it is an operator of your own, this backend cannot run it; else export the model again",
+    " FAIL :": "export the model again",
 }
 """What to do about a refusal, by words in it."""
 
@@ -67,11 +72,13 @@ class Provider:
     ----------
     options : its settings, name and value as ONNX Runtime documents them.
     devices : of a provider that is a plugin, the devices by which a session asks for it; empty for any other.
+    libraries : files with operators of the user's own.
     """
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[Any, ...] = ()
+    libraries: tuple[str, ...] = ()
 
 
 ON_CPU = (Provider(CPU),)
@@ -125,6 +132,7 @@ def open_session(
         layouts = ["NchwcTransformer"]
     named: list[tuple[str, dict[str, str]]] | None = [(provider.name, dict(provider.options)) for provider in providers]
     with refusing(f"the model {path.name}"):
+        _load(settings, providers[0].libraries)
         for plugin in (provider for provider in providers if provider.devices):
             settings.add_provider_for_devices(list(plugin.devices), dict(plugin.options))
             named = None
@@ -159,6 +167,25 @@ def _settings(threads: int | None, profile: Path | None, *, simulates: bool) -> 
         settings.add_session_config_entry("session.disable_quant_qdq", "1")
         settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     return settings
+
+
+def _load(settings: Any, libraries: Sequence[str]) -> Any:
+    for library in libraries:
+        settings.register_custom_ops_library(library)
+    return settings
+
+
+@contextmanager
+def tools_with(libraries: Sequence[str]) -> Iterator[None]:
+    """Let sessions that ONNX Runtime's own tools open in the block, which take no settings, load `libraries`."""
+    import onnxruntime
+
+    plain = onnxruntime.SessionOptions
+    onnxruntime.SessionOptions = lambda: _load(plain(), libraries)
+    try:
+        yield
+    finally:
+        onnxruntime.SessionOptions = plain
 
 
 def new_run_options() -> Any:

@@ -129,13 +129,12 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
         ) from ended
 
 
+# How versions of TensorRT say that the memory of the GPU does not suffice.
 NO_ROOM = re.compile("out ?of ?memory|could not be allocated|user allocator error", re.IGNORECASE)
-"""How versions of TensorRT say that the memory of the GPU does not suffice."""
 
 _NO_KERNEL = "Could not find any implementation"
-_SMALLER = (
-    "nvidia-smi tells who holds the GPU's memory; fewer workers (-n), a smaller max_batch and smaller shapes need less"
-)
+_SMALLER = "nvidia-smi tells who holds the GPU's memory; fewer workers (-n), a smaller max_batch or shapes need less"
+_OTHER_OPERATORS = "export the model with operators that TensorRT has, or use another backend"
 _WORKSPACE = "write a larger workspace_mb, or none: then it is the memory of the GPU"
 _OLD_GPU = "use a GPU that this release takes, an older TensorRT, or backend='ort-cuda'"
 
@@ -147,8 +146,7 @@ _STEPS = {
     "within workspace limit": _WORKSPACE,
     "bytes of scratch space": _WORKSPACE,
     "timing cache": "delete that file, or name another in options={'timing_cache': ...}; the build fills it anew",
-    "enable executable stack": "glibc 2.41 and later refuse that library: a TensorRT newer than 10.8, or "
-    "patchelf --clear-execstack on the file that is named",
+    "enable executable stack": "glibc refuses that library: install a TensorRT newer than 10.8",
     "Unable to load library": "pip list names the distributions of TensorRT: install all of them anew, in one version",
     "with error: 35": 'a newer driver, or in a new environment pip install "pytest-quant[trt-cu12]"',
     "No space left on device": "make room where TMPDIR lies: engines are built there before the cache takes them",
@@ -190,11 +188,13 @@ def next_step(said: str, shapes: Mapping[str, Range], log: str = "") -> str:
             return step
     if NO_ROOM.search(said) or (_NO_KERNEL in said and NO_ROOM.search(log)):
         return _SMALLER
-    if _SHAPES.search(said) and not _NO_OPERATOR.search(said):
+    if _NO_OPERATOR.search(said):
+        return f"options={{'libraries': ['/path/libplugin.so']}} names that of a plugin; else {_OTHER_OPERATORS}"
+    if _SHAPES.search(said):
         return _about_shapes(shapes)
-    if _QUANTIZED.search(said) and not _NO_OPERATOR.search(said):
+    if _QUANTIZED.search(said):
         return "leave the node in float with exclude=[...], or quantize it in another scheme"
-    return "export the model with operators that TensorRT has, or use another backend"
+    return _OTHER_OPERATORS
 
 
 def _about_shapes(shapes: Mapping[str, Range]) -> str:

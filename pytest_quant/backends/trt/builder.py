@@ -5,7 +5,7 @@ It writes the plan, the layers and the log beside the model. Names are looked up
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ import msgspec
 from pytest_quant.backends.cuda.device import complaints, make_logger
 from pytest_quant.backends.trt.coverage import layers_in_log
 from pytest_quant.backends.trt.implicit import Samples, calibrating
-from pytest_quant.backends.trt.options import Range, TrtOptions, sizes_of
+from pytest_quant.backends.trt.options import Range, TrtOptions, load_library, sizes_of
 from pytest_quant.errors import BuildError
 from pytest_quant.files import write_whole
 
@@ -81,7 +81,7 @@ def build(request: BuildRequest) -> None:
 
 
 def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> bytes:
-    register_plugins(trt, logger)
+    register_plugins(trt, logger, request.options.libraries)
     try:
         builder: tensorrt.Builder = trt.Builder(logger)
     except TypeError as error:  # all that the binding says of one that is null
@@ -145,8 +145,10 @@ def network_flags(trt: Any, request: BuildRequest) -> int:
     return 0
 
 
-def register_plugins(trt: Any, logger: tensorrt.ILogger) -> None:
-    """Register TensorRT's own plugins in this process, where there are any, before it parses or deserializes."""
+def register_plugins(trt: Any, logger: tensorrt.ILogger, libraries: Sequence[str]) -> None:
+    """Register the plugins in `libraries`, and TensorRT's own, in this process, before it parses or deserializes."""
+    for file in libraries:
+        load_library(file)
     if hasattr(trt, "init_libnvinfer_plugins"):
         trt.init_libnvinfer_plugins(logger, "")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ _LOGGERS: dict[type, Any] = {}
 
 
 class Plan:
-    """The engine in the file `path`; the primary context must be current.
+    """The engine in the file `path`, with plugins in `libraries`; the primary context must be current.
 
     Attributes
     ----------
@@ -47,12 +47,12 @@ class Plan:
     BuildError : TensorRT does not take the plan, with what it logged: another version or another GPU made it.
     """
 
-    def __init__(self, trt: Any, path: Path) -> None:
+    def __init__(self, trt: Any, path: Path, libraries: Sequence[str] = ()) -> None:
         self.lines: list[str] = []
         # TensorRT holds no reference to its logger and its runtime; without ours they are freed under it.
         self._logger = _LOGGERS.setdefault(trt.ILogger, make_logger(trt, []))
         self.listen()
-        register_plugins(trt, self._logger)
+        register_plugins(trt, self._logger, libraries)
         self._quiet = trt.ProfilingVerbosity.NONE
         self._runtime: tensorrt.Runtime | None = trt.Runtime(self._logger)
         self.engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
@@ -136,11 +136,11 @@ class GpuEngine(Engine):
         self.signature = read_signature(self._graph)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.provider = f"TensorRT {trt.__version__}"
-        library = parse_options(spec.backend, spec.options).memory or ""
-        self._device = device or open_device(library=library)
+        options = parse_options(spec.backend, spec.options)
+        self._device = device or open_device(library=options.memory or "")
         self._device.check()
         with self._device.current():
-            self._plan = Plan(trt, folder / PLAN_FILE)
+            self._plan = Plan(trt, folder / PLAN_FILE, options.libraries)
             try:
                 self.device_bytes = held_bytes(trt, self._plan.engine, self.size_bytes)
                 self._slots = slots_of(trt, self._plan.engine)

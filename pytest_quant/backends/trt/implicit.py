@@ -42,12 +42,12 @@ class Samples:
     Attributes
     ----------
     file : the batches as they were written, one pickle after the other.
-    axes : of each input the axis that counts samples, ``None`` for one that has none; the first where it is not named.
+    axes : of each input that has one, the axis that counts samples.
     size : samples in each batch that is read.
     """
 
     file: Path
-    axes: Mapping[str, int | None]
+    axes: Mapping[str, int]
     size: int
 
     def read(self) -> Iterator[Feeds]:
@@ -55,7 +55,7 @@ class Samples:
         with self.file.open("rb") as stream:
             while stream.peek(1):
                 feeds = pickle.load(stream)  # nosec B301 # noqa: S301 - our own file
-                for start in range(0, _samples_in(feeds, self.axes), self.size):
+                for start in range(0, _count(feeds, self.axes), self.size):
                     yield _part(feeds, self.axes, start, self.size)
 
 
@@ -224,17 +224,19 @@ def write_samples(
     batches : calibration batches.
     signature : the inputs that the model takes.
     model : name of the model, for errors.
-    axes : see `Samples`.
+    axes : of each input the axis that counts samples, ``None`` for one that has none; the first where it is not named.
     file : the new file.
 
     Raises
     ------
     DataError : there is none, one does not fit the model, or samples have another shape than those of the first.
     """
-    size, first = 0, None
+    size, first, counting = 0, None, dict[str, int]()
     with file.open("wb") as stream:
         for feeds in fitting_batches(batches, signature, model):
-            shapes = _shapes(_part(feeds, axes, 0, 1))
+            given = ((name, axes.get(name, 0), np.ndim(array)) for name, array in feeds.items())
+            counting = {name: axis for name, axis, rank in given if axis is not None and axis < rank}
+            shapes = _shapes(_part(feeds, counting, 0, 1))
             first = first or shapes
             if shapes != first:
                 raise DataError(
@@ -243,25 +245,20 @@ def write_samples(
                     allowed=str(first),
                     fix="pad or crop samples that differ in size",
                 )
-            size = gcd(size, _samples_in(feeds, axes))
+            size = gcd(size, _count(feeds, counting))
             pickle.dump(feeds, stream)
-    return Samples(file, axes, size)
+    return Samples(file, counting, size)
 
 
-def _samples_in(feeds: Feeds, axes: Mapping[str, int | None]) -> int:
+def _count(feeds: Feeds, axes: Mapping[str, int]) -> int:
     """Return how many samples a batch has, 1 where no input counts them."""
-    counted = ((axes.get(name, 0), np.shape(array)) for name, array in feeds.items())
-    return next((shape[axis] for axis, shape in counted if axis is not None and axis < len(shape)), 1)
+    return next((np.shape(feeds[name])[axis] for name, axis in axes.items()), 1)
 
 
-def _part(feeds: Feeds, axes: Mapping[str, int | None], start: int, size: int) -> Feeds:
+def _part(feeds: Feeds, axes: Mapping[str, int], start: int, size: int) -> Feeds:
     """Return some samples of a batch; an input that does not count them stays whole."""
-
-    def part(array: NDArray[Any], axis: int | None) -> NDArray[Any]:
-        counts = axis is not None and axis < np.ndim(array)
-        return np.take(array, range(start, start + size), axis) if counts else array
-
-    return {name: part(array, axes.get(name, 0)) for name, array in feeds.items()}
+    some = range(start, start + size)
+    return {name: np.take(array, some, axes[name]) if name in axes else array for name, array in feeds.items()}
 
 
 def _shapes(feeds: Feeds) -> dict[str, tuple[int, ...]]:

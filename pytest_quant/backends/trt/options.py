@@ -5,12 +5,15 @@ An option of another scheme is ignored, an unknown one is not.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_quant.backends.offer import checked
 from pytest_quant.backends.ort import OrtBackend
+from pytest_quant.backends.ort.options import LIBRARIES
+from pytest_quant.backends.runtime import failing_as
 from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, text
 from pytest_quant.spec import EngineSpec, Shape
 
@@ -83,6 +86,11 @@ class TrtOptions:
         None,
         one_of("fp16", "bf16", "fp32"),
         "precision of what is not int8; default: fp32, with implicit INT8 fp16",
+    )
+    libraries: tuple[str, ...] = option(
+        (),
+        LIBRARIES,
+        "plugins, and custom operators with which ONNX Runtime calibrates; loaded wherever it is built or runs",
     )
     memory: str | None = option(
         None, one_of("cuda-bindings", "pycuda"), "`trt`: the library for device memory; default: the first of them here"
@@ -167,4 +175,17 @@ TensorRT fuses the pairs before a product into it. The same graph runs no INT8 k
 
 def quantizer_spec(spec: EngineSpec) -> EngineSpec:
     """Return what ONNX Runtime's quantizer is asked for in the place of `spec`."""
-    return replace(spec, backend="ort", options=tuple(sorted(_QUANTIZER_OPTIONS.items())))
+    own = {"libraries": operators} if (operators := operators_of(spec)) else {}
+    return replace(spec, backend="ort", options=tuple(sorted((_QUANTIZER_OPTIONS | own).items())))
+
+
+def load_library(file: str) -> ctypes.CDLL:
+    """Load a library of the user's, whose plugins register themselves. Raises `BuildError`."""
+    with failing_as("a library of the option 'libraries' does not load", "ldd tells what it misses on this machine"):
+        return ctypes.CDLL(file, mode=ctypes.RTLD_GLOBAL)
+
+
+def operators_of(spec: EngineSpec) -> tuple[str, ...]:
+    """Return the libraries of `spec` that have operators for ONNX Runtime too. Raises `BuildError`."""
+    files = parse_options(spec.backend, spec.options).libraries
+    return tuple(file for file in files if hasattr(load_library(file), "RegisterCustomOps"))

@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_quant.backends.base import Feeds, spelled
 from pytest_quant.backends.offer import calibration_ingredients
-from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature
+from pytest_quant.backends.onnx_files import digests_of, model_file, model_ingredients, read_signature
 from pytest_quant.backends.trt.options import QUANTIZER, Range, TrtOptions, parse_options, quantizer_spec
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, InputShapes, Shape, Signature, TensorInfo
@@ -174,28 +174,27 @@ RECIPE_VERSION = "6"
 """Raised when the same ingredients would be built into something else."""
 
 
-_BESIDE_PLAN = ("shapes", "max_batch", "memory")
-"""Options that decide nothing of the plan beside its profile, which is named, or only how it runs."""
+_BESIDE_PLAN = ("shapes", "max_batch", "memory", "libraries")
+"""Options that decide nothing of the plan beside its profile or the bytes of files, which are named."""
 
 
 def engine_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     """Return everything but the data that decides the plan. Raises `ModelError`."""
-    ours = _builder(spec, runtime_version)
     if spec.scheme == "static":
-        return ours | QUANTIZER.ingredients(quantizer_spec(spec))
-    return ours | _models(spec) | {"precision": spec.precision, "scheme": str(spec.scheme)}
+        return _builder(spec, runtime_version) | QUANTIZER.ingredients(quantizer_spec(spec))
+    return _as_it_is(spec, runtime_version)
 
 
 def implicit_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     """Return everything but the data that decides a plan whose ranges TensorRT finds. Raises `ModelError`."""
-    return {
-        **_builder(spec, runtime_version),
-        **_models(spec),
-        "precision": spec.precision,
-        "scheme": str(spec.scheme),
-        **calibration_ingredients(spec),
-        "exclude": json.dumps(sorted(spec.exclude)),
-    }
+    return _as_it_is(spec, runtime_version) | calibration_ingredients(spec)
+
+
+def _as_it_is(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
+    """Return what decides the plan of a graph that nothing here quantizes."""
+    quantized = {} if spec.quantized is None else model_ingredients("quantized model", spec.quantized)
+    ours = {"precision": spec.precision, "scheme": str(spec.scheme)}
+    return _builder(spec, runtime_version) | model_ingredients("model", spec.model) | quantized | ours
 
 
 def _builder(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
@@ -207,10 +206,6 @@ def _builder(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
         "builder recipe": RECIPE_VERSION,
         "backend": spec.backend,
         "profile": json.dumps(shapes, sort_keys=True),
+        "plugins": digests_of(options.libraries),
         **builder,
     }
-
-
-def _models(spec: EngineSpec) -> dict[str, str]:
-    quantized = {} if spec.quantized is None else model_ingredients("quantized model", spec.quantized)
-    return model_ingredients("model", spec.model) | quantized

@@ -28,7 +28,7 @@ from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.builder import LAYERS_FILE, LOG_FILE
 from pytest_quant.backends.trt.coverage import Layer, ops_of
-from pytest_quant.backends.trt.options import Range, float_type, parse_options
+from pytest_quant.backends.trt.options import Range, float_type, operators_of, parse_options
 from pytest_quant.backends.trt.profile import profile_of
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.spec import EngineSpec
@@ -133,7 +133,8 @@ def providers_of(spec: EngineSpec, graph: Path, cache: Path) -> tuple[Provider, 
     UsageError, DataError : see `profile_of` and `profile_options`.
     """
     shapes = profile_options(profile_of(spec, read_signature(graph)))
-    return Provider(TENSORRT, provider_options(spec, cache) | shapes), Provider(CUDA, CUDA_OPTIONS)
+    options = provider_options(spec, cache) | shapes
+    return Provider(TENSORRT, options, libraries=operators_of(spec)), Provider(CUDA, CUDA_OPTIONS)
 
 
 def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
@@ -151,6 +152,8 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
         "trt_bf16_enable": "1" if floats == "bf16" else "0",
         "trt_int8_enable": "1" if spec.precision == "int8" else "0",
     }
+    if parsed.libraries:
+        options["trt_extra_plugin_lib_paths"] = ";".join(parsed.libraries)
     if parsed.workspace_mb is not None:
         options["trt_max_workspace_size"] = str(parsed.workspace_mb * 10**6)
     if parsed.optimization_level is not None:

@@ -13,14 +13,15 @@ import numpy as np
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
+from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.rounded import range_notes, write_rounded
-from pytest_quant.backends.ort.session import open_session, refusing
+from pytest_quant.backends.ort.session import Provider, open_session, refusing
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.build import build_notes
 from pytest_quant.backends.trt.builder import LAYERS_FILE, PLAN_FILE
 from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, macs_by_node, ops_of, read_layers
 from pytest_quant.backends.trt.graph import GRAPH_FILE
-from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.options import operators_of, parse_options
 from pytest_quant.backends.trt.profile import profile_of, shape_misfit, shape_notes
 from pytest_quant.errors import DataError
 from pytest_quant.files import temporary_folder
@@ -52,8 +53,9 @@ class SimulatedEngine(Engine):
         self._graph = folder / GRAPH_FILE
         self.signature = read_signature(self._graph)
         with temporary_folder() as work:
+            on_cpu = (Provider(CPU, libraries=operators_of(spec)),)
             runs, self._watched = write_rounded(self._graph, work / GRAPH_FILE)
-            self._session: Any = open_session(runs, threads=1, simulates=True)[0]
+            self._session: Any = open_session(runs, on_cpu, threads=1, simulates=True)[0]
         self._reached: Any = 0.0
         self._names = [tensor.name for tensor in self.signature.outputs]
         self._shapes = profile_of(spec, self.signature)
