@@ -19,6 +19,7 @@ Each message says what was wrong, the value, what was allowed and the next step.
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 from pytest_quant.printable import clean_lines
@@ -103,6 +104,12 @@ class ForgeError(QuantError):
 
 class HistoryError(QuantError):
     """Records could not be written or read back."""
+
+
+def refused_platform() -> UsageError | None:
+    """Return the error where this is not Linux, whose processor, cgroups, locks and clocks are read; else ``None``."""
+    fix = "on macOS or Windows run it in a container or in WSL 2, or let the CI job run it"
+    return None if sys.platform == "linux" else UsageError("pytest-quant runs on Linux", value=sys.platform, fix=fix)
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

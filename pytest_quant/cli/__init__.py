@@ -7,7 +7,7 @@ from importlib import import_module
 
 import click
 
-from pytest_quant.errors import QuantError, UsageError, nearest
+from pytest_quant.errors import QuantError, UsageError, nearest, refused_platform
 
 __all__ = ["commands", "main"]
 
@@ -62,6 +62,8 @@ def commands() -> None:
 
 def main() -> None:
     """Run the command line; exit 0 when all went well, 2 with a message on stderr when not."""
+    if refusal := refused_platform():
+        sys.exit(f"error: {refusal}")
     try:
         # Without arguments newer versions of click treat the help as an error. The name is set, because click would use
         # that of the caller, "python -m package.module" for a module.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_quant.clocks  # noqa: F401 - before a test can put another clock in the place of the real one
+from pytest_quant.errors import refused_platform
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import Controller, note_left_out
@@ -44,6 +45,8 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse bad options, describe the mark, and register the collection of records in the controlling process."""
+    if refusal := refused_platform():
+        raise pytest.UsageError(str(refusal))
     settings = settings_of(config)
     _refuse_unknown_names(config)
     _refuse_workers(config, settings.workers)
