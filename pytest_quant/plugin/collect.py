@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends import TARGET, backend_names, get_backend
+from pytest_quant.backends.runtime import failed
 from pytest_quant.environment.revision import below_checkout
 from pytest_quant.errors import BackendUnavailable, QuantError, UsageError, nearest
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
@@ -241,7 +242,7 @@ def find_models(request: pytest.FixtureRequest, keys: MarkKeys) -> tuple[Model, 
     UsageError : see `find_model`.
     """
     if keys.model is None:
-        model = model_of(request, request.getfixturevalue("quant_model"), "quant_model")
+        model = model_of(request, _value_of(request, "quant_model"), "quant_model")
     else:
         model = find_model(request, keys.model, "model")
     return model, None if keys.quantized is None else find_model(request, keys.quantized, "quantized")
@@ -261,7 +262,7 @@ def find_model(request: pytest.FixtureRequest, source: ModelSource, key: str) ->
     UsageError : `source` is neither a fixture nor a file, or its value is no model.
     """
     if isinstance(source, str) and fixture_exists(request.node, source):
-        model = model_of(request, request.getfixturevalue(source), source)
+        model = model_of(request, _value_of(request, source), source)
         # The name of a file called model.onnx says nothing; that of the fixture identifies the model.
         return replace(model, name=source) if model.name == "model" else model
     if isinstance(source, str) and not Path(source).suffix and not _existing(request, Path(source)):
@@ -297,6 +298,17 @@ def model_of(request: pytest.FixtureRequest, value: object, name: str) -> Model:
     raise UsageError(f"'{name}' must give a model", value=type(value).__name__, fix=fix)
 
 
+def _value_of(request: pytest.FixtureRequest, fixture: str) -> object:
+    """Return the value of a fixture. Raises `UsageError` with the first line of what it raised, and the file of all."""
+    try:
+        return request.getfixturevalue(fixture)
+    except (QuantError, pytest.FixtureLookupError):
+        raise
+    except Exception as error:
+        fix = "the end of that file names the line"
+        raise failed(f"the fixture '{fixture}' raised", error, fix=fix, kind=UsageError) from error
+
+
 def find_data(request: pytest.FixtureRequest, source: str | Dataset) -> Dataset:
     """Return a dataset, or the value of the fixture called `source` as one."""
     if isinstance(source, Dataset):
@@ -306,7 +318,7 @@ def find_data(request: pytest.FixtureRequest, source: str | Dataset) -> Dataset:
             f"data='{source}' is no fixture",
             fix=f"write a fixture '{source}' that returns pytest_quant.Dataset.from_arrays(inputs, labels)",
         )
-    return Dataset.of(request.getfixturevalue(source), source)
+    return Dataset.of(_value_of(request, source), source)
 
 
 def find_scores(request: pytest.FixtureRequest, source: str | Scores) -> Scores:
@@ -320,7 +332,7 @@ def find_scores(request: pytest.FixtureRequest, source: str | Scores) -> Scores:
     if not isinstance(source, Scores):
         if not fixture_exists(request.node, source):
             raise UsageError(f"scores='{source}' is no fixture", fix=fix)
-        value = request.getfixturevalue(source)
+        value = _value_of(request, source)
         if not isinstance(value, Scores):
             raise UsageError(f"'{source}' must give Scores", value=type(value).__name__, fix=fix)
         source = value
