@@ -227,7 +227,7 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, tools: Tools) -> 
         started = REAL.perf_counter()
         n = min(plan.samples or data.n_calibration, data.n_calibration)
         doing = f"calibrating {_slot(spec)} on {n} samples"
-        with tools.steps.bounded(doing), failing_as(f"{doing} failed"):
+        with tools.steps.bounded(f"{doing} (the first one also loads the quantizer)"), failing_as(f"{doing} failed"):
             backend.calibrate(spec, lambda: data.calibration(plan.batch_size, plan.samples), folder)
         return {"calibration_s": REAL.perf_counter() - started}
 

@@ -58,7 +58,7 @@ def test_an_engine_is_calibrated_built_and_kept(bench: Bench) -> None:
     assert bench.steps.texts == [
         "reading what played-int8-static of net is built from",
         "building played-int8-static of net",
-        "calibrating played-int8-static of net on 10 samples",
+        "calibrating played-int8-static of net on 10 samples (the first one also loads the quantizer)",
     ]
     again = bench.build()
     assert bench.backend.calls == []
@@ -104,7 +104,7 @@ def test_so_many_samples_as_asked_for_are_calibrated_on(
     """In batches of the size asked for, and never more than there are."""
     bench.build(replace(STATIC, calibration=calibration))
     assert bench.backend.calls[0] == ("calibrate", sizes)
-    assert bench.steps.texts[2] == f"calibrating played-int8-static of net on {sum(sizes)} samples"
+    assert bench.steps.texts[2] .startswith(f"calibrating played-int8-static of net on {sum(sizes)} samples")
 
 
 def test_ranges_that_are_there_cost_what_they_did(bench: Bench) -> None:
@@ -142,7 +142,9 @@ def test_what_the_runtime_raises_says_what_was_done(bench: Bench, method: str, m
     monkeypatch.setattr(bench.backend, method, refuse)
     with pytest.raises(BuildError) as raised:
         bench.build()
-    doing = {"build": "building played-int8-static of net", "calibrate": bench.steps.texts[-1]}[method]
+    doing = {"build": "building played-int8-static of net", "calibrate": bench.steps.texts[-1].partition(" (")[0]}[
+        method
+    ]
     assert (raised.value.what, raised.value.value) == (f"{doing} failed", "ValueError: no kernel")
 
 

@@ -26,7 +26,7 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "holder"),
-    [("shared", "one that builds"), ("exclusive", r"process {} \(.*-c .*\) since \d\d:\d\d:\d\d UTC")],
+    [("shared", "one that left no name here"), ("exclusive", r"process {} \(.*-c .*\) since \d\d:\d\d:\d\d UTC")],
 )
 def test_timing_waits_for_everybody_and_says_so(mode: str, holder: str) -> None:
     """The exclusive lock comes when the other process is done, and the wait is told once, with who holds it alone."""
