@@ -178,4 +178,5 @@ def _wheel() -> dict[str, str]:
 
 
 def _broken(reason: str) -> Availability:
-    return Availability(False, reason=reason, fix=f"pip install --force-reinstall tensorrt, {_SIMULATE}", broken=True)
+    named = next((each for each in _PACKAGES if installed_version(each)), "tensorrt")
+    return Availability(False, reason=reason, fix=f"pip install --force-reinstall {named}, {_SIMULATE}", broken=True)

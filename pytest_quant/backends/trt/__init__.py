@@ -173,7 +173,7 @@ class TrtBackend(TrtRtxBackend):
                 "TensorRT's own calibrator chooses ranges and the layers that stay in float",
                 value=f"scheme='{spec.scheme}'" if spec.scheme in ARRIVING else ruled_out,
                 allowed="scheme 'static' by entropy or minmax, no exclude",
-                fix="drop quantization='implicit': Q/DQ pairs leave named nodes out",
+                fix="drop quantization='implicit': Q/DQ pairs do all of it",
             )
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:

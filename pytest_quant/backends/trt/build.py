@@ -23,6 +23,7 @@ from pytest_quant.backends.trt.graph import write_graph
 from pytest_quant.backends.trt.implicit import write_samples
 from pytest_quant.backends.trt.options import Range, calibrates, float_type, parse_options
 from pytest_quant.backends.trt.profile import profile_of
+from pytest_quant.errors import QuantError
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import EngineSpec
 
@@ -115,7 +116,8 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
     except ApartError as ended:
         file = request.model.parent / LOG_FILE
         log = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-        refusal = "" if ended.error is None else str(ended.error)
+        own = ended.error if isinstance(ended.error, QuantError) else None
+        refusal = "\n".join(filter(None, (own.what, own.value))) if own else str(ended.error or "")
         shown = refusal or "\n".join(log.splitlines()[-_LINES_SHOWN:]) or "it said nothing"
         raise failed(
             f"{request.module} refused to build {name}"
@@ -125,7 +127,7 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
             value=shown,
             fix="a lower optimization_level, or a timing_cache, makes builds shorter"
             if ended.timed_out
-            else next_step(shown, request.shapes, log),
+            else (own and own.fix) or next_step(shown, request.shapes, log),
         ) from ended
 
 

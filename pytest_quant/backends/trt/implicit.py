@@ -140,7 +140,7 @@ def settle(calibrator: Any) -> bytes:
     if not calibrator.batches and not calibrator.has_read_earlier:
         raise BuildError(
             "no batch was read: TensorRT asked its calibrator for none, and would build with ranges of its own",
-            fix="check that the model has float layers that INT8 can replace; the build log lies beside the engine",
+            fix="check that the model has float layers that INT8 can replace, or drop quantization='implicit'",
         )
     if calibrator.ranges is None:
         raise BuildError("TensorRT calibrated and wrote no ranges", value=f"{calibrator.batches} batches read")

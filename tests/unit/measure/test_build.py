@@ -104,7 +104,7 @@ def test_so_many_samples_as_asked_for_are_calibrated_on(
     """In batches of the size asked for, and never more than there are."""
     bench.build(replace(STATIC, calibration=calibration))
     assert bench.backend.calls[0] == ("calibrate", sizes)
-    assert bench.steps.texts[2] .startswith(f"calibrating played-int8-static of net on {sum(sizes)} samples")
+    assert bench.steps.texts[2].startswith(f"calibrating played-int8-static of net on {sum(sizes)} samples")
 
 
 def test_ranges_that_are_there_cost_what_they_did(bench: Bench) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_quant.backends.cuda import device as find
 from pytest_quant.environment.gpu import Gpu
+from pytest_quant.environment.machine import version
 from pytest_quant.errors import BackendUnavailable
 from tests.support.third_party import forget_modules
 
@@ -57,6 +58,16 @@ def test_a_missing_library_is_named_beside_what_is_installed(plant: Path) -> Non
     assert (result.available, result.broken) == (False, True)
     assert "libnvinfer.so.11: cannot open" in result.reason
     assert "no distribution of TensorRT" in result.reason
+    assert result.fix.startswith("pip install --force-reinstall tensorrt, ")
+    about = plant.with_name("tensorrt_cu12-10.13.0.dist-info")
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorrt-cu12\nVersion: 10.13.0\n")
+    importlib.invalidate_caches()
+    version.cache_clear()
+    find.probe_native.cache_clear()
+    # That of another toolkit would be installed beside it.
+    assert find.find_native().fix.startswith("pip install --force-reinstall tensorrt-cu12, ")
+    version.cache_clear()
 
 
 def test_a_crash_while_loading_ends_another_process(plant: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_quant.backends.apart import ApartError
 from pytest_quant.backends.cuda.device import complaints
 from pytest_quant.backends.trt import build
 from pytest_quant.backends.trt.build import next_step, run_builder
@@ -43,6 +44,21 @@ def test_a_build_that_takes_too_long(tmp_path: Path) -> None:
         run_builder(request(tmp_path), "engine", limit_s=0.01)
     assert "about to do something" in str(caught.value)
     assert "optimization_level" in str(caught.value)
+
+
+def test_an_error_with_a_step_of_its_own_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other is read out of its words: nodes left in float, which a text about INT8 asks for, are refused here."""
+
+    def no_batch(*_: object, **__: object) -> None:
+        raise ApartError("", error=BuildError("no batch was read: INT8", value="0 batches", fix="drop the option"))
+
+    monkeypatch.setattr(build, "call_apart", no_batch)
+    with pytest.raises(BuildError, match="next: drop the option") as caught:
+        run_builder(request(tmp_path), "engine")
+    assert "no batch was read: INT8" in str(caught.value)
+    assert "0 batches" in str(caught.value)
+    assert str(caught.value).count("next:") == 1
+    assert "exclude" not in str(caught.value)
 
 
 SHAPES = {"x": ((1, 3, 8, 8), (1, 3, 16, 16), (4, 3, 32, 32))}

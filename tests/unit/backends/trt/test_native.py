@@ -99,8 +99,10 @@ def test_options_that_exclude_each_other(
 ) -> None:
     """Said before anything is built."""
     given = replace(spec, quantized=spec.model, **change)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=message) as caught:
         TRT.check(with_options(given, **options))
+    assert "drop quantization='implicit'" in str(caught.value)
+    TRT.check(with_options(given))
 
 
 def test_how_a_plan_runs_is_no_part_of_its_key(spec: EngineSpec, native: Callable[..., None]) -> None:

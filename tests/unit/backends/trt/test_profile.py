@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,6 +51,17 @@ def test_a_run_fits_when_every_axis_does(shape: tuple[int, ...]) -> None:
     wrong = shape_misfit(profile, {"x": np.broadcast_to(np.float32(0), shape)})
     assert (wrong is None) == fits
     assert wrong is None or str(shape) in str(wrong)
+
+
+@given(st.tuples(st.integers(1, 400), st.just(3), st.integers(1, 999), st.integers(1, 999)))
+def test_the_range_that_an_error_proposes_takes_the_run(shape: tuple[int, ...]) -> None:
+    """Pasted into the mark as it stands, beside the data that were there before."""
+    feeds = {"x": np.broadcast_to(np.float32(0), shape)}
+    wrong = shape_misfit(profile_of(spec_of(SEEN), IMAGE), feeds)
+    if wrong is not None:
+        assert wrong.fix is not None
+        options = ast.literal_eval(wrong.fix.removeprefix("write options="))
+        assert shape_misfit(profile_of(replace(spec_of(SEEN), options=tuple(options.items())), IMAGE), feeds) is None
 
 
 def test_a_fixed_model_has_no_profile() -> None:
@@ -110,5 +124,9 @@ def test_data_outside_is_told_with_a_range_that_holds_both() -> None:
 )
 def test_shapes_that_are_not_the_models(shapes: dict[str, object], message: str) -> None:
     """A name, a rank and a fixed axis are checked against the model."""
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=message) as caught:
         profile_of(named(**shapes), IMAGE)
+    if "has other axes" in message:
+        assert caught.value.allowed == "(any, 3, any, any)"
+        axes = [3 if size == "3" else 50 for size in caught.value.allowed.strip("()").split(", ")]
+        assert profile_of(replace(named(x=[axes, axes, axes]), shapes=()), IMAGE) == {"x": ((50, 3, 50, 50),) * 3}
