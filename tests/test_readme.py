@@ -7,6 +7,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
+from tests.figures import THEME, draw
 from tests.support.documents import GUIDES, README, guides
 from tests.support.example import ROOT
 from tests.support.guide_project import run_tests
@@ -58,6 +59,19 @@ def test_commands_install_what_the_project_pins() -> None:
     assert (ROOT / example[-1]).is_dir()
     for words in (example, tests):
         assert (ROOT / words[words.index("-r") + 1]).is_file()
+
+
+def test_a_picture_shows_lines_whole_and_failures_red() -> None:
+    """Nothing is drawn beyond the right edge of a picture."""
+    row = "test_static_everything  \x1b[31mFAIL\x1b[0m"
+    long = " ".join(f"word{place}" for place in range(60))
+    picture = draw(f"{row}\n{long}", "python -m pytest", "test")
+    width = float(re.findall(r'viewBox="0 0 ([\d.]+)', picture)[0])
+    drawn = re.findall(r'<text class="test-r\d+" x="([\d.]+)" y="[\d.]+" textLength="([\d.]+)"', picture)
+    assert max(float(left) + float(length) for left, length in drawn) < width
+    assert all(f"word{place}" in picture for place in range(60))
+    red = "#{:02x}{:02x}{:02x}".format(*THEME.ansi_colors[1])
+    assert red in picture
 
 
 def test_every_guide_is_linked() -> None:
