@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
+from tests.support.documents import README
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_quant"
@@ -51,6 +54,18 @@ def test_it_declares_what_the_project_does(wheel: Path) -> None:
         assert archive.read(f"{about}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     declared = {"console_scripts": project["scripts"], **project["entry-points"]}
     assert {name: dict(read[name]) for name in read.sections()} == declared
+
+
+def test_what_an_index_shows_leads_nowhere_else(wheel: Path) -> None:
+    """No picture and no link of the repository, which an index has not; each guide by the topic that shows it."""
+    with ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        shown = archive.read(name).decode().partition("\n\n")[2]
+    assert shown.startswith("# pytest-quant\n")
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", shown) == []
+    for topic in (file.stem for file in (PACKAGE / "guides").glob("*.md") if file.stem != "README"):
+        assert f"(`{topic}`)" in shown
+    assert README.blocks("python")[0].text in shown
 
 
 def test_a_guide_is_shown_from_it(wheel: Path, tmp_path: Path) -> None:
