@@ -1,6 +1,6 @@
 """Samples that lm-evaluation-harness logs: which files are runs of a task, and which number in a row is its score.
 
-As version 0.4 writes them: ``<output_path>/<model>/samples_<task>_<time>.jsonl`` with one row for each document and
+As versions 0.4 write them: ``<output_path>/<model>/samples_<task>_<time>.jsonl`` with one row for each document and
 filter, and beside them ``results_<time>.json``.
 """
 
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -97,9 +99,11 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
         listed = row.get("metrics")
         if isinstance(listed, list):
             kinds.update(dict.fromkeys(f"{each},{row.get('filter', 'none')}" for each in listed))
+    # Several devices may log the same answers in another order.
+    origin = hashlib.sha256(b"".join(sorted(answers))).hexdigest() if answers else ""
     if not kinds and metric:
-        # Rows of versions before 0.4.7 name neither their metrics nor their filter.
-        kinds = {f"{name},{wanted or 'none'}": None}
+        run, metric = _unnamed_run(file, name, wanted, task)
+        return replace(run, origin=origin), metric
     fitting = [kind for kind in kinds if not metric or kind == metric or (not wanted and kind.startswith(f"{name},"))]
     if len(fitting) != 1:
         what = f"{file.name} has no metric '{metric}'" if not fitting else f"{file.name} has several metrics"
@@ -107,32 +111,49 @@ def read_task_run(file: Path, metric: str, task: str) -> tuple[ScoreRun, str]:
         raise DataError(what, allowed=", ".join(kinds) or "rows with a number for each metric", fix=fix)
     name, _, wanted = fitting[0].rpartition(",")
     rows = ((place, row) for place, row in rows_of(file) if row.get("filter", "none") == wanted)
-    run = run_of(file.name, rows, "doc_id", name, _prompt, task=task)
-    # Several devices may log the same answers in another order.
-    origin = hashlib.sha256(b"".join(sorted(answers))).hexdigest() if answers else ""
-    return replace(run, origin=origin), fitting[0]
+    return replace(run_of(file.name, rows, "doc_id", name, _prompt, task=task), origin=origin), fitting[0]
+
+
+def _unnamed_run(file: Path, name: str, wanted: str, task: str) -> tuple[ScoreRun, str]:
+    """Return a run as versions before 0.4.7 logged it: a row for each document and filter, which it does not name.
+
+    Filters come in one order, and the results beside the file have the mean of each: so the nth rows of all documents
+    are those of the filter whose mean is theirs.
+    """
+    turns: dict[int, list[tuple[str, Row]]] = {0: []}
+    seen: Counter[str] = Counter()
+    for place, row in rows_of(file):
+        turns.setdefault(seen[document := str(row.get("doc_id"))], []).append((place, row))
+        seen[document] += 1
+    runs = [run_of(file.name, iter(rows), "doc_id", name, _prompt, task=task) for rows in turns.values()]
+    figures = _in(_results(file), "results", task)
+    listed = figures.items() if isinstance(figures, Mapping) else ()
+    told = {kind: value for kind, value in listed if kind.startswith(f"{name},") and isinstance(value, (int, float))}
+    kind = f"{name},{wanted}" if wanted else next(iter(told), f"{name},none")
+    if len(runs) == 1 and {*told, kind} == {kind} and (told or wanted in ("", "none")):
+        return runs[0], kind
+    fitting = [run for run in runs if math.isclose(run.scores.mean(), told.get(kind, math.nan))]
+    if len({run.scores.tobytes() for run in fitting}) == 1 and (wanted or len(told) == 1):
+        return fitting[0], kind
+    fix = f"write metric='{next(iter(told), name)}'"
+    if (wanted and kind in told) or (not told and len(runs) > 1):
+        fix = f"keep the rows of one filter in the file, and write metric='{kind if told else name}'"
+    raise DataError(
+        f"{file.name} does not name the filters of its rows, as lm-eval before 0.4.7, nor do the results tell them",
+        value=f"{len(runs)} rows for each document, and metric '{kind}'",
+        allowed=", ".join(told) or f"{name}, where the file has the rows of one filter",
+        fix=fix,
+    )
 
 
 def _prompt(row: Row) -> str:
     return " ".join(str(row.get(name, "")) for name in _HASHES)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResults:
-    """What the results of a run say of one task.
-
-    Attributes
-    ----------
-    better : which way its metric is better; higher where nobody says.
-    n : documents that were evaluated; ``None`` where nobody says.
-    """
-
-    better: Better = "higher"
-    n: int | None = None
-
-
-def results_of(file: Path, task: str, metric: str, known: Settings) -> TaskResults:
+def results_of(file: Path, task: str, metric: str, known: Settings) -> tuple[Better, int | None]:
     """Return what the results beside a file of samples say, once they are of the same model as other runs of its side.
+
+    That is which way the metric is better, higher where nobody says, and how many documents were evaluated, if known.
 
     Parameters
     ----------
@@ -145,14 +166,9 @@ def results_of(file: Path, task: str, metric: str, known: Settings) -> TaskResul
     ------
     DataError : the results cannot be read, or tell of another model, or of another way of running it.
     """
-    match = _FILE.fullmatch(file.name)
-    results = sorted(file.parent.glob(f"*_{match['time']}.json")) if match else []
-    if not results:
-        return TaskResults()
-    try:
-        document: object = json.loads(read_file(results[0], _MOST_RESULTS_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{results[0]} cannot be read", value=str(error), fix="run lm_eval again") from error
+    document = _results(file)
+    if document is None:
+        return "higher", None
     name = metric.rpartition(",")[0]
     # In a row, perplexity is the logarithm of the likelihood.
     is_lower = _in(document, "higher_is_better", task, name) is False and name != "perplexity"
@@ -166,7 +182,17 @@ def results_of(file: Path, task: str, metric: str, known: Settings) -> TaskResul
                 allowed="runs of one model in one setting; seeds may differ",
                 fix="name the file of the run that is meant, or move the old one out of the folder",
             )
-    return TaskResults("lower" if is_lower else "higher", n if isinstance(n, int) else None)
+    return "lower" if is_lower else "higher", n if isinstance(n, int) else None
+
+
+def _results(file: Path) -> object:
+    """Return the results beside a file of samples, ``None`` where there are none. Raises `DataError`."""
+    match = _FILE.fullmatch(file.name)
+    results = sorted(file.parent.glob(f"*_{match['time']}.json")) if match else []
+    try:
+        return json.loads(read_file(results[0], _MOST_RESULTS_BYTES)) if results else None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{results[0]} cannot be read", value=str(error), fix="run lm_eval again") from error
 
 
 def _settings(document: object, task: str) -> dict[str, str]:

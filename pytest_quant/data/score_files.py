@@ -1,4 +1,4 @@
-"""Files with one row for each sample: JSON lines, CSV and Parquet, read one row at a time and checked."""
+"""Files with one row for each sample: JSON lines, CSV and Parquet, read one row at a time, and lists in JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +23,14 @@ from pytest_quant.files import file_errors, open_file
 MOST_LINE_BYTES = 64_000_000
 """Of one row: a prompt of a million tokens is a tenth of it."""
 
+MOST_DOCUMENT_BYTES = 1_000_000_000
+"""Of one JSON value with all samples, which is read into memory."""
+
+_ONE_IN_A_LINE = "write one object in a line, or one list in the file; if it was cut, look whether the run has ended"
 _BYTE_ORDER_MARK = "\ufeff"
 _SHOWN = 80
+_ANSWERS = {"true": True, "false": False}
+"""Of CSV in small letters: spreadsheets, pandas and other programs write them in different ones."""
 
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = Iterator[tuple[str, Row]]
@@ -51,13 +57,8 @@ class ScoreRun:
     origin: str = ""
 
 
-def read_run(path: Path, id_key: str, score_key: str) -> ScoreRun:
-    """Return the scores of one file. Raises `DataError` with the file, the line and the next step."""
-    return run_of(path.name, rows_of(path), id_key, score_key, lambda _: "")
-
-
 def run_of(
-    where: str, rows: Rows, id_key: str, score_key: str, prompt_of: Callable[[Row], str], *, task: str = ""
+    where: str, rows: Rows, id_key: str, score_key: str, prompt_of: Callable[[Row], str] = lambda _: "", task: str = ""
 ) -> ScoreRun:
     """Return the scores of `rows`.
 
@@ -111,13 +112,14 @@ def _id(place: str, value: object, key: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         fix = f"name the key that tells samples apart, in place of '{key}': id='...'"
         raise DataError(f"{place}: an id is a text or a whole number", value=_shown(value), fix=fix)
-    return str(value)
+    # Half of a surrogate pair, which JSON may have, is in no text that is written.
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _number(place: str, value: object, key: str) -> float:
     if isinstance(value, str):
         with suppress(ValueError):
-            value = float(value)
+            value = _ANSWERS[answer] if (answer := value.strip().lower()) in _ANSWERS else float(value)
     if not _is_number(value):
         raise DataError(
             f"{place}: '{key}' is not a number",
@@ -142,7 +144,7 @@ def _shown(value: object) -> str:
 
 def rows_of(path: Path) -> Rows:
     """Yield the rows of a file. Raises `DataError` or `UsageError`."""
-    readers = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json_lines, ".csv": _csv, ".parquet": _parquet}
+    readers = {".jsonl": _json, ".ndjson": _json, ".json": _json, ".csv": _csv, ".parquet": _parquet}
     if path.suffix.lower() not in readers:
         allowed = ", ".join(readers)
         raise UsageError("Scores: the ending tells how a file is read", value=path.name, allowed=allowed)
@@ -150,11 +152,29 @@ def rows_of(path: Path) -> Rows:
         yield from readers[path.suffix.lower()](path)
 
 
-def _json_lines(path: Path) -> Rows:
+def _json(path: Path) -> Rows:
     with open_file(path) as stream:
-        for place, line in _lines(stream, path.name):
-            if line.strip():
-                yield place, _object(place, line)
+        listed = _listed(stream)
+        stream.seek(0)
+        samples = ((f"{path.name}, sample {number}", row) for number, row in enumerate(listed, 1))
+        lines = ((place, _decoded(place, line)) for place, line in _lines(stream, path.name) if line.strip())
+        for place, row in samples if listed else lines:
+            if not isinstance(row, dict):
+                raise DataError(f"{place}: it is no object", value=_shown(row), allowed='{"id": ..., "score": ...}')
+            yield place, row
+
+
+def _listed(stream: BinaryIO) -> list[object]:
+    """Return the samples of a file that is one value, a list or an object with a list; none for a row in each line."""
+    first, second = stream.readline(MOST_LINE_BYTES), stream.readline(MOST_LINE_BYTES)
+    if second and first.startswith(b"{") and first.rstrip().endswith(b"}"):
+        return []
+    with suppress(DataError):
+        value = _decoded("", first + second + stream.read(MOST_DOCUMENT_BYTES))
+        parts = value.items() if isinstance(value, dict) else [("samples", value)]
+        lists = {name: part for name, part in parts if isinstance(part, list) and dict in map(type, part)}
+        return lists.get("samples", lists.popitem()[1] if len(lists) == 1 else [])
+    return []
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
@@ -168,20 +188,16 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
         yield f"{name}, line {number}", line
 
 
-def _object(place: str, line: bytes) -> Row:
+def _decoded(place: str, text: bytes) -> object:
     try:
-        row = msgspec.json.decode(line)
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         # Python's own writer puts NaN into what is no JSON then; other values of such a row may be needed.
         try:
-            row = json.loads(line)
+            return json.loads(text)
         except (ValueError, RecursionError) as error:
-            shown = _shown(line[:_SHOWN].decode("utf-8", "replace"))
-            what = f"{place}: it is no JSON, {error}"
-            raise DataError(what, value=shown, fix="look whether the run that writes it has ended") from error
-    if not isinstance(row, dict):
-        raise DataError(f"{place}: it is no object", value=_shown(row), allowed='{"id": ..., "score": ...}')
-    return row
+            shown = _shown(text[:_SHOWN].decode("utf-8", "replace"))
+            raise DataError(f"{place}: it is no JSON, {error}", value=shown, fix=_ONE_IN_A_LINE) from error
 
 
 def _csv(path: Path) -> Rows:
@@ -209,5 +225,6 @@ def _parquet(path: Path) -> Rows:
                 for row in batch.to_pylist():
                     number += 1
                     yield f"{path.name}, row {number}", row
-    except ArrowException as error:
-        raise DataError(f"{path.name} is no Parquet file", value=str(error)) from error
+    except (ArrowException, ValueError, OverflowError) as error:
+        # Also values that Python has no type for: times in nanoseconds, text in another encoding.
+        raise DataError(f"{path.name} is no Parquet file that can be read", value=str(error)) from error

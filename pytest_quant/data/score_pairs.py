@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.data.lm_eval import Settings, TaskResults, read_task_run, results_of, runs_by_task
-from pytest_quant.data.score_files import ScoreRun, read_run, run_of
+from pytest_quant.data.lm_eval import Settings, read_task_run, results_of, runs_by_task
+from pytest_quant.data.score_files import ScoreRun, rows_of, run_of
 from pytest_quant.errors import DataError
 from pytest_quant.result import Better
 from pytest_quant.spec import Scores
@@ -74,7 +74,8 @@ def read_scores(scores: Scores) -> tuple[PairedScores, ...]:
 
 def _runs(scores: Scores, side: Sequence[Any]) -> list[ScoreRun]:
     if scores.kind == "files":
-        return [replace(read_run(file, scores.id, scores.score), origin=str(file.resolve())) for file in side]
+        runs = ((file, run_of(file.name, rows_of(file), scores.id, scores.score)) for file in side)
+        return [replace(run, origin=str(file.resolve())) for file, run in runs]
     return [run for array in side for run in _of_array(array, scores.ids)]
 
 
@@ -91,7 +92,7 @@ def _tasks(scores: Scores) -> list[PairedScores]:
             )
         pairs = zip(sides, settings, strict=True)
         runs = [[_task_run(file, scores.metric, task, known) for file in side] for side, known in pairs]
-        metrics = {metric: results.better for side in runs for _, metric, results in side}
+        metrics = {metric: better for side in runs for _, metric, better in side}
         if len(metrics) > 1:
             raise DataError(f"the runs of task '{task}' have other metrics", value=", ".join(metrics))
         ((metric, better),) = metrics.items()
@@ -99,16 +100,16 @@ def _tasks(scores: Scores) -> list[PairedScores]:
     return tasks
 
 
-def _task_run(file: Path, metric: str, task: str, known: Settings) -> tuple[ScoreRun, str, TaskResults]:
+def _task_run(file: Path, metric: str, task: str, known: Settings) -> tuple[ScoreRun, str, Better]:
     run, metric = read_task_run(file, metric, task)
-    results = results_of(file, task, metric, known)
-    if results.n not in (None, len(run.ids)):
+    better, n = results_of(file, task, metric, known)
+    if n not in (None, len(run.ids)):
         raise DataError(
             f"{file} is not whole",
-            value=f"{len(run.ids)} samples, where the results beside it are of {results.n}",
+            value=f"{len(run.ids)} samples, where the results beside it are of {n}",
             fix="run lm_eval again; look in its log for 'Could not save sample results'",
         )
-    return run, metric, results
+    return run, metric, better
 
 
 def _of_array(array: Any, ids: object) -> Iterator[ScoreRun]:
@@ -124,7 +125,7 @@ def _of_array(array: Any, ids: object) -> Iterator[ScoreRun]:
         where = f"run {number}"
         samples = enumerate(zip(names, row, strict=True))
         named = ((f"{where}, sample {place}", {"id": name, "score": score}) for place, (name, score) in samples)
-        yield run_of(where, named, "id", "score", lambda _: "")
+        yield run_of(where, named, "id", "score")
 
 
 def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better) -> PairedScores:
