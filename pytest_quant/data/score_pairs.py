@@ -139,19 +139,22 @@ def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]],
     lacked[1] -= lacked[0]
     values = np.concatenate([run.scores for run in runs])
     lowest, highest = float(values.min()), float(values.max())
+    # One sample may have more errors than words, and so may a broken side: that both have shows another scale.
+    means = [float(np.concatenate([run.scores for run in side]).mean()) for side in sides if side]
+    most = highest if better == "higher" else min(means)
     unit, scale = scores.unit, scores.scale
     if unit is None or scale is None:
-        unit, scale = ("%", 100.0) if lowest >= 0.0 and highest <= 1.0 else ("", 1.0)
-    if unit == "%" and not (lowest >= 0.0 and scale * highest <= 100.0):
+        unit, scale = ("%", 100.0) if lowest >= 0.0 and most <= 1.0 else ("", 1.0)
+    if unit == "%" and not (lowest >= 0.0 and scale * most <= 100.0):
         raise DataError(
-            f"scores in percent lie between 0 and {100.0 / scale:g}, times {scale:g}",
+            f"scores in percent lie between 0 and {100.0 / scale:g}, times {scale:g}, error rates on average",
             value=f"{lowest:g} to {highest:g}",
             fix="write unit='', scale=1 for a number in its own unit, or scale=1 for scores from 0 to 100",
         )
     is_counted = scores.missing == "worst" and unit == "%"
     left_out = lacked[0] if is_counted else lacked[0] | lacked[1]
     notes = _other_samples(task, runs, prompts, left_out)
-    ids, worst = sorted(prompts.keys() - left_out), 0.0 if better == "higher" else 100.0 / scale
+    ids, worst = sorted(prompts.keys() - left_out), 0.0 if better == "higher" else max(100.0 / scale, highest)
     arrays, copies = [], []
     for side, given in zip(sides, answers, strict=True):
         rows = np.array([[run.get(name, worst) for name in ids] for run in given]).reshape(len(side), len(ids))

@@ -244,14 +244,15 @@ def compared(
         if result.drop_ci is None:
             return result
         ends = result.drop_ci.low, result.drop_ci.high
-    ends = _within(metric.unit, with_run_noise(result.drop or 0.0, ends, noise, accuracy.confidence))
+    ends = _within(metric, with_run_noise(result.drop or 0.0, ends, noise, accuracy.confidence))
     # More samples of the same runs would not tell.
     return replace(result, drop_ci=Interval(*ends), n_to_resolve=None if noise.variance else result.n_to_resolve)
 
 
-def _within(unit: str, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the ends of a drop within what scores in that unit can lose."""
-    return (max(ends[0], -100.0), min(ends[1], 100.0)) if unit == "%" else ends
+def _within(metric: ResolvedMetric, ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of a drop within what such scores can lose; errors may be more than 100 %."""
+    bounded = metric.unit == "%" and metric.better == "higher"
+    return (max(ends[0], -100.0), min(ends[1], 100.0)) if bounded else ends
 
 
 def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMetric, margin: float | None) -> TaskScore:
@@ -265,7 +266,7 @@ def task_score(accuracy: AccuracyResult, task: PairedScores, metric: ResolvedMet
     if result.drop_ci is None:
         return score
     own_ends = result.drop_ci.low, result.drop_ci.high
-    ends = _within(metric.unit, with_run_noise(score.drop, own_ends, noise, accuracy.confidence))
+    ends = _within(metric, with_run_noise(score.drop, own_ends, noise, accuracy.confidence))
     p = None if margin is None else tail_beyond(margin, score.drop, result.drop_ci.low, doubt, accuracy.confidence)
     return replace(score, drop_ci=Interval(*ends), p=p)
 

@@ -229,7 +229,9 @@ def _resampled(
     result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
 ) -> AccuracyResult:
     """Add the interval of the paired bootstrap, and the samples that would resolve the margin by its variance."""
-    bounded = metric.unit == "%"
+    # Errors of a sample may be more than its words.
+    is_over = metric.rate is not None and metric.rate * max(np.max(reference), np.max(candidate)) > 100.0
+    bounded = metric.unit == "%" and not is_over
     different = _different(result, reference)
     if not bounded and different < FEWEST_UNBOUNDED:
         return result

@@ -84,7 +84,8 @@ class Scores:
             a list of these. Several files of one task are several runs.
         task : its name, or a list of names; by default all tasks that were run. Several are one family of tests.
         metric : as the results have it, ``acc``, or with the filter, ``exact_match,strict-match``. It may be left out
-            where a task has one.
+            where a task has one. Rows of versions before 0.4.7 name no filter: theirs is the one whose mean the results
+            beside the file have.
         deterministic : a run that is repeated gives the same answers, as greedy decoding on one machine may. Then the
             drop is a fact about these samples, as it is of an engine; else it is judged on its interval. Runs of a side
             that differ are an error then.
@@ -110,13 +111,16 @@ class Scores:
         deterministic: bool = False,
         missing: Missing = "exclude",
     ) -> Scores:
-        """Scores in files with one row for each sample: JSON lines, CSV with a head, or Parquet where pyarrow is there.
+        """Scores in files with one row for each sample: JSON, CSV with a head, or Parquet where pyarrow is there.
+
+        JSON has an object in each line, or is one list of objects, alone or as ``samples`` of an object.
 
         Parameters
         ----------
         reference, candidate : a file, or a list of files, one for each run.
         id, score : columns, or keys; ``metrics.f1`` is the key ``f1`` of an object ``metrics``.
-        better, unit, scale : as in `Metric`; shares from 0 to 1 are percentages with the defaults.
+        better, unit, scale : as in `Metric`; shares from 0 to 1 are percentages with the defaults. Error rates, with
+            ``lower``, may be more than 100 % for single samples.
         deterministic, missing : as in `from_lm_eval`.
         """
         runs = _runs(reference), _runs(candidate)
@@ -142,7 +146,7 @@ class Scores:
         ----------
         reference, candidate : an array (n,), or (runs, n) for several runs; ``None`` for no reference.
         ids : of the n samples, texts or whole numbers; by default their places, and then both sides have as many.
-        better, unit, scale : as in `Metric`.
+        better, unit, scale : as in `from_files`.
         name : of the score in tables.
         deterministic, missing : as in `from_lm_eval`.
         """
