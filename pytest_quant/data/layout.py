@@ -96,7 +96,10 @@ def find_layout(
     axes: dict[str, int | None] = {}
     for tensor in inputs:
         if tensor.name in named:
-            axes[tensor.name] = _checked_axis(tensor, named[tensor.name], where)
+            # Of a tensor of any rank the data has the rank, and the steps of sequences are no axis of the model's.
+            steps = bool(states) and tensor.name not in states
+            rank = ranks[tensor.name] - steps if tensor.shape is None else len(tensor.shape)
+            axes[tensor.name] = _checked_axis(tensor.name, named[tensor.name], rank, where)
         elif free:
             axes[tensor.name] = _free_axis(tensor, symbol)
         else:
@@ -153,14 +156,13 @@ def _is_free(tensor: TensorInfo, symbol: str, named: Mapping[str, int | None]) -
     return axis is not None and (tensor.shape is None or (axis < len(tensor.shape) and tensor.shape[axis] is None))
 
 
-def _checked_axis(tensor: TensorInfo, axis: int | None, where: str) -> int | None:
-    rank = None if tensor.shape is None else len(tensor.shape)
-    if axis is not None and rank is not None and axis >= rank:
+def _checked_axis(name: str, axis: int | None, rank: int, where: str) -> int | None:
+    if axis is not None and axis >= rank:
         raise DataError(
-            f"{where}: batch_axes names an axis that input '{tensor.name}' does not have",
+            f"{where}: batch_axes names an axis that input '{name}' does not have",
             value=f"axis {axis} of {rank}",
             allowed=f"0 to {rank - 1}, or None" if rank else "None: it is a scalar",
-            fix=f"write batch_axes={{'{tensor.name}': {0 if rank else None}}}",
+            fix=f"write batch_axes={{'{name}': {0 if rank else None}}}",
         )
     return axis
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.data import Layout, find_layout
 from pytest_quant.data.layout import SampleKind, find_shapes
+from pytest_quant.errors import DataError
 from pytest_quant.spec import Signature, TensorInfo
 from tests.unit.data.samples import RAGGED, TWO, streamed
 
@@ -38,6 +40,31 @@ def test_a_free_axis_of_steps_frees_no_batch_that_the_user_tells_to_be_fixed() -
     layout = find_layout(Signature(inputs, ()), {"other": 1}, {"x": 3, "other": 3}, where="data")
     assert layout.axes == {"x": 0, "other": 1}
     assert layout.fixed_batch_size == 4
+
+
+@pytest.mark.parametrize(
+    ("rank", "states", "axis", "allowed"),
+    [
+        (2, frozenset(), 2, "0 to 1, or None"),
+        (1, frozenset(), 7, "0 to 0, or None"),
+        # Of (samples, steps, features) a model with a state takes (samples, features) at a time.
+        (3, frozenset({"h"}), 2, "0 to 1, or None"),
+    ],
+    ids=["rows", "numbers", "sequences"],
+)
+def test_of_an_input_of_any_rank_the_data_tells_which_axes_there_are(
+    rank: int, states: frozenset[str], axis: int, allowed: str
+) -> None:
+    """An axis that the data does not have is an error with those that it has, and the one to write is taken."""
+    signature = Signature((TensorInfo("x", "float32", None),), ())
+    with pytest.raises(DataError) as error:
+        find_layout(signature, {"x": axis}, {"x": rank}, where="data", states=states)
+    assert f"got: axis {axis} of {rank - len(states)}" in str(error.value)
+    assert f"allowed: {allowed}" in str(error.value)
+    assert "next: write batch_axes={'x': 0}" in str(error.value)
+    layout = find_layout(signature, {"x": 0}, {"x": rank}, where="data", states=states)
+    array = np.arange(2.0**rank).reshape((2,) * rank)
+    np.testing.assert_array_equal(layout.samples(layout.arranged({"x": array}), [0, 1])["x"].sum(), array.sum())
 
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=40)
