@@ -42,6 +42,7 @@ Build: TypeAlias = Callable[[Path], Mapping[str, JsonScalar]]
 """Writes into the empty folder it is given and returns facts about the output."""
 
 LOCKS = ".locks"
+_REMOVED = "the cache was removed while it was built"
 
 _TEMPORARY = re.compile(r"\.(?P<key>[0-9a-f]{64})\.[0-9a-f]+\.tmp")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -102,22 +103,22 @@ class Cache:
         CacheError : the folder belongs to others, is full or cannot be written.
             What `build` raises otherwise passes through, and leaves nothing behind.
         """
-        with self._storage(f"{slot} cannot be kept in"):
-            self._open()
-            folder = self.root / kind / key_of(kind, ingredients)
-            folder.parent.mkdir(mode=_OWN_FOLDER, exist_ok=True)
-            lock = self._hold(folder, slot)
+        folder, damage = self.root / kind / key_of(kind, ingredients), ""
         try:
-            damage = ""
-            if os.path.lexists(folder):
-                try:
-                    manifest = verify(folder)
-                except DamagedEntryError as error:
-                    damage = f"cache entry damaged ({error})"
-                else:
-                    with suppress(OSError):
-                        (folder / LAST_USE).touch()
-                    return Entry(folder.name, folder / FILES, "hit", "", manifest.facts)
+            self._open(folder.parent)
+            lock = self._hold(folder, slot)
+        except OSError as error:
+            # Nothing has to be kept where it is there: in the layers of an image, on a disk that is full.
+            with suppress(DamagedEntryError):
+                if (entry := _found(folder)) is not None:
+                    return entry
+            raise self._fault(f"{slot} cannot be kept in", error) from error
+        try:
+            try:
+                if (entry := _found(folder)) is not None:
+                    return entry
+            except DamagedEntryError as error:
+                damage = f"cache entry damaged ({error})"
             remote = self._remote if shared else None
             entry = None if remote is None else self._fetch(folder, slot, remote)
             if entry is None:
@@ -133,16 +134,20 @@ class Cache:
             self._notify(str(error))
         return entry
 
-    def _open(self) -> None:
-        """Create the root, and remove what killed processes left in it. Raises `OSError`."""
-        if self._is_open:
-            return
+    def _open(self, place: Path) -> None:
+        """Create the root, which others may remove at any time, with the folder `place` in it. Raises `OSError`.
+
+        What killed processes left in it is removed the first time.
+        """
         _refuse_others_folder(self.root)
         self.root.mkdir(mode=_OWN_FOLDER, parents=True, exist_ok=True)
         # A folder that contains files already belongs to the user.
         if not any(self.root.iterdir()):
             ignore(self.root)
-        (self.root / LOCKS).mkdir(mode=_OWN_FOLDER, exist_ok=True)
+        for folder in (self.root / LOCKS, place):
+            folder.mkdir(mode=_OWN_FOLDER, exist_ok=True)
+        if self._is_open:
+            return
         for path in self.root.glob("*/.*.tmp"):
             if match := _TEMPORARY.fullmatch(path.name):
                 # A living process holds the lock of the entry that it builds.
@@ -168,15 +173,13 @@ class Cache:
                 temporary.mkdir(mode=_OWN_FOLDER)
                 if not remote.fetch(folder, temporary, self._max_bytes):
                     return None
-                manifest = verify(temporary, folder)
-                (temporary / LAST_USE).touch()
                 _publish(temporary, folder)
+                return _found(folder)
         except DamagedEntryError as error:
             self._notify(f"{slot} of the shared cache is not used: {error}")
             return None
         finally:
             _delete(temporary)
-        return Entry(folder.name, folder / FILES, "hit", "", manifest.facts)
 
     def quiet(self) -> AbstractContextManager[None]:
         """Let nothing work in the background while the block measures time."""
@@ -195,6 +198,7 @@ class Cache:
         temporary = _temporary_path(folder)
         try:
             with self._storage(f"{slot} cannot be kept in"):
+                self._open(folder.parent)
                 temporary.mkdir(mode=_OWN_FOLDER)
                 (temporary / FILES).mkdir(mode=_OWN_FOLDER)
             try:
@@ -210,7 +214,9 @@ class Cache:
                 write_manifest(temporary, slot, ingredients, facts)
                 (temporary / LAST_USE).touch()
                 _publish(temporary, folder)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Exception) and damage != _REMOVED and not os.path.lexists(temporary):
+                return self._build(folder, slot, ingredients, build, _REMOVED)
             _delete(temporary)
             raise
         return Entry(key, folder / FILES, "built", reason, facts)
@@ -292,6 +298,16 @@ def _lock_of(folder: Path) -> BaseFileLock:
 def _temporary_path(folder: Path) -> Path:
     """Return a new path beside the entry in `folder`, on its file system, that no list of entries shows."""
     return folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.tmp")
+
+
+def _found(folder: Path) -> Entry | None:
+    """Return the entry in a folder, used now; ``None`` where there is none. Raises `DamagedEntryError`."""
+    if not os.path.lexists(folder):
+        return None
+    manifest = verify(folder)
+    with suppress(OSError):
+        (folder / LAST_USE).touch()
+    return Entry(folder.name, folder / FILES, "hit", "", manifest.facts)
 
 
 def _publish(temporary: Path, folder: Path) -> None:

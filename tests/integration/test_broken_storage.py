@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pytest_quant.cli import commands
 from tests.integration.projects import output, run_project, run_project_apart, write_project
 from tests.support import models
 
@@ -63,6 +66,21 @@ def test_a_corrupt_cache_entry_is_rebuilt(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1)
     assert second["cache"]["engine"] == "built"
     assert second["accuracy"] == first["accuracy"]
+
+
+def test_the_tests_after_a_cleaning_are_measured(project: pytest.Pytester) -> None:
+    """``git clean -xfd`` in mid run takes the cache, its parent and the history; the rest is built again and kept."""
+    test = "@pytest.mark.quant(max_drop=5.0)\ndef test_{}(): {}\n\n\n"
+    bodies = {"first": "shutil.rmtree('.quant')", "second": "pass"}
+    (project.path / "test_model.py").write_text(
+        "import shutil\nimport pytest\n\n\n" + "".join(map(test.format, bodies, bodies.values()))
+    )
+    result, checks = run_project(project)
+    result.assert_outcomes(passed=2)
+    assert [(check["status"], check["cache"]["engine"]) for check in checks] == [("PASS", "built")] * 2
+    listed = CliRunner().invoke(commands, ["history", f"--history={project.path / '.quant' / 'history.db'}", "--json"])
+    assert listed.exit_code == 0
+    assert len(json.loads(listed.stdout)["checks"]) == 2
 
 
 def test_a_file_in_the_place_of_the_cache_is_an_error(project: pytest.Pytester) -> None:
