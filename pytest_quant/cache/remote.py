@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
+import math
 import os
 import tarfile
 import tempfile
@@ -27,7 +29,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import from_url
 
-from pytest_quant.cache.entry import FILES, MANIFEST
+from pytest_quant.cache.entry import FILES, MANIFEST, read_manifest
 from pytest_quant.clocks import REAL
 
 STALL_S = 4.0
@@ -47,6 +49,9 @@ SMALL_BYTES = 1_000_000
 _PART_BYTES = 5 * 2**20
 _DIGEST_BYTES = 64
 _HEAD_BYTES = _DIGEST_BYTES + 16
+
+_MOST_MEMBERS = 2_000
+"""Files and folders of one object: entries have some, and to make a hundred thousand takes minutes."""
 
 _FAILURES = (BaseError, OSError, NotImplementedError)
 """What obstore raises, and the disk; a time-out is an `OSError`. A `ValueError` is about what has arrived."""
@@ -128,7 +133,7 @@ class Remote:
             with tempfile.TemporaryFile(dir=folder) as file:
                 made_s = self._wait(self._download(_name(entry), file, most_bytes))
                 size_bytes = file.tell()
-                _extract(file, folder)
+                _extract(file, folder, entry, most_bytes)
                 gained_s = made_s
         except FileNotFoundError:
             pass  # others have not made it either
@@ -154,6 +159,8 @@ class Remote:
             made_s, began_s = 0.0, self._loop.time()
             async for part in found.stream(min_chunk_size=_PART_BYTES):
                 made_s = made_s or float(bytes(part[_DIGEST_BYTES:_HEAD_BYTES]))
+                if not 0.0 < made_s < math.inf:
+                    raise ValueError(f"its entry was made in {made_s} s")
                 file.write(part)
                 # What takes longer than making it is not worth the wait.
                 bound.reschedule(min(self._loop.time() + STALL_S, began_s + made_s + LOST_S))
@@ -287,14 +294,33 @@ def _pack(file: IO[bytes], entry: Path, made_s: float) -> int:
     return size_bytes
 
 
-def _extract(file: IO[bytes], folder: Path) -> None:
-    """Extract the files of an object, none of which lies elsewhere. Raises `ValueError` unless its digest is right."""
+def _extract(file: IO[bytes], folder: Path, entry: Path, most_bytes: int) -> None:
+    """Extract the manifest of an object, which is its first member, and the files that it names, all below `folder`.
+
+    Parameters
+    ----------
+    file : the object.
+    folder, entry, most_bytes : as in `Remote.fetch`; `most_bytes` also bounds what is extracted.
+
+    Raises
+    ------
+    ValueError, DamagedEntryError : its digest is wrong, it holds anything else, or more than an entry has.
+    """
     file.seek(0)
     if file.read(_DIGEST_BYTES) != _digest(file).encode():
         raise ValueError("it was cut or changed")
     file.seek(_HEAD_BYTES)
     with tarfile.open(fileobj=file, mode="r:") as tar:
-        tar.extractall(folder, filter="data")
+        members = list(itertools.islice(tar, _MOST_MEMBERS))
+        begins = members[:1] and members[0].name == MANIFEST and members[0].isreg() and members[0].size <= SMALL_BYTES
+        if not begins or len(members) == _MOST_MEMBERS:
+            raise ValueError("it does not begin with a manifest, or has too many files")
+        tar.extract(members[0], folder, filter="data")
+        sizes = {f"{FILES}/{name}": size for name, size in read_manifest(folder, entry).files.items()}
+        found = [(each.name, each.size if each.isreg() else -1) for each in members[1:] if not each.isdir()]
+        if sorted(found) != sorted(sizes.items()) or sum(sizes.values()) > most_bytes:
+            raise ValueError("it does not hold the files that its manifest names")
+        tar.extractall(folder, members, filter="data")
 
 
 def _digest(file: IO[bytes]) -> str:
