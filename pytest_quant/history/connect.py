@@ -23,6 +23,9 @@ BUSY_TIMEOUT_S = 60
 _BEGIN = "pytest_quant_begin"
 """Option of a connection: the statement that begins its transactions in SQLite; empty for none."""
 
+_MADE_BY_OTHERS = """SELECT type || ' ' || name FROM sqlite_master WHERE type = 'trigger'
+    OR (name LIKE 'quant!_%' ESCAPE '!' AND (type = 'view' OR upper(sql) LIKE 'CREATE VIRTUAL%'))"""
+"""What runs whatever its maker wrote, without an end perhaps, where a history is read or written."""
 
 _LOCK = 0x7175616E74
 """Number of the lock in PostgreSQL, the letters ``quant``; two databases of one server do not share it."""
@@ -74,6 +77,8 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
     connection.execute("PRAGMA foreign_keys = ON")
+    # What a schema of others calls has to be harmless.
+    connection.execute("PRAGMA trusted_schema = OFF")
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -116,17 +121,18 @@ def _create_tables(engine: Engine, shown: str, file: Path | None) -> None:
 
 def _has_tables(connection: Connection, shown: str) -> bool:
     """Whether the tables are there. Raises `HistoryError` when they are of another version or program."""
-    names = inspect(connection).get_table_names()
-    version = connection.execute(select(func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
-    is_foreign = bool(names) and not any(name.startswith("quant_") for name in names)
+    names, is_sqlite = inspect(connection).get_table_names(), connection.dialect.name == "sqlite"
+    made = list(connection.scalars(text(_MADE_BY_OTHERS))) if is_sqlite else []
+    is_foreign = bool(made) or (bool(names) and not any(name.startswith("quant_") for name in names))
     # A server's database may be shared with other programs.
-    if version is None and connection.dialect.name == "sqlite" and is_foreign:
+    if is_sqlite and is_foreign:
         raise HistoryError(
-            f"{shown} is a database of another program",
-            value=f"tables {', '.join(names[:5])}",
+            f"{shown} is a database of another program, or was changed by one",
+            value=", ".join([*made, *(f"table {name}" for name in names)][:5]),
             allowed="a file that pytest-quant wrote, or one that does not exist yet",
-            fix="name another file with --quant-history FILE",
+            fix="name another file with --quant-history FILE; a trigger of your own may be dropped",
         )
+    version = connection.execute(select(func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
     if version not in (None, VERSION):
         newer = version > VERSION
         upgrade = "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"

@@ -161,3 +161,50 @@ def test_tables_that_were_left_half_done_are_finished(tmp_path: Path) -> None:
     with create_engine(f"sqlite:///{place}").begin() as connection:
         SCHEMA.create(connection)
     assert open_store(place).append(RUN, [a_record()])
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT * FROM n"
+
+
+@pytest.mark.parametrize(
+    ("statements", "shown"),
+    [
+        (("DROP TABLE quant_runs", f"CREATE VIEW quant_runs AS {ENDLESS}"), "view quant_runs"),
+        (("DROP TABLE quant_schema", f"CREATE VIEW Quant_Schema AS {ENDLESS}"), "view Quant_Schema"),
+        (
+            ("CREATE TRIGGER less AFTER INSERT ON quant_runs BEGIN DELETE FROM quant_runs WHERE id <> new.id; END",),
+            "trigger less",
+        ),
+        (
+            ("CREATE TRIGGER more AFTER INSERT ON quant_schema BEGIN INSERT INTO quant_schema VALUES (1); END",),
+            "trigger more",
+        ),
+        (("DROP TABLE quant_checks", "create virtual table quant_checks using fts5(run)"), "table quant_checks"),
+    ],
+    ids=["endless view", "endless version", "deletes", "multiplies", "virtual"],
+)
+def test_what_runs_the_code_of_others_is_refused_before_it_is_read(
+    tmp_path: Path, statements: tuple[str, ...], shown: str
+) -> None:
+    """A file from an artifact or a branch may be anybody's: it is named, and stays as it is."""
+    place = tmp_path / "history.db"
+    open_store(place).append(RUN, [a_record()])
+    with create_engine(f"sqlite:///{place}").begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    _is_refused(place, "was changed by one", shown, "--quant-history FILE")
+    with create_engine(f"sqlite:///{place}").connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'")).scalar() in (0, 1)
+
+
+def test_a_view_of_a_dashboard_beside_our_tables_stays_and_a_dropped_trigger_is_none(tmp_path: Path) -> None:
+    """Only what we read or write could run it; the advice to drop a trigger of one's own works."""
+    place = tmp_path / "history.db"
+    open_store(place).append(RUN, [a_record()])
+    with create_engine(f"sqlite:///{place}").begin() as connection:
+        connection.execute(text("CREATE VIEW slowest AS SELECT id FROM quant_runs"))
+        connection.execute(text("CREATE TRIGGER mine AFTER INSERT ON quant_runs BEGIN SELECT 1; END"))
+    _is_refused(place, "trigger mine", "may be dropped")
+    with create_engine(f"sqlite:///{place}").begin() as connection:
+        connection.execute(text("DROP TRIGGER mine"))
+    assert len(open_store(place).runs()) == 1
