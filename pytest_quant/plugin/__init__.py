@@ -193,7 +193,7 @@ def _refuse_workers(config: pytest.Config, place: str) -> None:
     if place.startswith("local:") and config.getoption("dist", "no") != "no":
         raise pytest.UsageError(
             f"--quant-workers {place} would start its processes in each worker of xdist; leave -n out, or name one "
-            "scheduler for all of them, --quant-workers tcp://HOST:8786"
+            "scheduler for all of them, --quant-workers tls://HOST:8786"
         )
     if find_spec("distributed") is None:
         raise pytest.UsageError('--quant-workers needs dask.distributed: pip install "pytest-quant[dask]"')

@@ -85,9 +85,9 @@ DEVICE = _matching(
     "a GPU; write cuda:1, or a UUID, GPU-8932f937 or MIG-c7384736",
 )
 WORKERS = _matching(
-    "local:N|tcp://HOST:PORT",
+    "local:N|tls://HOST:PORT|tcp://HOST:PORT",
     r"local:[1-9]\d{0,2}|(tcp|tls)://([\w.-]+|\[[\da-fA-F:]+\]):[1-9]\d{0,4}",
-    "workers of Dask; write local:2, or the address of a scheduler, tcp://10.0.0.5:8786",
+    "workers of Dask; write local:2, or the address of a scheduler, tls://10.0.0.5:8786",
 )
 FILE = OptionKind("FILE", lambda text: text if text and not os.path.isdir(text) else None, "the name of a file")  # noqa: PTH112 - `Path` raises for long names
 DIRECTORY = _matching("DIR", r".+", "a folder")

@@ -209,8 +209,8 @@ class Settings:
     workers: str = _option(
         WORKERS,
         "evaluate large sets on workers of Dask: local:N starts N processes on this machine for each check, and "
-        "tcp://HOST:PORT names a scheduler whose workers have the versions of this process; latency stays here, alone "
-        "(needs the extra dask; pays from some 5 s of evaluation on)",
+        "tls://HOST:PORT, or tcp:// without encryption, names a scheduler that is trusted as code is, whose workers "
+        "have the versions of this process; latency stays here, alone (needs the extra dask; pays from some 5 s on)",
         "",
     )
     against_equal: bool = _flag(

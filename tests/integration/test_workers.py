@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import psutil
 import pytest
+from distributed import LocalCluster, Security
 
 from pytest_quant.backends import get_backend
 from pytest_quant.data import Batch, open_data
@@ -178,6 +180,23 @@ def test_a_scheduler_that_is_not_there_costs_a_note(subject: Subject, monkeypatc
         for _ in range(2):
             assert_same(subject.spread(workers), subject.alone())
     assert len(workers.notes) == 1
+
+
+def test_a_scheduler_with_certificates_is_reached_by_tls(subject: Subject) -> None:
+    """As the guide names it first, with the certificates of Dask's configuration, and without them by nobody."""
+    security = Security.temporary()
+    ours = {f"distributed.comm.tls.client.{name}": getattr(security, f"tls_client_{name}") for name in ("cert", "key")}
+    ours["distributed.comm.tls.ca-file"] = security.tls_ca_file
+    one = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(host="127.0.0.1", security=security, **one) as cluster:
+        address = cluster.scheduler_address
+        assert address.startswith("tls://")
+        with dask.config.set(ours), Workers(address, quiet()) as workers:
+            assert_same(subject.spread(workers), subject.alone())
+        assert (workers.notes, subject.here) == ((), 0)
+        with Workers(address, quiet()) as workers:
+            subject.spread(workers)
+        assert len(workers.notes) == 1
 
 
 def test_a_scheduler_without_workers_costs_a_note(
@@ -352,4 +371,4 @@ def test_workers_of_xdist_do_not_start_their_own(pytester: pytest.Pytester) -> N
     write_project(pytester)
     result = pytester.runpytest_subprocess("-n", "2", f"--quant-workers={LOCAL}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*leave -n out, or name one scheduler for all of them*tcp://HOST:8786*"])
+    result.stderr.fnmatch_lines(["*leave -n out, or name one scheduler for all of them*tls://HOST:8786*"])

@@ -185,7 +185,7 @@ BAD = [
     ("quant_backend", " ", "is not a name, for example ort"),
     ("quant_json", ".", "is not the name of a file"),
     *(
-        ("quant_workers", value, "is not workers of Dask; write local:2, or the address of a scheduler, tcp://")
+        ("quant_workers", value, "is not workers of Dask; write local:2, or the address of a scheduler, tls://")
         for value in ("local:0", "local:x", "local", "tcp://host", "tcp://host:0", "http://host:8786")
     ),
     ("quant_workers", "tcp://me:secret@host:8786", "'tcp://***@host:8786' is not workers of Dask"),
