@@ -17,7 +17,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx.external_data_helper import uses_external_data
 
-from pytest_quant.backends.onnx_files.graphs import all_nodes, bodies_of, constant_names, graphs_in
+from pytest_quant.backends.onnx_files.graphs import all_nodes, bodies_of, constant_names, graphs_in, opened_size
 from pytest_quant.errors import ModelFileError, UsageError
 from pytest_quant.spec import Model, Signature, TensorInfo
 
@@ -25,6 +25,9 @@ Answer = TypeVar("Answer")
 
 EMBED_BYTES = 1_500_000_000
 """A protobuf file ends at 2 GB; larger models keep their weights beside it."""
+
+MOST_OPENED = 1e9
+"""What a runtime may make of a file before it runs, see `opened_size`: some bytes could keep it busy for ever."""
 
 _HAND_ON = {"Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose output holds values of their first input; ``Concat`` of all of them."""
@@ -100,6 +103,13 @@ def read_graph(path: Path) -> onnx.ModelProto:
             f"the model has no output, so that there is nothing to compare: {path}",
             value=f"{len(model.graph.node)} nodes, {len(model.graph.input)} inputs, 0 outputs",
             fix="export it again with its outputs, or name them: onnx.utils.extract_model(path, new, inputs, outputs)",
+        )
+    if (size := opened_size(model)) > MOST_OPENED:
+        raise ModelFileError(
+            f"the model becomes too large where a runtime opens it: {path}",
+            value=f"{size:.2g} numbers of constants, each node of functions within functions counted as a thousand",
+            allowed=f"{MOST_OPENED:.2g}",
+            fix="export it again without functions inside functions, and with tensors of such a size as inputs",
         )
     external_files(model, path)
     return model

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
+import numpy as np
 import onnx
 
 STANDARD = ("", "ai.onnx")
@@ -42,6 +46,34 @@ def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """Yield every node of `model`: of every graph and of its functions."""
     for holder in (*graphs_in(model), *model.functions):
         yield from holder.node
+
+
+_GROWING = {"ConstantOfShape", "Expand", "Tile"}
+"""Operators whose last input says how large their output is."""
+
+
+def opened_size(model: onnx.ModelProto) -> float:
+    """Return what a runtime makes of `model` before it runs: a thousand for each node, and numbers made of constants.
+
+    Functions are inlined, each as often as it is called; infinity where one calls itself.
+    """
+    holders = {(each.domain, each.name): onnx.GraphProto(node=each.node) for each in model.functions}
+    holders["", ""] = model.graph
+    nodes = {name: [node for graph in all_graphs(holders[name]) for node in graph.node] for name in holders}
+    calls = {name: Counter((node.domain, node.op_type) for node in nodes[name]) for name in nodes}
+    sizes: dict[tuple[str, str], int] = {}
+    try:
+        for name in TopologicalSorter(calls).static_order():
+            sizes[name] = sum(n * sizes[each] for each, n in calls[name].items()) if name in calls else 1000
+    except CycleError:
+        return math.inf
+    every = [node for listed in nodes.values() for node in listed if node.op_type in {"Constant", *_GROWING}]
+    values = {tensor.name: tensor for graph in graphs_in(model) for tensor in graph.initializer}
+    values |= {node.output[0]: node.attribute[0].t for node in every if node.output and node.attribute}
+    shapes = [values[node.input[-1]] for node in every if node.input and values.keys() >= set(node.input)]
+    packed = [(shape.raw_data[: len(shape.raw_data) // 8 * 8], shape.int64_data) for shape in shapes]
+    axes: list[Sequence[int]] = [np.frombuffer(raw, "<i8").tolist() or listed for raw, listed in packed]
+    return sizes["", ""] + sum(math.prod(max(1, size) for size in listed) for listed in axes)
 
 
 def defined_names(graph: onnx.GraphProto) -> set[str]:
