@@ -89,7 +89,9 @@ def end_run(
             end.faults += write_output("--quant-json", settings.json_file, json_of(run, encoded))
         if encoded and settings.history is not None:
             messages = _append(settings.history, end.journal, run, encoded)
-            end.warnings += messages
+            # What is kept nowhere is lost with the output of this run.
+            is_lost = end.journal is None and settings.json_file is None and not missing_libraries()
+            (end.faults if is_lost else end.warnings).extend(messages)
             end.close_journal(stored=not messages)
         if is_own:
             end.warnings += send_records(config, run, end.records)
@@ -175,7 +177,10 @@ def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequen
         open_store(place).append(run, records)
     except HistoryError as error:
         if journal is None:
-            return [str(error), "the records of this run are kept nowhere; --quant-json FILE keeps them elsewhere"]
+            return [
+                str(error),
+                "the records of this run are in no history; --quant-json FILE on another disk keeps them",
+            ]
         words = f"{shlex.quote(str(journal.file))}{_history_option(place)}"
         return [str(error), f"the next run adds the records of this one, or now: pytest-quant history import {words}"]
     return []

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from pytest_quant.cli import commands
 from tests.integration.projects import output, run_project, run_project_apart, write_project
 from tests.support import models
+from tests.support.example import WITHOUT_PLUGINS
 
 
 @pytest.fixture
@@ -103,8 +104,15 @@ def test_a_full_cache_disk_is_an_error(project: pytest.Pytester, full_disk: Path
     assert "No space left on device" in output(result)
 
 
-def test_a_full_history_disk_keeps_outcomes(project: pytest.Pytester, full_disk: Path) -> None:
-    """A history that has no space fails no test."""
-    result, (check,) = run_project_apart(project, f"--quant-history={full_disk / 'history.db'}")
+def test_a_full_history_disk_keeps_outcomes_and_is_no_success(project: pytest.Pytester, full_disk: Path) -> None:
+    """No test fails, and the exit code says that nothing has the records; the file that is named next is imported."""
+    history = f"--quant-history={full_disk / 'history.db'}"
+    result = project.runpytest_subprocess(*WITHOUT_PLUGINS, "--quant-no-latency", history)
     result.assert_outcomes(passed=1)
-    assert check["status"] == "PASS"
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "the records of this run are in no history; --quant-json FILE on another disk keeps them" in output(result)
+    result, (check,) = run_project_apart(project, history)
+    assert (check["status"], result.ret) == ("PASS", pytest.ExitCode.OK)
+    place = project.path / "other.db"
+    imported = CliRunner().invoke(commands, ["history", "import", f"{project.path}/run.json", f"--history={place}"])
+    assert imported.exit_code == 0, imported.output
