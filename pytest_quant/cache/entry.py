@@ -202,12 +202,9 @@ def why_built(slot: str, previous: Mapping[str, str] | None, ingredients: Mappin
     """
     if previous is None:
         return f"first build of {slot}"
-    changes = []
-    for name in sorted(previous.keys() | ingredients.keys()):
-        old, new = previous.get(name), ingredients.get(name)
-        if old != new:
-            changes.append(f"{name} changed ({_short(old)} -> {_short(new)})")
-    return "; ".join(changes)
+    both = {name: (previous.get(name), ingredients.get(name)) for name in sorted(previous.keys() | ingredients.keys())}
+    changes = ((name, _short(old), _short(new)) for name, (old, new) in both.items() if old != new)
+    return "; ".join(f"{name} changed ({old} -> {new})" for name, old, new in changes)
 
 
 def _short(text: str | None) -> str:

@@ -65,11 +65,8 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
             place: Row = {"run": number, "position": position}
             digest = SeriesKey.parse(record.series).digest
             summary = CheckSummary.of(run, record)
-            checks.append(
-                place
-                | {"series": series[digest], "started_at": row["started_at"]}
-                | {"status": summary.status.value, "figures": summary.figures}
-            )
+            found: Row = {"status": summary.status.value, "figures": summary.figures}
+            checks.append(place | found | {"series": series[digest], "started_at": row["started_at"]})
             rows.append(place | {"record": pack(each)})
     if checks:
         connection.execute(insert(CHECKS), checks)
