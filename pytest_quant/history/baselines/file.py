@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -199,5 +200,7 @@ def _where(document: dict[str, object], error: Exception) -> str:
 def write_baselines(file: Path, entries: Iterable[BaselineEntry]) -> None:
     """Write `entries` to `file`, completely or not at all. Raises `HistoryError`."""
     text = baseline_text(entries)
-    with file_errors(HistoryError, f"{file} cannot be written", "make the folder writable"):
+    with file_errors(
+        HistoryError, f"{file} cannot be written", f"chmod u+w {shlex.quote(str(file))}, or make its folder writable"
+    ):
         write_whole(file, text.encode())
