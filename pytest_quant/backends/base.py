@@ -208,10 +208,7 @@ class Engine(ABC):
         return self._prepare_events(feeds)
 
     def prepare_tokens(self, feeds: Feeds) -> Callable[[], tuple[int, ...]] | None:
-        """Return a call of one run that gives the nanoseconds from its start to each of its tokens.
-
-        ``None`` where a run does not give one token after the other. Raises as `run` does.
-        """
+        """Return a call of one run that gives its nanoseconds to each token; ``None`` where all come together."""
         self._check(feeds)
         return self._prepare_tokens(feeds)
 
@@ -248,6 +245,10 @@ class Engine(ABC):
         """
         self._check(feeds)
         return self._layer_times(feeds)
+
+    def float_bytes(self) -> Mapping[str, int] | None:
+        """Return the bytes of weights in float that the file holds, by their readers; ``None`` where it is opaque."""
+        return None
 
     def close(self) -> None:
         """Release the native memory; closing twice is harmless, and a later run raises `BuildError`."""

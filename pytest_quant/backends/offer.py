@@ -153,11 +153,13 @@ class Remedy:
     paste : the key of the mark as a user writes it.
     spec : the engine with it.
     more_s : seconds that building it takes beyond other remedies, as far as the backend can tell.
+    is_smaller : it is meant for a file that is too large, and not tried where the size is no broken limit.
     """
 
     paste: str
     spec: EngineSpec
     more_s: float = 0.0
+    is_smaller: bool = False
 
 
 def calibrated(spec: EngineSpec, *methods: Calibration) -> Iterator[Remedy]:

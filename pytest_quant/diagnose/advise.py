@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pytest_quant.backends.offer import Remedy, without
 from pytest_quant.clocks import REAL
-from pytest_quant.diagnose.trials import Effect, EngineTrials, Judge, broken
+from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, Judge, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
@@ -163,7 +163,7 @@ class Advice:
 
     def _excluded(self) -> Iterator[Effect]:
         """Yield the best list of nodes to exclude, if one helps: the shortest that mends, else that with most gain."""
-        nodes = () if self._only_coverage() else self._trials.nodes()
+        nodes = () if self._only_floats() else self._trials.nodes()
         if len(nodes) < 2:
             return
         best: Effect | None = None
@@ -195,8 +195,8 @@ class Advice:
 
     def _options(self) -> Iterator[Effect]:
         for remedy in self._trials.remedies():
-            # Calibration has no influence on coverage.
-            if self._only_coverage() and remedy.spec.calibration != self._trials.spec.calibration:
+            # Calibration has no influence on coverage and size.
+            if self._only_floats() and remedy.spec.calibration != self._trials.spec.calibration:
                 continue
             effect = self._tried(remedy, "option")
             if effect is not None and effect.helps:
@@ -204,8 +204,8 @@ class Advice:
             elif effect is not None and not effect.trades:
                 self._useless.append(remedy.paste)
 
-    def _only_coverage(self) -> bool:
-        return broken(self._trials.before.verdicts) == ("min_coverage",)
+    def _only_floats(self) -> bool:
+        return KEEPS_FLOATS.issuperset(broken(self._trials.before.verdicts))
 
     def _tried(self, remedy: Remedy, kind: str, share: float = 1.0) -> Effect | None:
         """Return the effect of `remedy`; ``None`` where there was no time for it, or it could not be measured."""
@@ -275,12 +275,24 @@ def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterato
     if failed & {*limits_on("latency")}:
         yield Hint(f"pytest-quant profile {shlex.quote(measurement.check.nodeid)} shows which layers take the time")
     if "max_size_mb" in failed:
-        nodes = (
-            ", ".join(measurement.coverage.float_nodes[:_ENOUGH]) or "nothing here, so only another model is smaller"
-        )
-        yield Hint(f"what runs in float keeps the size of FP32: {nodes}")
+        yield from _size_hints(measurement)
     if not_met & {*limits_on("latency")}:
         yield from timing_hints(measurement.latency, measurement.check.latency)
+
+
+_MOST_WEIGHTS = 3
+
+
+def _size_hints(measurement: Measurement) -> Iterator[Hint]:
+    """Yield what of the engine's file is weights in float, by the nodes that read them, the largest first."""
+    sizes = measurement.engine.float_bytes()
+    if sizes is not None:
+        largest = [f"{size / 1e6:.3g} MB for {who}" for who, size in Counter(sizes).most_common(_MOST_WEIGHTS)]
+        yield Hint(
+            f"weights in float take {sum(sizes.values()) / 1e6:.3g} MB: {', '.join(largest) or 'there are none'}"
+        )
+    elif nodes := ", ".join(measurement.coverage.float_nodes[:_ENOUGH]):
+        yield Hint(f"what runs in float keeps the size of FP32: {nodes}")
 
 
 def find_hints(

@@ -24,8 +24,11 @@ FIGURES: Mapping[str, tuple[str, str]] = {
 }
 """The name and the unit of the figure of each limit. One that names an output is written ``min_sqnr_db[scores]``."""
 
-_REPAIRABLE = frozenset({"outputs", *limits_on("score", "accuracy", "output", "coverage")})
+_REPAIRABLE = frozenset({"outputs", *limits_on("score", "accuracy", "output", "coverage"), "max_size_mb"})
 """Limits whose figure depends on how a model is quantized."""
+
+KEEPS_FLOATS = frozenset({"min_coverage", "max_size_mb"})
+"""Limits that break because too much is in float, whatever the ranges."""
 
 _LEAST_GAIN = 0.05
 """A remedy helps when it closes at least this share of the distance to a limit."""
@@ -235,16 +238,17 @@ class EngineTrials:
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
-        """Return the remedies: no ``exclude`` for coverage, all calibration samples, and the backend's, best first."""
+        """Return remedies: no ``exclude`` for coverage or size, all calibration samples, the backend's, best first."""
         backend, spec, data = self._candidate.built.backend, self.spec, self._data
         remedies: list[Remedy] = []
-        if spec.exclude and "min_coverage" in broken(self.before.verdicts):
+        if spec.exclude and not KEEPS_FLOATS.isdisjoint(broken(self.before.verdicts)):
             remedies.append(Remedy("exclude=[]", replace(spec, exclude=())))
         samples = spec.calibration.samples
         if samples is not None and samples < data.n_calibration and backend.calibration_ingredients(spec) is not None:
             remedies.append(with_all_samples(spec, data.n_calibration))
         remedies += backend.remedies(spec)
-        return [remedy for remedy in remedies if self._offered(remedy.spec)]
+        is_large = "max_size_mb" in broken(self.before.verdicts)
+        return [each for each in remedies if self._offered(each.spec) and (is_large or not each.is_smaller)]
 
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes that the candidate quantizes, in the graph's order; none without ``exclude``."""

@@ -198,7 +198,9 @@ def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
     if verdict.limit == "min_coverage" and verdict.status is Status.FAIL and coverage is not None:
         yield from _in_float(coverage, record.precision)
     if verdict.limit == "max_size_mb" and record.resources is not None:
-        yield f"FP32 takes {figure(record.resources.reference_size_mb)} MB"
+        size, of_reference = record.resources.size_mb or 0.0, record.resources.reference_size_mb
+        larger = "the engine is larger than FP32: that" if of_reference and size > of_reference else "FP32"
+        yield f"{larger} takes {figure(of_reference)} MB"
 
 
 def _in_float(coverage: Coverage, precision: str | None) -> Iterator[str]:

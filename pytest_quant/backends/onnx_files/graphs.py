@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
@@ -155,6 +155,23 @@ def dequantizer_of(tensor: str, makers: Mapping[str, onnx.NodeProto]) -> onnx.No
     while node is not None and node.op_type in PASSING and node.input:
         node = makers.get(node.input[0])
     return node if node is not None and node.op_type == "DequantizeLinear" else None
+
+
+FLOAT_BYTES = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2}
+"""Bytes of one value, by the type of a tensor in float."""
+
+
+def float_bytes(graph: onnx.GraphProto) -> Counter[str]:
+    """Return the bytes of all constants in float of `graph` and the graphs inside it, by the nodes that read them."""
+    readers: defaultdict[str, list[str]] = defaultdict(list)
+    sizes: Counter[str] = Counter()
+    for node in (node for inner in all_graphs(graph) for node in inner.node):
+        for name in set(node.input):
+            readers[name].append(f"{node.name or node.output[0]} ({node.op_type})")
+    tensors = (tensor for inner in all_graphs(graph) for tensor in inner.initializer)
+    for tensor in (tensor for tensor in tensors if tensor.data_type in FLOAT_BYTES):
+        sizes[" and ".join(readers[tensor.name]) or "nothing"] += math.prod(tensor.dims) * FLOAT_BYTES[tensor.data_type]
+    return sizes
 
 
 def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:

@@ -23,7 +23,7 @@ from pytest_quant.backends.onnx_files import (
     needs_external_data,
     read_signature,
 )
-from pytest_quant.backends.onnx_files.graphs import all_graphs, dequantizer_of, replace_nodes, scopes
+from pytest_quant.backends.onnx_files.graphs import all_graphs, dequantizer_of, opset_of, replace_nodes, scopes
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.macs import FLOAT_OPS
@@ -33,6 +33,7 @@ from pytest_quant.backends.ort.recipe import (
     DYNAMIC,
     RECIPE_VERSION,
     excluded_nodes,
+    float_tables,
     recipe_of,
     static_op_types,
 )
@@ -203,9 +204,11 @@ def write_dynamic(recipe: OrtOptions, prepared: Path, exclude: list[str], target
 def write_int4(recipe: OrtOptions, prepared: Path, exclude: list[str], target: Path) -> None:
     """Write the model with constant matrices in blocks of 4-bit weights; Gemm becomes MatMul and Add first.
 
+    With Gather among the op types of `recipe`, tables that rows are looked up in are taken too.
+
     Parameters
     ----------
-    recipe : its block size, symmetry and accuracy level are read, see `recipe_of`.
+    recipe : its op types, block size, symmetry and accuracy level are read, see `recipe_of`.
     prepared : the float model that `prepare` wrote.
     exclude : names of nodes of `prepared` that stay in float, see `excluded_nodes`.
     target : the ONNX file to write.
@@ -215,11 +218,20 @@ def write_int4(recipe: OrtOptions, prepared: Path, exclude: list[str], target: P
 
     model = ONNXModel(onnx.load(prepared))
     model.replace_gemm_with_matmul()
+    # The quantizer takes a Gather of indices or of a vector for a table too, and fails on it.
+    tables = float_tables(model.model.graph) if "Gather" in (recipe.op_types or ("Gather",)) else set()
+    others = (node.name for node in model.nodes() if node.op_type == "Gather" and node.name not in tables)
     config = DefaultWeightOnlyQuantConfig(
-        block_size=recipe.block_size, is_symmetric=recipe.symmetric, accuracy_level=recipe.accuracy_level or None
+        block_size=recipe.block_size,
+        is_symmetric=recipe.symmetric,
+        accuracy_level=recipe.accuracy_level or None,
+        op_types_to_quantize=("MatMul", "Gather") if tables else ("MatMul",),
     )
-    quantizer = MatMulNBitsQuantizer(model.model, nodes_to_exclude=exclude, algo_config=config)
+    opset = opset_of(model.model)
+    quantizer = MatMulNBitsQuantizer(model.model, nodes_to_exclude=[*exclude, *others], algo_config=config)
     quantizer.process()
+    # For tables it raises the opset and leaves the nodes as they are, which other operators do not bear.
+    quantizer.model.set_opset_import("", opset)
     quantizer.model.save_model_to_file(str(target), needs_external_data(prepared))
 
 
@@ -285,7 +297,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
 _OPTIONS_OF = {
     "static": ("op_types", "per_channel", "reduce_range", "activation_type", "weight_type", "symmetric", "extra"),
     "dynamic": ("op_types", "per_channel", "reduce_range", "weight_type", "extra"),
-    "weight-only": ("symmetric", "block_size", "accuracy_level"),
+    "weight-only": ("op_types", "symmetric", "block_size", "accuracy_level"),
 }
 """Options that each scheme reads; the float reference is not rebuilt when an option of the candidate changes."""
 

@@ -15,6 +15,7 @@ import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.onnx_files import has_bodies, model_file, read_signature, size_bytes
+from pytest_quant.backends.onnx_files.graphs import float_bytes
 from pytest_quant.backends.onnx_files.lineage import excluded_among, trace
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.build import engine_file
@@ -160,6 +161,10 @@ class OrtEngine(Engine):
                 optimized = onnx.load(folder / OPTIMIZED_FILE, load_external_data=False)
         nodes = with_weights(nodes, weights_in(optimized, nodes))
         return count_coverage(nodes, self.spec.precision, reach_of(self.spec, model.graph))
+
+    def float_bytes(self) -> Mapping[str, int]:
+        """Return those of the initializers of the file that is open."""
+        return float_bytes(onnx.load(self.path, load_external_data=False).graph)
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Return the median time of each node."""

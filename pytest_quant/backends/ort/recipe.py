@@ -21,7 +21,7 @@ import onnx
 
 from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
 from pytest_quant.backends.onnx_files import has_bodies, model_file, read_graph
-from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nodes, scopes
+from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_graphs, all_nodes, scopes
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
 from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
 from pytest_quant.backends.ort.options import ALL_OPS, CPU, OrtOptions, parse_options
@@ -134,10 +134,29 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
     yield from _with_bodies(spec, json.loads(recipe.extra))
     if spec.scheme == "dynamic" and "static" in schemes:
         yield with_scheme(spec, "static")
+    yield from _with_tables(spec, recipe.op_types or ())
     if spec.scheme == "weight-only":
         for name, value in (("block_size", _SMALLEST_BLOCK), ("symmetric", False), ("accuracy_level", 0)):
             if getattr(recipe, name) != value:
                 yield from with_option(spec, name, value)
+
+
+def float_tables(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of the nodes that look rows up in a table of floats, as embeddings do."""
+    graphs = list(all_graphs(graph))
+    floats = (each for inner in graphs for each in inner.initializer if each.data_type in FLOAT_BYTES)
+    tables = {each.name for each in floats if len(each.dims) > 1}
+    gathers = (node for inner in graphs for node in inner.node if node.op_type == "Gather")
+    return {node.name for node in gathers if node.input[0] in tables}
+
+
+def _with_tables(spec: EngineSpec, taken: tuple[str, ...]) -> Iterator[Remedy]:
+    """Yield `spec` with its tables quantized too, beside the operators that are `taken`; nothing without tables."""
+    model = read_graph(model_file(spec.model))
+    if taken and "Gather" not in taken and float_tables(model.graph):
+        present = {"MatMul", *(node.op_type for node in all_nodes(model))}
+        for remedy in with_option(spec, "op_types", [*(name for name in taken if name in present), "Gather"]):
+            yield replace(remedy, is_smaller=True)
 
 
 def _with_bodies(spec: EngineSpec, extra: dict[str, object]) -> Iterator[Remedy]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -211,21 +212,44 @@ def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
     assert [group.nodes for group in rank_nodes(_names(4), noise, lambda: True)[0]] == [("node3",)]
 
 
+def _measured(float_bytes: dict[str, int] | None) -> Measurement:
+    """Figures of a check, whose engine tells the bytes of its weights in float, or does not."""
+    own = a_measurement()
+    figures = {each.name: getattr(own, each.name) for each in fields(own)}
+    return cast("Measurement", SimpleNamespace(**figures, engine=SimpleNamespace(float_bytes=lambda: float_bytes)))
+
+
 @pytest.mark.parametrize(
     ("limit", "status", "beginning"),
     [
         ("min_speedup", Status.FAIL, "pytest-quant profile 'tests/test_digits.py::test_int8[ort-int8-static]' shows"),
         ("max_latency_ms[p99]", Status.FAIL, "pytest-quant profile 'tests/test_digits.py"),
         ("max_size_mb", Status.FAIL, "what runs in float keeps the size of FP32: /conv1/Conv"),
+        ("max_size_mb", Status.INCONCLUSIVE, ""),
         ("min_speedup", Status.INCONCLUSIVE, ""),
         ("max_drop", Status.FAIL, ""),
     ],
 )
 def test_a_broken_limit_on_speed_or_size_has_a_next_step(limit: str, status: Status, beginning: str) -> None:
     """No other engine is tried for it; what is only open needs another measurement, and no cure."""
-    measurement = cast("Measurement", a_measurement())
-    texts = [hint.text for hint in next_steps(measurement, [Verdict(limit, 1.0, 2.0, status, "")])]
+    texts = [hint.text for hint in next_steps(_measured(None), [Verdict(limit, 1.0, 2.0, status, "")])]
     assert [text[: len(beginning)] for text in texts] == ([beginning] if beginning else [])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        ({}, "0 MB: there are none"),
+        (
+            {"norm (Mul)": 1_000, "nothing": 20_000, "fc (MatMul)": 109_000, "embed (Gather)": 600_000},
+            "0.73 MB: 0.6 MB for embed (Gather), 0.109 MB for fc (MatMul), 0.02 MB for nothing",
+        ),
+    ],
+)
+def test_weights_in_float_are_told_by_their_readers(sizes: dict[str, int], told: str) -> None:
+    """The three that take most, and the sum of all; a file may have none."""
+    broken = [Verdict("max_size_mb", 1.0, 2.0, Status.FAIL, "")]
+    assert [hint.text for hint in next_steps(_measured(sizes), broken)] == [f"weights in float take {told}"]
 
 
 def test_too_few_rounds_ask_for_more_time_than_there_was() -> None:
