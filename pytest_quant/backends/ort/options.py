@@ -84,7 +84,7 @@ class OrtOptions:
         None,
         accepting('a list of op types such as ["MatMul", "Conv"], or "all"', _op_types),
         "what to quantize; by default static takes operators with weights and those that hand values on, dynamic "
-        "matrix products",
+        "matrix products; int4 always takes matrices, and tables too where Gather is named",
     )
     per_channel: bool = option(True, FLAG, "one scale for each output channel of a weight")
     reduce_range: bool | None = option(None, FLAG, "7-bit weights; default True on x86 without VNNI")

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import onnx
 from onnx import TensorProto
+from onnx.numpy_helper import to_array
 
 from pytest_quant.backends.onnx_files import external_files, model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import bodies_of
@@ -48,7 +49,7 @@ def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Pat
         QUANTIZER.build(quantizer_spec(spec), calibration, folder)
     else:
         _copy(model_file(spec.quantized or spec.model), graph)
-    check_graph(graph)
+    check_graph(graph, ((spec.quantized or spec.model).path or graph).name)
     return graph
 
 
@@ -68,36 +69,45 @@ _INTEGER = re.compile(r"DynamicQuantizeLinear|QLinear\w+|QGemm|QAttention|(Conv|
 _Constants: TypeAlias = Mapping[str, TensorProto]
 
 
-def check_graph(path: Path) -> None:
+def check_graph(path: Path, name: str = "") -> None:
     """Refuse the graph in `path` where TensorRT would compute something else, or not say what to do instead.
+
+    `name` is what the user calls it, by default the file's own.
 
     Raises
     ------
     BuildError : names the first node, the cause and the fix; and how many more there are.
     ModelError : the file is not a model.
     """
-    faults = list(_faults(normalized(read_graph(path)).graph, {}))
+    faults = list(_faults(normalized(read_graph(path)).graph, {}, path.parent))
     if not faults:
         return
     node, cause = faults[0]
-    more = f" (and {len(faults) - 1} more like it or others)" if len(faults) > 1 else ""
+    more = f"; {len(faults)} nodes have this fault or another" if len(faults) > 1 else ""
     raise BuildError(
-        f"TensorRT cannot take {path.name}: node '{node.name or node.output[0]}' ({node.op_type})",
+        f"TensorRT cannot take {name or path.name}: node '{node.name or node.output[0]}' ({node.op_type})",
         value=cause + more,
-        fix="quantize it in TensorRT's style: backend='trt-rtx' or 'trt' with scheme='static' does so",
+        fix="drop quantized= and write scheme='static': backend='trt-rtx' or 'trt' quantizes the float model then",
     )
 
 
-def _faults(graph: onnx.GraphProto, around: _Constants) -> Iterator[tuple[onnx.NodeProto, str]]:
-    """Yield the faults of `graph` and of the graphs inside it, which read the constants `around` them by name."""
+def _faults(graph: onnx.GraphProto, around: _Constants, folder: Path) -> Iterator[tuple[onnx.NodeProto, str]]:
+    """Yield the faults of `graph` and of the graphs inside it, which read the constants `around` them by name.
+
+    `folder` has the files of external data.
+    """
     constants = {**around, **{tensor.name: tensor for tensor in graph.initializer}}
     for node in graph.node:
         for body in bodies_of(node):
-            yield from _faults(body, constants)
+            yield from _faults(body, constants, folder)
         if _INTEGER.fullmatch(node.op_type):
             yield node, "it reads Q/DQ pairs: no operators on integers, and none that finds ranges while it runs"
-        elif node.op_type in _PAIRS and (wrong := _WRONG.get(_type_of(node, constants))):
-            yield node, wrong
+        elif node.op_type in _PAIRS:
+            zero_point = constants.get(node.input[2]) if len(node.input) > 2 else None
+            if wrong := _WRONG.get(_type_of(node, zero_point, constants)):
+                yield node, wrong
+            elif zero_point is not None and to_array(zero_point, str(folder)).any():
+                yield node, _OFF_ZERO
 
 
 _WRONG: dict[int, str] = {
@@ -107,9 +117,11 @@ _WRONG: dict[int, str] = {
 }
 
 
-def _type_of(node: onnx.NodeProto, constants: _Constants) -> int:
+_OFF_ZERO = "its zero point is not 0: TensorRT takes ranges around 0 only, as ActivationSymmetric=True of ORT gives"
+
+
+def _type_of(node: onnx.NodeProto, zero_point: TensorProto | None, constants: _Constants) -> int:
     """Return the integer type of a pair: of its zero point, of the constant it reads, else the standard's uint8."""
-    zero_point = constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
     if zero_point is not None:
         return zero_point.data_type
     declared = [attribute.i for attribute in node.attribute if attribute.name == "output_dtype" and attribute.i]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import onnx
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 
@@ -39,6 +41,30 @@ def test_a_pair_that_is_refused(tmp_path: Path, nodes: str, constants: str) -> N
     assert caught.value.fix
 
 
+def test_ranges_that_lie_beside_zero_are_refused(tmp_path: Path) -> None:
+    """Whatever stores the zero point, and of every channel; the file is called what the user calls it."""
+    beside = "float s = {0.1}, int8 z = {3}"
+    channels = "float[4] s = {0.1, 0.1, 0.1, 0.1}, int8[4] z = {0, 0, 0, 1}"
+    stored = f"z = Constant<value = int8 {{-128}}>() {PAIR}"
+    for nodes, constants in ((PAIR, beside), (PAIR, channels), (stored, "float s = {0.1}")):
+        with pytest.raises(BuildError, match=r"zero point is not 0(.|\n)*; 2 nodes") as caught:
+            check_graph(written(tmp_path, nodes, constants), "mine.onnx")
+        assert caught.value.what == "TensorRT cannot take mine.onnx: node 'round' (QuantizeLinear)"
+
+
+def test_a_zero_point_in_a_file_beside_the_model_is_read(tmp_path: Path) -> None:
+    """Converters may keep even single values outside."""
+    for value, is_taken in ((0, True), (5, False)):
+        path = written(tmp_path, PAIR, f"float s = {{0.1}}, int8 z = {{{value}}}")
+        model = onnx.load(path)
+        for tensor in model.graph.initializer:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
+        place = {"save_as_external_data": True, "location": f"data{value}", "size_threshold": 0}
+        onnx.save_model(model, path, **place)
+        with nullcontext() if is_taken else pytest.raises(BuildError, match="zero point is not 0"):
+            check_graph(path)
+
+
 @pytest.mark.parametrize(
     "op", ["DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul"]
 )
@@ -69,5 +95,5 @@ def test_bodies_are_looked_at_too(tmp_path: Path) -> None:
     body = f"() => (float[n, 4] r) {{ {PAIR.replace('y =', 'r =')} }}"
     nodes = f"[choice] y = If(yes)<then_branch = one {body}, else_branch = other {body}>"
     check_graph(written(tmp_path, nodes, f"bool yes = {{1}}, {SYMMETRIC}"))
-    with pytest.raises(BuildError, match=r"node 'round'(.|\n)*saturates(.|\n)*and 3 more"):
+    with pytest.raises(BuildError, match=r"node 'round'(.|\n)*saturates(.|\n)*; 4 nodes"):
         check_graph(written(tmp_path, nodes, f"bool yes = {{1}}, {UNSIGNED}"))
