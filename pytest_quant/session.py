@@ -41,6 +41,9 @@ def _placeholder_named(dataset: Dataset) -> Iterator[None]:
         raise
 
 
+_ONLY_SCORES = Hint("nothing was tried: scores are given, and no model that another way to quantize could be tried on")
+
+
 class Session:
     """Runs the checks of one process.
 
@@ -122,7 +125,7 @@ class Session:
         baseline = self._baseline(measurement)
         verdicts = judge(measurement, baseline)
         status = worst(verdicts)
-        hints: tuple[Hint, ...] = ()
+        hints: tuple[Hint, ...] = (_ONLY_SCORES,) if status is Status.FAIL and measurement.check.scores else ()
         if status is not Status.PASS and isinstance(measurement, Measurement):
             # Here, because a check that passes needs no advice.
             from pytest_quant.diagnose.advise import find_hints

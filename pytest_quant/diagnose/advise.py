@@ -15,8 +15,8 @@ from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, Jud
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
-from pytest_quant.result import Hint, LatencyResult, Status, Verdict
-from pytest_quant.spec import LatencyPlan, limits_on
+from pytest_quant.result import Hint, Status, Verdict
+from pytest_quant.spec import limits_on
 
 _PARTS = 4
 _ENOUGH = 8
@@ -157,9 +157,10 @@ class Advice:
         """Try lists of nodes to leave in float, then other options; return what helped, the best first."""
         excluded = list(self._excluded())
         options = sorted(self._options(), key=_rank)[:_MOST_OPTIONS]
-        helped = [effect.hint(self._trials.samples) for effect in sorted([*excluded, *options], key=_rank)]
-        traded = (effect.trade(self._trials.samples) for effect in self._trades.values())
-        return (*helped, *traded, *self._said())
+        samples = self._trials.samples
+        effects = sorted([*excluded, *options, *self._trades.values()], key=_rank)
+        found = [effect.trade(samples) if effect.trades else effect.hint(samples) for effect in effects]
+        return (*found, *self._said())
 
     def _excluded(self) -> Iterator[Effect]:
         """Yield the best list of nodes to exclude, if one helps: the shortest that mends, else that with most gain."""
@@ -236,11 +237,15 @@ class Advice:
             yield Hint(f"could not be measured: {'; '.join(pastes)}: {why}")
         if self._useless:
             yield Hint(f"tried on {self._trials.samples} without gain: {'; '.join(self._useless)}")
+        if not (self._built or self._late):
+            spec = self._trials.spec
+            yield Hint(f"nothing was tried: '{spec.backend}' has no other way to {spec.precision} for this model")
 
 
-def _rank(effect: Effect) -> tuple[bool, float, float]:
-    """Return a sort key: remedies that mend first, those that keep most coverage first, then by gain."""
-    return not effect.mends, effect.lost_coverage if effect.mends else 0.0, -effect.gain
+def _rank(effect: Effect) -> tuple[bool, bool, float, float]:
+    """Return a sort key: what repairs all broken limits first, of that what breaks none and costs least coverage."""
+    repairs = effect.gain == 1.0
+    return not repairs, effect.trades, effect.lost_coverage if repairs else 0.0, -effect.gain
 
 
 def _lists(groups: Sequence[Group], nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -256,18 +261,6 @@ def _lists(groups: Sequence[Group], nodes: tuple[str, ...]) -> Iterator[tuple[st
 _TOO_SHORT = "too few rounds"
 
 
-def timing_hints(latency: LatencyResult | None, plan: LatencyPlan | None) -> tuple[Hint, ...]:
-    """Return one hint for each reason why the numbers of `latency` cannot be trusted."""
-    if latency is None or plan is None:
-        return ()
-    return tuple(
-        Hint(reason, f"--quant-max-time={6 * plan.max_s:g}")
-        if reason.startswith(_TOO_SHORT)
-        else Hint(f"measure on a quiet machine: {reason}")
-        for reason in latency.reasons
-    )
-
-
 def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterator[Hint]:
     """Yield where to look for what breaks a limit on speed or size, and why a latency cannot be trusted."""
     failed = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is Status.FAIL}
@@ -276,21 +269,21 @@ def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterato
         yield Hint(f"pytest-quant profile {shlex.quote(measurement.check.nodeid)} shows which layers take the time")
     if "max_size_mb" in failed:
         yield from _size_hints(measurement)
-    if not_met & {*limits_on("latency")}:
-        yield from timing_hints(measurement.latency, measurement.check.latency)
-
-
-_MOST_WEIGHTS = 3
+    latency, plan = measurement.latency, measurement.check.latency
+    for reason in latency.reasons if latency and plan and not_met & {*limits_on("latency")} else ():
+        if plan and reason.startswith(_TOO_SHORT):
+            yield Hint(reason, f"--quant-max-time={6 * plan.max_s:g}")
+        else:
+            yield Hint(f"measure on a quiet machine: {reason}")
 
 
 def _size_hints(measurement: Measurement) -> Iterator[Hint]:
     """Yield what of the engine's file is weights in float, by the nodes that read them, the largest first."""
     sizes = measurement.engine.float_bytes()
     if sizes is not None:
-        largest = [f"{size / 1e6:.3g} MB for {who}" for who, size in Counter(sizes).most_common(_MOST_WEIGHTS)]
-        yield Hint(
-            f"weights in float take {sum(sizes.values()) / 1e6:.3g} MB: {', '.join(largest) or 'there are none'}"
-        )
+        largest = [f"{size / 1e6:.3g} MB for {who}" for who, size in Counter(sizes).most_common(3)]
+        whole = f"weights in float take {sum(sizes.values()) / 1e6:.3g} MB"
+        yield Hint(f"{whole}: {', '.join(largest) or 'there are none'}")
     elif nodes := ", ".join(measurement.coverage.float_nodes[:_ENOUGH]):
         yield Hint(f"what runs in float keeps the size of FP32: {nodes}")
 
@@ -312,8 +305,10 @@ def find_hints(
     """
     others = tuple(next_steps(measurement, verdicts))
     bench = measurement.bench
-    if bench is None or seconds == 0.0 or measurement.accuracy_again is not None or not broken(verdicts):
+    if bench is None or seconds == 0.0 or not broken(verdicts):
         return others
+    if measurement.accuracy_again is not None:
+        return (Hint("nothing was tried: an engine gives other outputs in each run, as any trial would"), *others)
     built = bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
     doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"

@@ -16,7 +16,7 @@ from pytest_quant.measure.batching import OpenEngine, read_back
 from pytest_quant.measure.bench import Bench, Measurement
 from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.result import Hint, Status, Verdict
-from pytest_quant.spec import LIMITS, EngineSpec, limits_on
+from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "outputs": ("outputs that cannot be compared", ""),
@@ -238,7 +238,10 @@ class EngineTrials:
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
-        """Return remedies: no ``exclude`` for coverage or size, all calibration samples, the backend's, best first."""
+        """Return remedies: no ``exclude`` for coverage or size, all calibration samples, and what the backend offers.
+
+        In place of a model that is given quantized, that is each of its own ways to quantize the float model.
+        """
         backend, spec, data = self._candidate.built.backend, self.spec, self._data
         remedies: list[Remedy] = []
         if spec.exclude and not KEEPS_FLOATS.isdisjoint(broken(self.before.verdicts)):
@@ -247,6 +250,9 @@ class EngineTrials:
         if samples is not None and samples < data.n_calibration and backend.calibration_ingredients(spec) is not None:
             remedies.append(with_all_samples(spec, data.n_calibration))
         remedies += backend.remedies(spec)
+        for own in backend.offer.precisions[spec.precision] if spec.quantized is not None else ():
+            if own and own not in ARRIVING:
+                remedies.append(Remedy(f"quantized=None, scheme={own!r}", replace(spec, quantized=None, scheme=own)))
         is_large = "max_size_mb" in broken(self.before.verdicts)
         return [each for each in remedies if self._offered(each.spec) and (is_large or not each.is_smaller)]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -92,6 +94,16 @@ def embedding(path: Path) -> None:
     models.parsed(path, graph, table=table, middle=middle, out=out, sizes=sizes, first=first)
 
 
+def calibrated_on(scale: float, model: Path, target: Path) -> None:
+    """Write `model` as another tool quantizes it whose inputs were `scale` times as large as those of the data."""
+    x = scale * np.random.default_rng(5).normal(size=(200, WIDTH)).astype(np.float32)
+    spec, backend = EngineSpec("ort", "int8", "static", Model.from_onnx(model)), get_backend("ort")
+    with TemporaryDirectory() as ranges, TemporaryDirectory() as folder:
+        backend.calibrate(spec, lambda: iter([{"x": x}]), Path(ranges))
+        backend.build(spec, Path(ranges), Path(folder))
+        shutil.copyfile(Path(folder) / "model.onnx", target)
+
+
 def _normal(rng: np.random.Generator, *shape: int) -> Floats:
     fan_in = shape[0] if len(shape) == 2 else int(np.prod(shape[1:]))
     values: Floats = (rng.normal(size=shape) / np.sqrt(fan_in)).astype(np.float32)
@@ -161,6 +173,7 @@ ORT = {
     "state": "model='remembering', data='steps', min_sqnr_db=40, calibration={'samples': 1}",
     "table": "model='words.onnx', data='texts', max_size_mb=0.03",
     "table_in_int4": "model='words.onnx', data='texts', max_size_mb=0.03, precision='int4', scheme='weight-only'",
+    "given": "model='plain.onnx', data='flat', min_sqnr_db=25, quantized='narrow.onnx'",
     "excluded": "model='words.onnx', data='texts', max_size_mb=0.075, min_coverage=1, exclude=['middle']",
 }
 """By the cause of the loss, the keys of a mark whose check fails for it."""
@@ -188,6 +201,7 @@ def _models(pytester: pytest.Pytester) -> None:
     dead_channel(Path("dead.onnx"))
     recurrent(Path("lstm.onnx"))
     embedding(Path("words.onnx"))
+    calibrated_on(0.05, Path("plain.onnx"), Path("narrow.onnx"))
     layouts.accumulator(Path("state.onnx"))
 
 
@@ -198,9 +212,9 @@ def _observed(check: dict[str, Any], limit: str) -> float:
 
 
 def _pasted(mark: str, paste: str) -> str:
-    """Return the mark with the key of `paste` in the place of the one it has."""
+    """Return the mark with the key of `paste`, its first, in the place of the one it has at its end."""
     key = paste.partition("=")[0]
-    beginning = mark.partition(f", {key}=")[0] if key in ("options", "calibration", "exclude") else mark
+    beginning = mark.partition(f", {key}=")[0] if key in ("options", "calibration", "exclude", "quantized") else mark
     return f"{beginning}, {paste}"
 
 
@@ -240,6 +254,8 @@ def test_hints_of_ort_are_worth_following(pytester: pytest.Pytester) -> None:
     assert "'Gather'" in result["table"][0]["paste"]
     assert "'Gather'" in result["table_in_int4"][0]["paste"]
     assert "exclude=[]" in [hint["paste"] for hint in result["excluded"]]
+    schemes = {f"quantized=None, scheme='{scheme}'" for scheme in ("static", "dynamic")}
+    assert {hint["paste"] for hint in result["given"]} == schemes
 
 
 def test_the_cause_is_told_before_what_repairs_it(pytester: pytest.Pytester) -> None:
@@ -309,14 +325,8 @@ def test_a_trial_that_breaks_takes_nothing_from_the_verdict(pytester: pytest.Pyt
 def test_a_file_that_quantizes_what_exclude_names_is_an_error(pytester: pytest.Pytester) -> None:
     """The set-up of the check reads it back and names the node; without ``exclude`` the same file is judged."""
     _models(pytester)
-    model, folder = Model.from_onnx(Path("plain.onnx")), Path("built")
-    backend, spec = get_backend("ort"), EngineSpec("ort", "int8", "static", model)
-    x = np.random.default_rng(5).normal(size=(20, WIDTH)).astype(np.float32)
-    folder.mkdir()
-    Path("ranges").mkdir()
-    backend.calibrate(spec, lambda: iter([{"x": x}]), Path("ranges"))
-    backend.build(spec, Path("ranges"), folder)
-    mark = "model='plain.onnx', quantized='built/model.onnx', data='flat', min_agreement=50"
+    calibrated_on(1.0, Path("plain.onnx"), Path("built.onnx"))
+    mark = "model='plain.onnx', quantized='built.onnx', data='flat', min_agreement=50"
     result = _run(pytester, {"judged": mark, "refused": f"{mark}, exclude=['fc2']"}, "--quant-no-latency")
     assert (result["judged"]["status"], result["refused"]["status"]) == ("PASS", "ERROR")
     assert "quantizes what exclude names" in result["refused"]["message"]

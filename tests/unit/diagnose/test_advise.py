@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends.offer import Remedy, with_option, without
-from pytest_quant.diagnose.advise import Advice, Budget, next_steps, rank_nodes, timing_hints
+from pytest_quant.diagnose.advise import Advice, Budget, next_steps, rank_nodes
 from pytest_quant.diagnose.trials import EngineTrials, TrialResult
 from pytest_quant.errors import BuildError
-from pytest_quant.measure.bench import Measurement
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import Calibration, EngineSpec, LatencyPlan, Model
 from tests.unit.record.examples import LATENCY, a_measurement
@@ -116,6 +115,25 @@ def test_a_list_that_repairs_one_limit_and_breaks_another_is_no_useless_one() ->
     assert not any("without gain" in hint.text for hint in result)
 
 
+def test_what_repairs_every_broken_limit_comes_before_what_helps_a_little() -> None:
+    """An option that closes 7 % of the way is told after the list that repairs the limit and breaks another one."""
+    trials = AdditiveTrials(Clock(), dict.fromkeys(NODES[:12], 50.0), {"a=1": 0.93, "b=1": 0.5})
+    texts = [hint.paste or hint.text for hint in _advice(trials)]
+    assert texts[0].startswith(f"exclude={list(NODES[:12])}: largest error 600 -> 0, but ")
+    assert texts[-2:] == ["b=1", "a=1"]
+
+
+def test_that_there_was_nothing_to_try_is_told() -> None:
+    """No node, no option: the failure says so in place of saying nothing."""
+
+    class Nothing(AdditiveTrials):
+        def nodes(self) -> tuple[str, ...]:
+            return ()
+
+    (hint,) = _advice(Nothing(Clock(), {"conv3": 5.0}))
+    assert hint.text == "nothing was tried: 'any' has no other way to int8 for this model"
+
+
 def test_the_time_is_kept_and_told() -> None:
     """A trial takes a second: five seconds are over after five engines, and what was left out is named."""
     clock = Clock()
@@ -212,11 +230,11 @@ def test_nodes_that_cannot_be_built_alone_are_left_out() -> None:
     assert [group.nodes for group in rank_nodes(_names(4), noise, lambda: True)[0]] == [("node3",)]
 
 
-def _measured(float_bytes: dict[str, int] | None) -> Measurement:
+def _measured(float_bytes: dict[str, int] | None) -> Any:
     """Figures of a check, whose engine tells the bytes of its weights in float, or does not."""
     own = a_measurement()
     figures = {each.name: getattr(own, each.name) for each in fields(own)}
-    return cast("Measurement", SimpleNamespace(**figures, engine=SimpleNamespace(float_bytes=lambda: float_bytes)))
+    return SimpleNamespace(**figures, engine=SimpleNamespace(float_bytes=lambda: float_bytes))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +273,13 @@ def test_weights_in_float_are_told_by_their_readers(sizes: dict[str, int], told:
 def test_too_few_rounds_ask_for_more_time_than_there_was() -> None:
     """Six times what was spent; any other reason asks for a quiet machine, and figures without one for nothing."""
     few = "too few rounds: 3 in the time allowed, and 95 % confidence needs 6"
-    more, quiet = timing_hints(replace(LATENCY, reasons=(few, "the null is off: 1.2 times")), LatencyPlan(max_s=20.0))
-    assert more.paste == "--quant-max-time=120"
-    assert (quiet.paste, quiet.text) == ("", "measure on a quiet machine: the null is off: 1.2 times")
-    assert timing_hints(LATENCY, LatencyPlan()) == timing_hints(None, None) == ()
+    for reasons, expected in (
+        ((few,), [("--quant-max-time=120", few)]),
+        (("the null is off: 1.2 times",), [("", "measure on a quiet machine: the null is off: 1.2 times")]),
+        ((), []),
+    ):
+        measured = _measured(None)
+        measured.check = replace(measured.check, latency=LatencyPlan(max_s=20.0))
+        measured.latency = replace(LATENCY, reasons=reasons)
+        hints = next_steps(measured, [Verdict("min_speedup", 1.0, None, Status.INCONCLUSIVE, "")])
+        assert [(hint.paste, hint.text) for hint in hints] == expected

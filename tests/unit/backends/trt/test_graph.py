@@ -59,8 +59,7 @@ def test_a_zero_point_in_a_file_beside_the_model_is_read(tmp_path: Path) -> None
         model = onnx.load(path)
         for tensor in model.graph.initializer:
             tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
-        place = {"save_as_external_data": True, "location": f"data{value}", "size_threshold": 0}
-        onnx.save_model(model, path, **place)
+        onnx.save_model(model, path, save_as_external_data=True, location=f"data{value}", size_threshold=0)
         with nullcontext() if is_taken else pytest.raises(BuildError, match="zero point is not 0"):
             check_graph(path)
 
