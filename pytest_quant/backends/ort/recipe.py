@@ -227,7 +227,8 @@ def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
         # A node of the optimized graph keeps its name, or has one that begins with it.
         if spec.scheme != "static" and any(called == name or called.startswith(f"{name}/") for name in weightless):
             return f"{operator} between activations"
-        return "" if operator in taken else operator
+        named = " unless op_types names it" if spec.scheme == "dynamic" and operator == "Conv" else ""
+        return "" if operator in taken else f"{operator}{named}"
 
     return beyond
 
