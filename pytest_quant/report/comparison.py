@@ -99,7 +99,7 @@ def fault(comparison: Comparison) -> str:
     reasons += [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
     if comparison.missing:
         gone = len(comparison.missing)
-        reasons.append(f"{gone} tests of the base are gone; pytest-quant accept --removed tells that they should be")
+        reasons.append(f"{gone} tests of the base are gone; accept it: pytest-quant accept --removed --reason '...'")
     if not reasons and comparison.exit_code:
         reasons = ["not everything could be compared, and --quant-strict is set"]
     return "; ".join(reasons)
@@ -146,18 +146,10 @@ def _signed(value: float, unit: str) -> str:
     return f"+{shown}" if value > 0.0 else shown
 
 
-def p_value(row: Row) -> str:
-    """Return p after Holm, or that the change is a fact, or too few launches."""
-    if row.advisory:
-        return "advisory"
-    shown = row.p if row.p_adjusted is None else row.p_adjusted
-    return NOT_MEASURED if shown is None else figure(shown, 2)
-
-
 def remarks(row: Row) -> Iterator[str]:
     """Yield what stands below a changed row: counts, which side moved, and notes."""
     if row.lost is not None and row.won is not None:
-        yield f"{row.lost} lost, {row.won} won of {row.n} samples; p {figure(row.p, 2)} before Holm"
+        yield f"{row.lost} lost, {row.won} won of {row.n} samples"
     if row.candidate_change_pct is not None:
         sides = [("candidate", row.candidate_change_pct), ("reference", row.reference_change_pct)]
         paces = ", ".join(f"{side} {_signed(pct, '%')} %" for side, pct in sides if pct is not None)
@@ -229,13 +221,6 @@ def unchanged(comparison: Comparison) -> str:
     if not rows:
         return ""
     return f"{rows.total()} unchanged: {', '.join(f'{number} {quantity}' for quantity, number in sorted(rows.items()))}"
-
-
-def level(comparison: Comparison) -> str:
-    """Return how the tests of the comparison were judged; empty when there was none."""
-    if not comparison.family:
-        return ""
-    return f"{count(comparison.family, 'row')} tested together by Holm at {100.0 * comparison.alpha:g} %"
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Json]:

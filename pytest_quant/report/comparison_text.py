@@ -14,7 +14,7 @@ from pytest_quant.report.text import GAP, aligned, wrapped
 
 _INDENT = "    "
 
-_HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]", "p (Holm)")
+_HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]")
 
 _STYLES: Mapping[Outcome, Mapping[str, Any]] = {
     Outcome.REGRESSION: {"fg": "red", "bold": True},
@@ -51,7 +51,7 @@ def comparison_text(
             lines += wrapped(entry, width, _INDENT)
         if len(entries) > _MAX_LISTED:
             lines.append(f"{_INDENT}and {len(entries) - _MAX_LISTED} more; --json has all of them")
-    for line in (*comparison.notes, words.unchanged(comparison), words.level(comparison)):
+    for line in (*comparison.notes, words.unchanged(comparison)):
         lines += wrapped(line, width)
     return "\n".join(lines)
 
@@ -59,8 +59,7 @@ def comparison_text(
 def _table(rows: Sequence[Row], width: int, color: bool) -> Iterator[str]:
     if not rows:
         return
-    figures = (words.values, words.change, words.p_value)
-    cells = [[row.outcome.value, row.quantity, *(figure(row) for figure in figures)] for row in rows]
+    cells = [[row.outcome.value, row.quantity, words.values(row), words.change(row)] for row in rows]
     head, *lines = [GAP + line for line in aligned([_HEADERS, *cells])]
     yield from _fitting(head, width)
     yield "-" * min(width, max(map(cell_len, (head, *lines))))

@@ -181,20 +181,12 @@ def _one_line(message: str) -> str:
 def _change_rows(rows: Sequence[Row]) -> Iterator[str]:
     for group in words.by_test(rows):
         for each in group:
-            lines = [*_changed(each), *words.remarks(each), *(words.differences(each) if each is group[0] else ())]
+            change = filter(NOT_MEASURED.__ne__, [words.change(each)])
+            lines = [*change, *words.remarks(each), *(words.differences(each) if each is group[0] else ())]
             # Below one another, for a pull request has no room for more columns.
             cell = "<br>".join([f"**{inline(words.values(each).replace('->', '→'))}**", *map(inline, lines)])
             outcome = f"**{each.outcome.value}**" if each.outcome is Outcome.REGRESSION else each.outcome.value
             yield row([outcome, inline(words.name(each), _MAX_NAME), inline(each.quantity), cell])
-
-
-def _changed(changed: Row) -> Iterator[str]:
-    """Yield the change and its p, where there is either."""
-    change, p = words.change(changed), words.p_value(changed)
-    if p != NOT_MEASURED:
-        yield f"{change}, {p}" if changed.advisory else f"{change}, p (Holm) {p}"
-    elif change != NOT_MEASURED:
-        yield change
 
 
 def _folded(comparison: Comparison) -> Iterator[str]:
@@ -204,9 +196,7 @@ def _folded(comparison: Comparison) -> Iterator[str]:
     if unchanged := words.unchanged(comparison):
         rows = comparison.having(Outcome.UNCHANGED)
         yield folded(unchanged, entries([f"{words.name(each)}  {each.quantity} {words.values(each)}" for each in rows]))
-    for note in (*comparison.notes, words.level(comparison)):
-        if note:
-            yield f"\n{plain(note, _MAX_NOTE)}"
+    yield from (f"\n{plain(note, _MAX_NOTE)}" for note in comparison.notes)
 
 
 def inline(text: str, most: int = _MAX_ENTRY) -> str:

@@ -114,7 +114,7 @@ def test_a_comparison_of_the_run_is_in_it(pytester: pytest.Pytester, monkeypatch
     result = run_fake(pytester, FINE, "--quant-compare", MARKDOWN)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "--quant-compare: 1 tests of the base are gone" in output(result)
-    assert any("1 tests of the base are gone; pytest-quant accept" in line for line in written(pytester))
+    assert any("1 tests of the base are gone; accept it: pytest-quant accept" in line for line in written(pytester))
     stopped = run_fake(pytester, TWO.replace('"PASS"', '"FAIL"'), "--quant-compare", "-x")
     assert "1 test removed (partial run, ignored)" in " ".join(output(stopped).split())
     assert "are gone" not in output(stopped)

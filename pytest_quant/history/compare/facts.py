@@ -142,7 +142,8 @@ def _size(pair: Pair) -> Row | None:
     was, now = base[-1], head[-1]
     change = 100.0 * (now / was - 1.0) if was > 0.0 else None
     row = replace(row_of(pair, "size", was, now, "MB", "lower"), change=change, notes=_varying(base, head))
-    if not _apart(base, head):
+    # A few bytes more are no change that its figures could show.
+    if not _apart(base, head) or f"{was:.4g}" == f"{now:.4g}":
         return row
     is_material = min(was, now) <= 0.0 or abs(math.log(now / was)) >= math.log1p(MIN_SIZE_CHANGE_PCT / 100.0)
     return replace(row, outcome=worse_or_better(min(head) > max(base), proven=is_material))

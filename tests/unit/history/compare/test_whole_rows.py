@@ -177,6 +177,9 @@ def sized(mb: float) -> Record:
         (1.0, 1.01, Outcome.REGRESSION, 1.0),
         (1.01, 1.0, Outcome.IMPROVEMENT, 100.0 * (1.0 / 1.01 - 1.0)),
         (1.0, 1.009, Outcome.WORSE, 0.9),
+        # 0.05121 -> 0.05121 in the table.
+        (0.051210, 0.051211, Outcome.UNCHANGED, 100.0 * (0.051211 / 0.051210 - 1.0)),
+        (0.05121, 0.05122, Outcome.WORSE, 100.0 * (0.05122 / 0.05121 - 1.0)),
         (2.0, 0.0, Outcome.IMPROVEMENT, -100.0),
         (0.0, 1.0, Outcome.REGRESSION, None),
         (0.0, 0.0, Outcome.UNCHANGED, None),
