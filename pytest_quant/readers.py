@@ -83,7 +83,13 @@ def _no_number(name: str, value: object) -> UsageError:
             allowed="lists of backend, precision, scheme and batch_size parametrize; limits hold for each of them",
         )
     allowed = "finite and at least 0" if isinstance(value, Real) and not isinstance(value, bool) else "a number"
-    return UsageError(f"{name} must be {allowed}", value=repr(value), fix=f"write {name}=1.0")
+    return UsageError(f"{name} must be {allowed}", value=repr(value), fix=f"write {_pasted(name, 1.0)}")
+
+
+def _pasted(name: str, value: float) -> str:
+    """Return what a mark has for `value`; ``key part`` and ``key['part']`` name a part of a dict."""
+    key, part, *_ = [*re.findall(r"[\w.-]+", name), ""]
+    return f"{key}={{{part!r}: {value}}}" if part else f"{key}={value}"
 
 
 NUMBER = Reader("a finite number of at least 0", _number, _no_number)
@@ -160,7 +166,7 @@ def count(at_least: int = 1) -> Reader[int]:
 
     def refusal(name: str, value: object) -> UsageError:
         what = f"{name} must be a whole number of at least {at_least}"
-        return UsageError(what, value=repr(value), fix=f"write {name}={at_least}")
+        return UsageError(what, value=repr(value), fix=f"write {_pasted(name, at_least)}")
 
     return Reader(f"an int of at least {at_least}", form, refusal)
 

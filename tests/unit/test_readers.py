@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.errors import UsageError
+from pytest_quant.marks.keys import KEYS
 from pytest_quant.readers import (
     FLAG,
     NUMBER,
@@ -46,6 +48,30 @@ def _refusal(reader: Reader[object], value: object) -> str | None:
 def test_a_value_is_read_or_refused_by_its_name(reader: Reader[object], value: object) -> None:
     """Nothing else is raised, whatever was written."""
     assert "threads" in (_refusal(reader, value) or "threads")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("batch_size", 0),
+        ("batch_size", [1, 0]),
+        ("latency_sample", -1),
+        ("calibration", {"samples": 0}),
+        ("calibration", {"batch_size": "all"}),
+        ("max_latency_ms", {"p99.9": -1}),
+        ("min_sqnr_db", {"boxes": -1}),
+        ("max_drop", -1),
+    ],
+)
+def test_what_a_refusal_says_to_write_can_be_written(key: str, value: object) -> None:
+    """It is pasted into a mark, and read; a part of a dict is written as a dict."""
+    with pytest.raises(UsageError) as caught:
+        read_values(KEYS, {key: value})
+    call = ast.parse(f"mark({str(caught.value.fix).removeprefix('write ')})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    pasted = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
+    assert list(pasted) == [key]
+    assert key in read_values(KEYS, pasted)
 
 
 @pytest.mark.parametrize("reader", _KINDS)

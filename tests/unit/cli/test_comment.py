@@ -13,7 +13,11 @@ import pytest
 
 from pytest_quant.cli import main
 from pytest_quant.cli.comment import find, named, number_on_github, open_github, open_gitlab
+from pytest_quant.errors import UsageError
+from pytest_quant.history.compare import compare
+from pytest_quant.report.pull_request import run_comment
 from tests.support.forge_server import FakeForge, Reply, serving
+from tests.unit.record.examples import RUN, a_record
 
 MARKER = "<!-- pytest-quant comment -->"
 TEXT = f"{MARKER}\n**PASS: 1 check: 1 PASS**\n"
@@ -296,6 +300,9 @@ def test_an_answer_without_end_is_not_waited_for(
     code, said = comment("quant.md")
     assert (code, on_gitlab.written()) == (2, [])
     assert "has not answered to the end within 1 s" in said
+    assert "is --api right" in said
+    on_gitlab.scripted = []
+    assert comment("quant.md", "--api", f"{on_gitlab.address}/api/v4")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -361,6 +368,28 @@ def test_the_number_is_in_what_started_the_job(tmp_path: Path, event: Any, numbe
     file.unlink()
     os.mkfifo(file)
     assert number_on_github(variables) is None
+
+
+def test_a_request_that_ci_does_not_name_is_named_as_the_message_says(
+    on_github: FakeForge, comment: Comment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a job of a branch."""
+    monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
+    code, said = comment("quant.md")
+    assert code == 2
+    assert "write --number N" in " ".join(said.split())
+    assert comment("quant.md", "--number", "12")[0] == 0
+    assert on_github.written()
+
+
+def test_what_writes_a_comment_as_the_message_says_is_one() -> None:
+    """Both commands that the refusal of another file names give a text that can be posted."""
+    with pytest.raises(UsageError, match="no comment") as caught:
+        named("# my notes\n", "")
+    assert "--quant-markdown FILE" in str(caught.value)
+    assert "pytest-quant compare --markdown" in str(caught.value)
+    for text in (run_comment(RUN, [a_record()]), run_comment(None, (), compared=[compare([], [])])):
+        assert named(text, "gpu").partition("\n")[2] == text.partition("\n")[2]
 
 
 MISSING = {

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from pytest_quant.errors import UsageError
 from pytest_quant.record import Record, from_json, to_json
-from pytest_quant.report.columns import COLUMNS, pick_columns, rows_of
+from pytest_quant.report.columns import COLUMNS, DEFAULT, pick_columns, rows_of
 from pytest_quant.report.summary import summary, table
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status, TokenTime, Verdict
 from tests.support.failed_checks import named, run_of_all_kinds
@@ -197,3 +197,11 @@ def test_any_record_prints(drawn: list[Record], width: int) -> None:
     for text in (table(drawn, width), table(drawn, width, every), summary(drawn)):
         assert all(line.isprintable() for line in text.split("\n"))
     assert len(table(drawn, 10**6).split("\n")) == 2 + len(drawn)
+
+
+def test_the_columns_that_a_refusal_proposes_can_be_picked() -> None:
+    """They are the default ones."""
+    with pytest.raises(UsageError, match="no column 'speed'") as caught:
+        pick_columns(["speed"])
+    names = str(caught.value.fix).removeprefix("write --quant-columns=").split(",")
+    assert tuple(column.name for column in pick_columns(names)) == DEFAULT
