@@ -64,6 +64,8 @@ def main() -> None:
     """Run the command line; exit 0 when all went well, 2 with a message on stderr when not."""
     if refusal := refused_platform():
         sys.exit(f"error: {refusal}")
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]  # of files alone
     try:
         # Without arguments newer versions of click treat the help as an error. The name is set, because click would use
         # that of the caller, "python -m package.module" for a module.

@@ -6,6 +6,7 @@ Foreign text that is printed cannot act upon the terminal.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -21,6 +22,10 @@ HISTORY_VARIABLE = "PYTEST_QUANT_HISTORY"
 """Environment variable that names the history, a file or an address, as --quant-history does."""
 
 
+_COLOR = False if os.environ.get("NO_COLOR") else None
+"""``None`` leaves colours to click, which writes them to terminals; see https://no-color.org."""
+
+
 def say(text: str, *, err: bool = False, color: str | None = None) -> None:
     """Print a message.
 
@@ -30,13 +35,13 @@ def say(text: str, *, err: bool = False, color: str | None = None) -> None:
     err : print to the standard error.
     color : of the whole text, as click names it.
     """
-    click.secho(clean_lines(text), fg=color, err=err)
+    click.secho(clean_lines(text), fg=color, err=err, color=_COLOR)
 
 
 def show(text: str) -> None:
     """Print a table or a report, which was laid out and styled out of clean parts."""
     # Where the output is no terminal click removes the styles.
-    click.echo(guard_lines(text))
+    click.echo(guard_lines(text), color=_COLOR)
 
 
 def show_json(document: object, *, indent: int | None = None) -> None:

@@ -71,7 +71,7 @@ def state_of(name: str, backend: Backend, here: Availability) -> BackendState:
     offered = [
         " ".join(part for part in (precision, scheme) if part)
         for precision, schemes in backend.offer.precisions.items()
-        for scheme in schemes
+        for scheme in (schemes if precision else ())
     ]
     return BackendState(name, state, here.version, here.device, here.reason, here.fix, tuple(offered))
 

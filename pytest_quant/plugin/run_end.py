@@ -226,7 +226,9 @@ def show(config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
         columns, width = settings_of(config).columns or None, terminal.fullwidth
         ends = {"expected": end.expected, "broken": end.broken}
         text = table(end.records, width, columns, terminal.hasmarkup, **ends, picks="--quant-columns")
-        reporter.write_line(guard_lines(f"{text}\n{summary(end.records, **ends)}"))
+        # One by one: what a terminal cannot show is escaped line by line.
+        for line in guard_lines(f"{text}\n{summary(end.records, **ends)}").splitlines():
+            reporter.write_line(line)
     if end.compared is not None:
         reporter.write_sep("-", "quant compare")
         print_comparison(config, end.compared, None, reporter)
@@ -246,4 +248,5 @@ def print_comparison(
     terminal = config.get_terminal_writer()
     width, color = terminal.fullwidth, terminal.hasmarkup
     reporter.write_line(clean(compared.about[0]))
-    reporter.write_line(guard_lines(comparison_text(compared, width, color, rows=rows)))
+    for line in guard_lines(comparison_text(compared, width, color, rows=rows)).splitlines():
+        reporter.write_line(line)

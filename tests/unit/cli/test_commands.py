@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,35 @@ def test_what_goes_wrong_is_told_on_stderr(
     assert what in first
     assert any(each.startswith(f"  {line}") for each in rest), output.err
     assert not {"Traceback", "Usage"} & set(output.err.replace(":", " ").split())
+
+
+def _environment(**variables: str) -> dict[str, str]:
+    """A system without UTF-8, as a bare container has it."""
+    return {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", **variables}
+
+
+def test_the_module_is_the_command_and_prints_utf8_anywhere(tmp_path: Path) -> None:
+    """Names of files and tests may have any letters; half of a surrogate pair is escaped."""
+    command = [sys.executable, "-m", "pytest_quant", "history", "--history"]
+    for name, shown in (("Prüfstand-试验.db", "Prüfstand-试验.db"), ("half\udcff.db", "half")):
+        done = subprocess.run([*command, name], capture_output=True, env=_environment(), cwd=tmp_path, check=False)
+        assert done.returncode == 2
+        assert done.stderr.decode().startswith("error: ")
+        assert shown in done.stderr.decode()
+        assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("no_color", "is_colored"), [("", True), ("1", False)])
+def test_no_color_is_heeded(no_color: str, is_colored: bool) -> None:
+    """See https://no-color.org: set and not empty, nothing is coloured, on a terminal neither."""
+    terminal, end = os.openpty()
+    command = [sys.executable, "-m", "pytest_quant", "histroy"]
+    subprocess.run(command, stderr=end, env=_environment(NO_COLOR=no_color, TERM="xterm"), check=False)
+    os.close(end)
+    told = os.read(terminal, 4096)
+    os.close(terminal)
+    assert b"error: there is no command 'histroy'" in told
+    assert (b"\x1b[" in told) is is_colored
 
 
 _NASTY = "::error::a\x1b[2J\n##[command]https://me:s3cret@host/x"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_quant.backends import Availability
+from pytest_quant.backends import Availability, get_backend
 from pytest_quant.doctor.probe import probe, state_of
 from pytest_quant.testing import NumpyBackend
 
@@ -45,3 +45,10 @@ def test_a_runtime_that_ends_the_process(
     result = probe("numpy")
     assert result.state == "broken"
     assert reason in result.reason
+
+
+def test_a_precision_that_nobody_knows_is_not_listed() -> None:
+    """Functions run in whatever they like, which is offered and has no name."""
+    offered = state_of("callable", get_backend("callable"), Availability(True)).precisions
+    assert "fp32" in offered
+    assert "" not in offered
