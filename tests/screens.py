@@ -50,7 +50,7 @@ FOLDER = Path(__file__).parent / "unit" / "report" / "screens"
 
 
 def _failures() -> str:
-    changed = (f"{SINCE} (c0ffee123456, 2026-01-02): calibration samples 100 -> 3", *a_record().notes)
+    changed = (f"{SINCE} PASS (c0ffee123456, 2026-01-02): calibration samples 100 -> 3", *a_record().notes)
     checks = {**failed_checks(), "several launches": with_launches(a_record())}
     checks["what changed"] = replace(checks["advice"], notes=changed)
     screens = [f"{failure(record)}\n-> {headline(record)}" for record in checks.values()]
@@ -136,7 +136,7 @@ def _comments() -> str:
     slow = Verdict("max_slowdown", 3, 7.5, Status.FAIL, "slowdown 7.50 % lies above 3 %")
     error = replace(absent, status=Status.ERROR)
     hint = Hint("drop 4.23 -> 0.50 pp on all 1797 samples", "exclude=['/conv1']", "max_drop", 4.23, 0.5)
-    cause = f"{SINCE} (ba5e, 2026-01-01): calibration samples 100 -> 3"
+    cause = f"{SINCE} PASS (ba5e, 2026-01-01): calibration samples 100 -> 3"
     advised = replace(broken, hints=(hint,), notes=(cause,))
     links = ("https://ci/runs/7", "https://ci/runs/7#artifacts")
     in_body = [fine.nodeid, error.nodeid]

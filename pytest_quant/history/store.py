@@ -231,10 +231,16 @@ class Store:
         return [decode_run(text, f"run {run_id}") for run_id, text in rows]
 
     def last_pass(self, series: str) -> StoredCheck | None:
-        """Return the newest record of a series that is a PASS, of any commit; ``None`` without one."""
-        passed = _CHECKS.where(_of_series(series), *self._ours(), CHECKS.c.status == Status.PASS.value)
-        newest = passed.order_by(*_NEWEST_CHECKS).limit(1)
-        return next(iter(_stored_checks(self._read(newest))), None)
+        """Return the newest record of a series that is a PASS, of any commit; ``None`` without one.
+
+        Where none ever was, it is the newest that had no baseline or could not be judged, whose test passed all the
+        same: a test with a limit against a baseline is no PASS until a record is accepted.
+        """
+        for statuses in ((Status.PASS,), (Status.NO_BASELINE, Status.INCONCLUSIVE)):
+            passed = _CHECKS.where(_of_series(series), *self._ours(), CHECKS.c.status.in_(statuses))
+            if found := _stored_checks(self._read(passed.order_by(*_NEWEST_CHECKS).limit(1))):
+                return found[0]
+        return None
 
     def points_of(self, commits: Sequence[str]) -> list[CheckSummary]:
         """Return the summaries of all checks of all runs of `commits` with a clean tree, oldest run first."""

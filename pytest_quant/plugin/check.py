@@ -173,7 +173,8 @@ def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
                 causes = [difference for difference in differs if not difference.name.endswith("engine digest")]
                 words = in_words(causes) or "the engine alone: compare exclude and options of the mark"
                 when = f"{passed.run.commit or 'no commit':.12}, {passed.run.started_at:.10}"
-                return encoded(replace(record, notes=(f"{SINCE} ({when}): {words}", *record.notes)))
+                since = f"{SINCE} {passed.record.status.value} ({when}): {words}"
+                return encoded(replace(record, notes=(since, *record.notes)))
     return judged
 
 
@@ -212,15 +213,20 @@ def apply_verdict(item: pytest.Item) -> None:
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
     settings, dataset = settings_of(item.config), state.check.dataset
     # Where a backend is required, as in CI, numbers that only stand in for samples must not look like a green check.
-    if record.status is Status.FAIL or (unsure and (settings.strict or (settings.require and dataset.stands_in))):
+    fails = record.status is Status.FAIL or (unsure and (settings.strict or (settings.require and dataset.stands_in)))
+    if record.status is Status.INCONCLUSIVE and not fails:
+        not_judged = (verdict for verdict in record.verdicts or () if verdict.status is Status.INCONCLUSIVE)
+        reasons = clean("; ".join(f"{verdict.limit}: {verdict.reason}" for verdict in not_judged))
+        try:
+            item.warn(InconclusiveWarning(reasons))
+        except InconclusiveWarning:  # a filter makes it an error
+            fails = True
+    if fails:
         # Here, because a check that passes needs no words.
         from pytest_quant.report.failure import failure
 
-        state.failure = failure(record, width_of(item.config))
+        state.failure = failure(record, width_of(item.config), item.config.get_verbosity())
         pytest.fail(state.failure, pytrace=False)
-    if record.status is Status.INCONCLUSIVE:
-        not_judged = (verdict for verdict in record.verdicts or () if verdict.status is Status.INCONCLUSIVE)
-        item.warn(InconclusiveWarning(clean("; ".join(f"{verdict.limit}: {verdict.reason}" for verdict in not_judged))))
 
 
 def set_up(item: pytest.Item) -> None:

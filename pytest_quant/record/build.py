@@ -46,7 +46,7 @@ def build_record(
             resources=measured.resources,
             cache=measured.cache,
             digests=measured.digests,
-            notes=measured.notes,
+            notes=tuple(dict.fromkeys(measured.notes)),
             warnings=measured.warnings,
             calibration_samples=measured.calibration_samples,
             threads=measured.threads,

@@ -139,7 +139,6 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
         said(
             ("runs", before_after(accuracy.reference_runs, accuracy.candidate_runs, form=whole)),
             ("sd between runs", measured(accuracy.run_sd, "pp" if unit == "%" else unit, form=form)),
-            ("McNemar p", figure(accuracy.p_value, 2)),
             (
                 f"samples right in only one {'engine' if accuracy.candidate_runs is None else 'side'}",
                 whole(accuracy.discordant),
@@ -160,6 +159,7 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
     )
     further = said(
         ("confidence of intervals", f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""),
+        ("McNemar p", figure(accuracy.p_value, 2)),
         ("samples needed to decide", whole(accuracy.n_to_resolve)),
         ("score without a look at the samples", measured(accuracy.chance, unit, form=form)),
         ("KL", measured(accuracy.kl, "nats")),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
+from operator import itemgetter
+from typing import TypeAlias
 
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record
@@ -14,6 +16,9 @@ from pytest_quant.spec import LIMITS, OWN_SCORES, limits_on
 from pytest_quant.verdict.rules import apart, written
 
 _MAX_LINES = 24
+_MOST_OF_ONE = 10
+"""Lines of one text, but for advice: a part of that cannot be pasted."""
+
 _WIDTH = 100
 _MOST_WIDTH = 160
 _LEAST_WIDTH = 40
@@ -25,8 +30,8 @@ _SECTIONS: Mapping[str, Collection[str]] = {
 }
 """Each section with the limits that it is about; where none of them is broken its first line is enough."""
 
-SINCE = "since the last PASS"
-"""Begins the note on what changed since then, which is told right below the limit: a cause comes before its cures."""
+SINCE = "since the last"
+"""Begins the note on what changed since the last PASS, which stands right below the limit: a cause before its cures."""
 
 _OF_CACHE = ("engine built:", "reference outputs built:")
 """Begin notes that compare with whatever the cache had last, which may be of another test."""
@@ -37,32 +42,39 @@ _SAID_OF = {"fp32": "FP32", "tf32": "FP32 with TF32"}
 _EXPLAINED = (*("outputs", "max_drop", *OWN_SCORES, "min_speedup", "max_latency_ms", "min_coverage", "max_size_mb"),)
 
 
-def failure(record: Record, width: int = _WIDTH) -> str:
+_Item: TypeAlias = tuple[str, str, int]
+"""A label, a text and a rank; of what has no room, items of the largest rank are left out first, those of 0 never."""
+
+
+def failure(record: Record, width: int = _WIDTH, verbosity: int = 0) -> str:
     """Return which limit is broken, what changed since it held, what was measured and means, and what to try.
 
-    At most 24 lines of `width` characters, and of 160, without escapes of a terminal, whatever the names contain. The
-    first thing to try is written whole, in more lines if need be, since a part of it cannot be pasted.
+    At most 24 lines of `width` characters, and of 160, without escapes of a terminal, whatever the names contain. What
+    has no room is left out as a whole, the first thing to try never, in more lines if need be.
+
+    Parameters
+    ----------
+    verbosity : pytest's; from 1 on, further figures of the broken limits are told too, p values for example.
     """
     width = max(_LEAST_WIDTH, min(width, _MOST_WIDTH))
     broken = broken_first(record)
-    head = textwrap.wrap(clean(f"{record.model} {record.engine_id}: {_summary(record, broken)}"), width)
-    blocks = [("limit", _limit(verdict)) for verdict in broken]
-    blocks += [("changed", note) for note in record.notes if note.startswith(SINCE)]
-    blocks += [("means", text) for text in meanings(record)]
-    blocks += [(section.title.lower(), text) for section in details(record) for text in _texts(section, broken)]
-    hints = [("try", f"- {hint.paste}: {hint.text}" if hint.paste else f"- {hint.text}") for hint in record.hints]
-    notes = [("note", text) for text in record.notes if not text.startswith((SINCE, *_OF_CACHE))]
-    lines = [*head, *_lines([*blocks, *hints, *notes], width)]
-    if len(lines) > _MAX_LINES:
-        first, advice = len(_lines(hints[:1], width)), len(_lines(hints, width))
-        room = max(_MAX_LINES - 1 - max(first, min(advice, _MAX_LINES // 2)), len(head) + 1)
-        # Texts are left out whole, those that matter least first.
-        while len(blocks) > 1 and len(head) + len(_lines(blocks, width)) > room:
-            blocks.pop()
-        lines = [*head, *_lines(blocks, width)][:room]
-        most = max(first, _MAX_LINES - 1 - len(lines))
-        lines += [*_lines([*hints, *notes], width)[:most], "... --quant-json FILE writes all of it"]
-    return guard_lines("\n".join(lines))
+    summary = clean(f"{record.model} {record.engine_id}: {_summary(record, broken)}")
+    head = textwrap.wrap(summary, width, max_lines=_MOST_OF_ONE, placeholder=" ...")
+    items = [("limit", _limit(verdict), min(place, 1)) for place, verdict in enumerate(broken)]
+    items += [("changed", note, 1) for note in record.notes if note.startswith(SINCE)]
+    items += [("means", text, 2) for text in meanings(record)]
+    items += [item for section in details(record) for item in _figures(section, broken, verbosity)]
+    advice = (f"- {hint.paste}: {hint.text}" if hint.paste else f"- {hint.text}" for hint in record.hints)
+    items += [("try", text, 4 * min(place, 1)) for place, text in enumerate(advice)]
+    items += [("note", text, 5) for text in record.notes if not text.startswith((SINCE, *_OF_CACHE))]
+    end: list[str] = []
+    while len(head) + len(_lines(items, width)) + len(end) > _MAX_LINES:
+        least = max(reversed(items), key=itemgetter(2))
+        if not least[2]:
+            break
+        items.remove(least)
+        end = ["... --quant-json FILE writes all of it"]
+    return guard_lines("\n".join([*head, *_lines(items, width), *end]))
 
 
 def broken_first(record: Record) -> list[Verdict]:
@@ -72,17 +84,18 @@ def broken_first(record: Record) -> list[Verdict]:
     return sorted(open_ones, key=lambda verdict: order.index(verdict.status))
 
 
-def _texts(section: DetailSection, broken: list[Verdict]) -> list[str]:
-    """Return a text for each group of figures, then the sentences; the first alone where no broken limit needs more.
+def _figures(section: DetailSection, broken: list[Verdict], verbosity: int) -> Iterator[_Item]:
+    """Yield a text for each group of figures, then the sentences; the first alone where no broken limit needs more.
 
     Of a coverage that is too low, all figures are told; of what is in no failure, none.
     """
-    if section.title not in _SECTIONS:
-        return []
-    concerned = any(_kind(verdict) in _SECTIONS[section.title] for verdict in broken)
-    groups = filter(None, (*section.groups, section.further if concerned and section.title == "Coverage" else ()))
-    texts = [*("; ".join(f"{label} {text}" for label, text in group) for group in groups), *section.lines]
-    return texts if concerned else texts[:1]
+    if section.title in _SECTIONS:
+        concerned = any(_kind(verdict) in _SECTIONS[section.title] for verdict in broken)
+        further = section.further if concerned and (verbosity > 0 or section.title == "Coverage") else ()
+        groups = filter(None, (*section.groups, further))
+        texts = [*("; ".join(f"{label} {text}" for label, text in group) for group in groups), *section.lines]
+        for place, text in enumerate(texts if concerned else texts[:1]):
+            yield (section.title.lower(), text, (1 + 2 * min(place, 1)) if concerned else 6)
 
 
 def _kind(verdict: Verdict) -> str:
@@ -90,13 +103,17 @@ def _kind(verdict: Verdict) -> str:
     return verdict.limit.partition("[")[0]
 
 
-def _lines(blocks: list[tuple[str, str]], width: int) -> list[str]:
+def _lines(items: list[_Item], width: int) -> list[str]:
     """Return the lines of labelled texts; a label is written once, before the first of them."""
     lines: list[str] = []
     before = ""
-    for label, text in blocks:
+    for label, text, _ in items:
         first = f"  {'' if label == before else label:<{_LABEL}}"
-        lines += textwrap.wrap(clean(text), width, initial_indent=first, subsequent_indent=" " * (_LABEL + 4))
+        most = None if label == "try" else _MOST_OF_ONE
+        rest = " " * (_LABEL + 4)
+        lines += textwrap.wrap(
+            clean(text), width, initial_indent=first, subsequent_indent=rest, max_lines=most, placeholder=" ..."
+        )
         before = label
     return lines
 
@@ -107,14 +124,27 @@ def _summary(record: Record, broken: list[Verdict]) -> str:
         return f"{record.status.value}: {'; '.join(clean(line.strip()) for line in record.message.splitlines())}"
     failed = [verdict for verdict in broken if verdict.status is Status.FAIL]
     word, verdicts = ("broken", failed) if failed else ("not judged", broken)
-    parts = [] if failed else [record.status.value]
+    parts = [_plainly(failed[0], record.accuracy) if failed else record.status.value]
     own = [verdict for verdict in verdicts if not verdict.implicit]
     if own:
         total = sum(not verdict.implicit for verdict in record.verdicts or ())
         parts.append(f"{len(own)} of {count(total, 'limit')} {word}")
     defaults = [verdict.limit for verdict in verdicts if verdict.implicit]
     parts += [f"outputs {word}" if limit == "outputs" else f"the default of {limit} {word}" for limit in defaults]
-    return clean("; ".join(parts))
+    return clean("; ".join(filter(None, parts)))
+
+
+def _plainly(verdict: Verdict, accuracy: AccuracyResult | None) -> str:
+    """Return what a broken limit on right answers means in counts or shares; empty of other limits."""
+    if accuracy is None or verdict.limit not in (*limits_on("score"), "min_agreement"):
+        return ""
+    if verdict.limit == "min_agreement" and accuracy.agreement_pct is not None:
+        return f"{points(100.0 - accuracy.agreement_pct)} % of the answers are not the reference's"
+    scores = accuracy.candidate or 0.0, accuracy.reference or 0.0
+    if not lost_samples(accuracy) or not 0.0 <= min(scores) <= max(scores) <= 100.0:
+        return ""
+    now, before = (round(accuracy.n * (1.0 - score / 100.0)) for score in scores)
+    return f"{now} of {accuracy.n} samples are wrong now, {before} with the reference"
 
 
 def headline(record: Record) -> str:
@@ -215,18 +245,18 @@ def _in_float(coverage: Coverage, precision: str | None) -> Iterator[str]:
 
 
 def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:
-    if accuracy.p_value is not None and accuracy.drop is not None and accuracy.drop > 0.0:
+    is_fail = verdict.status is Status.FAIL
+    # The p of several tasks is that of all samples together, and the limit is on one of them.
+    if accuracy.p_value is not None and accuracy.drop is not None and accuracy.drop > 0.0 and not accuracy.by_task:
         if accuracy.p_value < _RARE:
             yield "the loss is real: chance alone would hardly give one like it"
         else:
-            on_set = "" if accuracy.varies else "; the limit is judged on this set as it is"
+            on_set = "" if accuracy.varies or not is_fail else "; the limit is judged on this set as it is"
             yield f"chance alone could give this loss{on_set}"
     span, allowed = accuracy.drop_ci, verdict.allowed
-    if allowed is not None and lost_samples(accuracy) and allowed < 100.0 / accuracy.n and not accuracy.varies:
-        sample = f"1 of {accuracy.n} samples, {points(100.0 / accuracy.n)} pp"
-        yield f"the limit is less than {sample}: no loss at all is within it"
     if span is not None and allowed is not None and span.low <= allowed < span.high:
-        need = f"; about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve else ""
+        # The reason of a limit that is not judged says it.
+        need = f"; about {accuracy.n_to_resolve} samples would tell" if accuracy.n_to_resolve and is_fail else ""
         yield f"other samples of the same kind could land on the other side of the limit{need}"
 
 

@@ -150,7 +150,7 @@ def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:
     # Scores that vary are judged on the interval, however little one sample weighs.
     weight = None if accuracy.varies else accuracy.sample_weight
     n = _different(accuracy)
-    return too_coarse(n, weight, room, unit) or (_ONE_SAMPLE if n == 1 else "")
+    return too_coarse(n, weight, room, unit, accuracy.n_to_resolve) or (_ONE_SAMPLE if n == 1 else "")
 
 
 def _different(accuracy: AccuracyResult) -> int:

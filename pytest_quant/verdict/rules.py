@@ -64,7 +64,7 @@ def taken_back(verdict: Verdict, doubt: str) -> Verdict:
 
 def without_baseline(verdict: Verdict, why: str) -> Verdict:
     """Return a verdict as NO_BASELINE: there is nothing to compare with, for the reason `why`."""
-    how = "accept a record: pytest-quant accept"
+    how = 'accept a record: pytest-quant accept --reason "..."'
     return replace(verdict, observed=None, status=Status.NO_BASELINE, reason=f"{why}; {how}")
 
 
@@ -73,14 +73,15 @@ _LEAST_SAMPLES = 100
 """Of a set that a limit without room is judged on."""
 
 
-def too_coarse(n: int, weight: float | None, room: float, unit: str) -> str:
+def too_coarse(n: int, weight: float | None, room: float, unit: str, wanted: int | None = None) -> str:
     """Return why a score over `n` samples, of which each weighs `weight`, carries no verdict; empty where it does.
 
-    `room` is what the limit leaves; ``None`` is the weight of a sample in a score without bounds.
+    `room` is what the limit leaves; ``None`` is the weight of a sample in a score without bounds; `wanted` are the
+    samples that the interval of the score needs, where that is known.
     """
     if weight is None or weight <= room or math.isclose(weight, room) or (room <= 0.0 and n >= _LEAST_SAMPLES):
         return ""
-    enough = math.ceil(n * weight / room - _ROUNDED) if room > 0.0 else _LEAST_SAMPLES
+    enough = max(wanted or 0, math.ceil(n * weight / room - _ROUNDED) if room > 0.0 else _LEAST_SAMPLES)
     subject = "the only sample" if n == 1 else f"one of {n} samples"
     return f"{subject} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
 

@@ -22,6 +22,19 @@ def test_strict_fails_what_is_not_judged(pytester: pytest.Pytester) -> None:
         assert len(json.loads((pytester.path / "run.json").read_text())["checks"]) == 3
 
 
+def test_a_filter_that_makes_warnings_errors_fails_what_is_not_judged(pytester: pytest.Pytester) -> None:
+    """As a usual setting of pytest does: a failure that explains itself, not a traceback through the plugin."""
+    source = "@mark.quant(output='INCONCLUSIVE')\ndef test_it(): pass\n@mark.quant()\ndef test_other(): pass\n"
+    result = run_fake(pytester, source, "-W", "error::pytest_quant.InconclusiveWarning")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["*INCONCLUSIVE; *not judged", "  limit *", "test_it * INCONCLUSIVE", "2 checks: 1 PASS, 1 INCONCLUSIVE"]
+    )
+    text = result.stdout.str()
+    assert "Traceback" not in text
+    assert "check.py" not in text
+
+
 @pytest.mark.parametrize("required", [(), ("--quant-require=ort",)])
 def test_numbers_that_stand_in_for_samples_are_red_where_a_backend_is_required(
     pytester: pytest.Pytester, required: tuple[str, ...]

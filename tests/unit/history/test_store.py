@@ -17,6 +17,7 @@ from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.schema import RECORDS, RUNS
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
+from pytest_quant.result import Status
 from tests.unit.record.examples import RUN, a_pass, a_record, unavailable
 
 _LATER = replace(RUN, id="20260203T000000Z-bb", started_at="2026-02-03T00:00:00+00:00", commit=None, branch=None)
@@ -112,6 +113,22 @@ def test_the_newest_pass_of_a_series_is_found(two_runs: str) -> None:
     store.append(replace(RUN, id="newest", started_at="2026-03-01T00:00:00+00:00"), [a_record()])
     assert store.last_pass(a_pass().series) == StoredCheck(_SECOND, a_pass())
     assert store.last_pass(unavailable().series) is None
+
+
+def test_a_series_that_never_passed_has_the_newest_check_that_let_its_test_pass(history_url: str) -> None:
+    """One against a baseline is NO_BASELINE until a record is accepted; once there is a PASS, that is it."""
+    store = open_store(history_url)
+    series = a_record().series
+    statuses = (Status.NO_BASELINE, Status.INCONCLUSIVE, Status.FAIL, Status.ERROR)
+    for month, status in enumerate(statuses, 1):
+        store.append(replace(RUN, id=f"run{month}", started_at=f"2026-0{month}-01T00:00:00"), [a_record(status=status)])
+    found = store.last_pass(series)
+    assert found is not None
+    assert (found.run.id, found.record.status) == ("run2", Status.INCONCLUSIVE)
+    store.append(replace(RUN, id="earlier", started_at="2025-01-01T00:00:00+00:00"), [a_record(status=Status.PASS)])
+    found = store.last_pass(series)
+    assert found is not None
+    assert found.run.id == "earlier"
 
 
 def _spoil(url: str, *statements: Executable) -> None:
