@@ -226,12 +226,14 @@ class Key:
     ----------
     unit : of a number, as tables write it; empty if there is none, or if another key decides it.
     help : what it means and its default, in half a sentence.
+    default : what holds where nothing is written; ``None`` where that is not known.
     """
 
     name: str
     reader: Reader[Any]
     help: str
     unit: str = ""
+    default: object = None
 
 
 _ROW = "pytest_quant.key"
@@ -244,7 +246,7 @@ def row(key: Key) -> Mapping[str, Key]:
 
 def option(default: object, reader: Reader[Any], help: str) -> Any:  # noqa: A002 - as in `Key`
     """Return a field of a table with its row, which is named after the field."""
-    return field(default=default, metadata=row(Key("", reader, help)))
+    return field(default=default, metadata=row(Key("", reader, help, default=default)))
 
 
 def keys_of(table: type) -> dict[str, Key]:

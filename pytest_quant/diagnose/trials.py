@@ -308,6 +308,6 @@ class EngineTrials:
         ours, tools = self._candidate, self._tools
         with temporary_folder() as work, ExitStack() as opened:
             built = build_apart(spec, ours.built, self._few, tools, work)
-            engine = built.open(tools.steps.watch)
+            engine = built.evaluating.open(tools.steps.watch)
             opened.callback(engine.close)
             return find(replace(ours, built=built, engine=engine))

@@ -143,7 +143,7 @@ def fingerprint() -> Environment:
     identity = {
         "cpu": _cpu_model(),
         "isa": isa_tier(),
-        "cores": _cores(),
+        "cores": f"{_cores():g}",
         "os": platform.system(),
         "arch": platform.machine(),
     }
@@ -173,14 +173,19 @@ def _cpu_model() -> str:
     return str(cpuinfo.get_cpu_info().get("brand_raw") or UNKNOWN)
 
 
-def _cores() -> str:
+def usable_cores() -> int:
+    """Return the whole cores that this process may keep busy, at least 1: its share where pytest-xdist runs several."""
+    return max(1, int(_cores() / int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))))
+
+
+def _cores() -> float:
     """Return the number of cores that this process may use: its affinity, or the container's quota if that is less."""
     visible = len(os.sched_getaffinity(0))
     try:
         quota = quota_cores(Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8"))
     except OSError:
         quota = None
-    return f"{visible if quota is None else min(visible, quota):g}"
+    return visible if quota is None else min(visible, quota)
 
 
 def quota_cores(cpu_max_text: str) -> float | None:

@@ -103,7 +103,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     QuantError : an engine cannot be built or opened, does not fit the data, or the reference is no FP32 model.
     """
     ref_built = build_engine(check.reference, usable_backend(check.reference), data, tools)
-    ref_engine = open_engine(ref_built, tools, opened)
+    ref_engine = open_engine(ref_built.evaluating, tools, opened)
     data = with_steps(data, ref_engine)
     own_names = {name: name for name in data.layout.axes}
     axes = named_axes(ref_engine, data.output_axes)
@@ -112,7 +112,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     metric = choose_metric(check, data, outputs, choose_output(check, outputs))
     built = build_engine(check.candidate, usable_backend(check.candidate), data, tools)
     with AddedMemory(built.backend.device) as memory:
-        engine = open_engine(built, tools, opened)
+        engine = open_engine(built.evaluating, tools, opened)
         inputs = match_names(ref_engine.signature.inputs, engine.signature.inputs, "input")
         axes = named_axes(engine, data.output_axes)
         if axes:
@@ -151,8 +151,8 @@ class Measurement(Measured):
     Attributes
     ----------
     coverage, resources, cache : as in `Measured`, never ``None`` here.
-    engine, reference : candidate and reference; `run(feeds)` runs one batch. They are closed while others are timed,
-        see `reopened`.
+    engine, reference : candidate and reference; `run(feeds)` runs one batch. They are as they were evaluated, or closed
+        where others were timed, see `reopened`.
     bench : for trials of other engines when a limit is broken.
     """
 
@@ -175,15 +175,21 @@ class Measurement(Measured):
 
 
 def reopened(measurement: Measurement) -> Measurement:
-    """Return a measurement with both engines open, which `measure_check` closed to leave their memory to timed ones.
+    """Return a measurement with both engines open as they are timed, which `measure_check` left open to evaluate.
+
+    It closed them where it timed, to leave their memory to the timed ones.
 
     Raises
     ------
     BuildError : the runtime cannot load an engine again.
     """
     bench = measurement.bench
-    if bench is None or measurement.latency is None:
+    if bench is None:
         return measurement
+    both = (bench.reference.built, bench.candidate.built)
+    if measurement.latency is None and all(built.evaluating.spec == built.spec for built in both):
+        return measurement
+    measurement.close()
     with ExitStack() as stack:
         reference, candidate = (
             replace(opened, engine=open_engine(opened.built, bench.tools, stack))

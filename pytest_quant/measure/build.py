@@ -11,10 +11,12 @@ from pathlib import Path
 
 from pytest_quant.backends import Backend, Engine, get_backend, get_exporter
 from pytest_quant.backends.base import EXPORTED_FILE
+from pytest_quant.backends.offer import with_option
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
+from pytest_quant.environment.machine import usable_cores
 from pytest_quant.errors import BackendUnavailable, DataError
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.resources import AddedMemory
@@ -67,6 +69,19 @@ class BuiltEngine:
     def name(self) -> str:
         """The engine and its model, for messages: ``ort-int8-static of resnet18``."""
         return _slot(self.spec)
+
+    @property
+    def threads(self) -> int | None:
+        """Processor threads of a timed run by the option of that name; ``None`` where the backend has none."""
+        key = self.backend.offer.options.get("threads")
+        value = None if key is None else dict(self.spec.options).get("threads", key.default)
+        return value if self.backend.device == "cpu" and isinstance(value, int) else None
+
+    @property
+    def evaluating(self) -> BuiltEngine:
+        """The same engine to evaluate accuracy with: on all cores of this process, however many threads are timed."""
+        other = () if self.threads is None else with_option(self.spec, "threads", usable_cores())
+        return next((replace(self, spec=each.spec) for each in other), self)
 
     def open(self, watch: Watch | None = None) -> Engine:
         """Open the engine; one of a model with a state takes whole sequences.

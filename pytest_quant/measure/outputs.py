@@ -175,7 +175,10 @@ def record_outputs(opened: OpenEngine, data: Data, cache: Cache, ingredients: Ma
         weakref.finalize(entry, shutil.rmtree, folder, ignore_errors=True)
         build(folder)
         return entry
+    # Kernels choose the blocks of their sums by the part of a product that a thread gets.
+    threads = opened.built.threads if opened.workers else opened.engine.threads
     named = {**ingredients, "evaluation data": data.digest, "evaluation batch size": str(opened.batch_size)}
+    named |= {} if threads is None else {"evaluation threads": str(threads)}
     axes = {**data.layout.axes, **opened.output_axes}
     if any(axis != 0 for axis in axes.values()) or data.layout.stepped:
         named["axes of samples"] = json.dumps([sorted(axes.items()), sorted(data.layout.stepped)])

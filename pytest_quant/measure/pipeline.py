@@ -104,7 +104,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             "calibration_data": bench.data.calibration_digest,
         },
         calibration_samples=_calibration_samples(bench),
-        threads=bench.candidate.engine.threads,
+        threads=built.threads or bench.candidate.engine.threads,
         notes=(*_notes(bench, accuracy, unsteady), *of_one_size, *(() if workers is None else workers.notes)),
         warnings=(*stateful, *mixed, *of_one_size),
         accuracy_again=again,

@@ -156,9 +156,9 @@ class TorchEngine(Engine):
             torch.no_grad(),
             torch._inductor.config.patch(_kept_from_others() | {"freezing": self._freezes}),  # noqa: SLF001 - its home
             torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
-            # Frozen weights are packed for the instruction set, which PyTorch's own cache of graphs does not ask for:
-            # graphs that runs at several levels had left there corrupted the heap.
-            keys.patch(cache_key_tag=f"pytest-quant {onednn_tier()}"),
+            # Frozen weights are packed for the instruction set, and loops are written for so many threads, which
+            # PyTorch's own cache of graphs does not ask for: graphs of other levels there corrupted the heap.
+            keys.patch(cache_key_tag=f"pytest-quant {onednn_tier()} {self.threads}"),
         ):
             from pytest_quant.backends.torch.coverage import watching
 

@@ -23,7 +23,7 @@ from pytest_quant.backends.torch.module import (
 )
 from pytest_quant.backends.torch.options import float_type, parse_options, torch_quiet
 from pytest_quant.backends.torch.quantize import hold_weights, with_plain_weights
-from pytest_quant.environment.machine import onednn_tier, version
+from pytest_quant.environment.machine import onednn_tier, usable_cores, version
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.spec import EngineSpec, Model
 
@@ -50,6 +50,7 @@ def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fol
     signature = signature_of(spec.model)
     names = input_names(spec.model)
     prepared = _prepared(spec, is_dynamic=False)
+    torch.set_num_threads(usable_cores())
     for feeds in fitting_batches(batches(), signature, spec.model.name):
         with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on a calibration batch failed"):
             prepared(*(torch.from_numpy(feeds[name]) for name in names))

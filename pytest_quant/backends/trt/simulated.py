@@ -23,6 +23,7 @@ from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, mac
 from pytest_quant.backends.trt.graph import GRAPH_FILE
 from pytest_quant.backends.trt.options import operators_of, parse_options
 from pytest_quant.backends.trt.profile import profile_of, shape_misfit, shape_notes
+from pytest_quant.environment.machine import usable_cores
 from pytest_quant.errors import DataError
 from pytest_quant.files import temporary_folder
 from pytest_quant.result import Coverage
@@ -55,7 +56,8 @@ class SimulatedEngine(Engine):
         with temporary_folder() as work:
             on_cpu = (Provider(CPU, libraries=operators_of(spec)),)
             runs, self._watched = write_rounded(self._graph, work / GRAPH_FILE)
-            self._session: Any = open_session(runs, on_cpu, threads=1, simulates=True)[0]
+            self.threads = usable_cores()
+            self._session: Any = open_session(runs, on_cpu, threads=self.threads, simulates=True)[0]
         self._reached: Any = 0.0
         self._names = [tensor.name for tensor in self.signature.outputs]
         self._shapes = profile_of(spec, self.signature)

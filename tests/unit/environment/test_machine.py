@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from pytest_quant.environment.machine import (
     onednn_tier,
     quota_cores,
     tier_of,
+    usable_cores,
     version,
 )
 from tests.support.nvml_stub import NvmlStub, StubCard, error, uuid_of
@@ -156,3 +159,32 @@ def test_flags_are_those_of_the_first_cpu() -> None:
     assert flags_in("processor : 0\nvmx flags : ept\nflags\t\t: fpu  avx2\n\nflags : fpu\n") == ["fpu", "avx2"]
     assert flags_in("processor : 0\nFeatures\t: fp asimd\n") == ["fp", "asimd"]
     assert flags_in("") == []
+
+
+@pytest.mark.parametrize(
+    ("visible", "quota", "workers", "cores"),
+    [
+        (8, None, None, 8),
+        (8, "max 100000", "1", 8),
+        (8, "350000 100000", None, 3),
+        (8, None, "3", 2),
+        (2, None, "4", 1),
+    ],
+    ids=["affinity", "no quota", "quota", "workers", "more workers than cores"],
+)
+def test_the_cores_of_a_process_are_its_share(
+    visible: int, quota: str | None, workers: str | None, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its affinity or its container, whichever are fewer, over the workers of pytest-xdist; at least one."""
+
+    def read(path: Path, **_: object) -> str:
+        if quota is None:
+            raise FileNotFoundError(path)
+        return quota
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(visible)))
+    monkeypatch.setattr(Path, "read_text", read)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
+    if workers is not None:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", workers)
+    assert usable_cores() == cores
