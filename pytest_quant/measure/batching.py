@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -26,6 +26,9 @@ _ROUNDING = 2.0**-10
 
 SELF_ROUNDING = 1e-6
 """Largest relative difference of two runs of one engine that the order of float32 sums explains: some eight ulps."""
+
+_KEPT_BYTES = 32 << 20
+"""Of outputs that are kept until the evaluation takes them: larger ones are computed again."""
 
 _REPEATED = 0.1
 """Share of the difference of two runs below which runs of the same order count as equal."""
@@ -53,6 +56,7 @@ class OpenEngine:
     notes : remarks for the user, each a sentence.
     itself : how far two runs over the same batch lie apart.
     mixed : how outputs of a sample depend on the others of its batch; empty where they do not.
+    ran : outputs of the first batches of the evaluation set where they were run to look at them, at most `_KEPT_BYTES`.
     workers : run it over large sets; ``None`` where this process does.
     """
 
@@ -65,6 +69,7 @@ class OpenEngine:
     notes: tuple[str, ...] = ()
     itself: SelfDifference = _STEADY
     mixed: str = ""
+    ran: tuple[Outputs, ...] = ()
     workers: RangeRunner | None = None
 
     @property
@@ -79,6 +84,11 @@ class OpenEngine:
     def run(self, feeds: Feeds, n: int) -> Outputs:
         """Run one batch of the data, of `n` samples, and return its outputs as `by_sample` does."""
         return self.by_sample(self.engine.run(self.feeds(feeds)), n)
+
+    def first(self, data: Data) -> Outputs:
+        """Return the outputs of the first batch of the evaluation set, as `by_sample` does."""
+        ran = self.ran or (self.engine.run(self.feeds(data.first(self.batch_size))),)
+        return self.by_sample(ran[0], self.batch_size)
 
     def by_sample(self, outputs: Outputs, n: int) -> Outputs:
         """Put the sample axis of the engine's outputs first.
@@ -124,9 +134,13 @@ def run_batch(engine: Engine, feeds: Feeds, batch: Batch) -> Outputs:
         raise
 
 
-def run_batches(engine: Engine, batches: list[Batch]) -> list[Outputs]:
-    """Run batches, each with its inputs under the engine's names; errors are as those of `run_batch`."""
-    return [run_batch(engine, batch.feeds, batch) for batch in batches]
+def run_batches(engine: Engine, batches: list[Batch], ran: Iterable[Outputs] = ()) -> list[Outputs]:
+    """Run batches, each with its inputs under the engine's names; errors are as those of `run_batch`.
+
+    The first of them are not run again where `ran` gives their outputs.
+    """
+    given = itertools.chain(ran, itertools.repeat(None))
+    return [known or run_batch(engine, batch.feeds, batch) for batch, known in zip(batches, given, strict=False)]
 
 
 def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:
@@ -177,7 +191,8 @@ def _free(
     single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], batch_size: int, timed_size: int
 ) -> OpenEngine:
     """Return an engine that takes any batch: the first axis that grows with it is an output's batch axis."""
-    whole = data.first(batch_size)
+    first = next(data.batches(batch_size, pad=True))
+    whole = first.feeds
     fewer = min(_PROBED, batch_size - 1)
     part = data.layout.samples(whole, range(fewer))
     try:
@@ -197,7 +212,7 @@ def _free(
                 value=f"shape {shape} for a batch of {batch_size}, {of_fewer} for {fewer}",
                 allowed=" or ".join(f"axis {axis}" for axis in fits) or "None: no axis counts samples",
             )
-    batched = replace(single, output_axes=output_axes)
+    batched = replace(single, output_axes=output_axes, ran=_kept(large) if first.n == batch_size else ())
     lost = [name for name, axis in output_axes.items() if axis is None]
     if lost:
         shape = np.shape(large[lost[0]])
@@ -219,7 +234,7 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
         return batched
     if batched.spec.scheme == "dynamic":
         note = f"{name} finds its ranges in each run; it is evaluated in batches of {timed_size}, as it is timed"
-        return replace(batched, batch_size=timed_size, notes=(*batched.notes, note))
+        return replace(batched, batch_size=timed_size, notes=(*batched.notes, note), ran=())
     fewer = len(next(iter(together.values())))
     try:
         alone = [batched.run(data.layout.samples(part, [row]), 1) for row in range(fewer)]
@@ -233,7 +248,7 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
         f"outputs of {name} depend on the batch: for {fewer} samples together and one by one {how}; "
         f"it is evaluated in batches of {timed_size}, as it is timed"
     )
-    return replace(batched, batch_size=timed_size, notes=(*batched.notes, note), mixed=note)
+    return replace(batched, batch_size=timed_size, notes=(*batched.notes, note), mixed=note, ran=())
 
 
 def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], why: str) -> OpenEngine:
@@ -248,7 +263,7 @@ def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | N
         leads = all(np.ndim(run[name]) > 0 and np.shape(run[name])[0] == 1 for run in runs)
         output_axes.setdefault(name, asked_axes.get(name, 0 if leads else None))
     notes = (f"{single.spec.id} runs sample by sample: {why}",) if why else ()
-    opened = replace(single, output_axes=output_axes, notes=notes)
+    opened = replace(single, output_axes=output_axes, notes=notes, ran=_kept(*runs))
     return _beside_itself(opened, opened.by_sample(runs[0], 1), batches[0].feeds, batches[-1].feeds)
 
 
@@ -271,7 +286,7 @@ def _together(fixed: OpenEngine, data: Data, asked_axes: Mapping[str, int | None
                 f"where the output is the same for all samples of a run, say so: batch_axes={{'{name}': None}}",
             )
     *_, other = itertools.islice(data.batches(n, pad=True), 2)
-    opened = replace(fixed, output_axes=output_axes)
+    opened = replace(fixed, output_axes=output_axes, ran=_kept(first))
     return _beside_itself(opened, opened.by_sample(first, n), feeds, other.feeds)
 
 
@@ -294,6 +309,11 @@ def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other: Feed
     changed = [_changed(array, again.get(name)) for name, array in first.items()]
     top1_pct = max((share for share in changed if share is not None), default=None)
     return replace(opened, itself=SelfDifference(opened.spec.id, n, relative, top1_pct, how, keeps_state))
+
+
+def _kept(*runs: Outputs) -> tuple[Outputs, ...]:
+    """Return the outputs of these runs if all of them may be kept, else none."""
+    return runs if sum(np.asarray(array).nbytes for run in runs for array in run.values()) <= _KEPT_BYTES else ()
 
 
 def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:

@@ -79,7 +79,8 @@ def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tu
     at_once = most if workers is None else min(most, RANGE_SAMPLES)
     groups = _grouped(data.batches(size, pad=pads), at_once, lambda batch: batch.feeds)
     ranges = ([replace(batch, feeds=opened.feeds(batch.feeds)) for batch in batches] for batches in groups)
-    runs = ((batches, run_batches(opened.engine, batches)) for batches in ranges)
+    ran = iter(opened.ran)
+    runs = ((batches, run_batches(opened.engine, batches, ran)) for batches in ranges)
     for batches, returned in runs if workers is None else workers.run(opened, ranges):
         for batch, given in zip(batches, returned, strict=True):
             outputs = opened.by_sample(given, size if pads else batch.n)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Data, open_data
+from pytest_quant.measure import batching
 from pytest_quant.measure import outputs as streams
-from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.batching import OpenEngine, RangeRunner, find_batching
 from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
-from pytest_quant.spec import Dataset, Model
-from tests.support.measuring import leading
+from pytest_quant.spec import Dataset, Model, Signature
+from tests.support.measuring import built_of, leading
 from tests.unit.measure.played import Played, data_of, inputs, numbers, played
 
 FREE = inputs(x=(None, 2))
@@ -242,3 +243,68 @@ def test_both_sides_are_cut_at_the_same_samples(ours: set[int], theirs: set[int]
     np.testing.assert_array_equal(np.concatenate([pair.reference["y"] for pair in pairs]), VALUES)
     np.testing.assert_array_equal(np.concatenate([pair.candidate["y"] for pair in pairs]), VALUES)
     np.testing.assert_array_equal(np.concatenate([pair.labels for pair in pairs]), np.arange(100))
+
+
+def probed(signature: Signature, data: Data, batch_size: int) -> tuple[Played, OpenEngine]:
+    """Look at an engine that doubles its inputs, and return it with nothing run since."""
+    own, engine = played(lambda feeds: {"y": 2 * feeds["x"]}, signature)
+    opened = find_batching(
+        OpenEngine(built_of(engine), engine, {"x": "x"}, {}), data, batch_size=batch_size, timed_size=1
+    )
+    own.runs.clear()
+    return own, opened
+
+
+@pytest.mark.parametrize(
+    ("size", "batch_size", "runs"),
+    [(None, 16, [16, 8]), (None, 1, [1] * 32), (4, 4, [4] * 9), (1, 1, [1] * 32)],
+    ids=["free", "one by one", "fixed", "fixed to one"],
+)
+def test_what_was_run_to_look_at_an_engine_is_not_run_again(size: int | None, batch_size: int, runs: list[int]) -> None:
+    """The first batch of 40 samples, or the first eight where they run one by one; all outputs are those of a run."""
+    signature = inputs(x=(size, 2))
+    data = data_of(numbers(40), signature, np.arange(40))
+    own, opened = probed(signature, data, batch_size)
+    values, _ = joined(list(run_over(opened, data)))
+    np.testing.assert_array_equal(values, 2 * numbers(40))
+    assert own.runs == runs
+
+
+def test_a_first_batch_that_is_not_full_is_run_as_the_evaluation_has_it() -> None:
+    """To look at the engine it was filled up: five samples of one length and six of another."""
+    signature = inputs(x=(None, None))
+    samples = [np.full(3 if place < 5 else 4, place, np.float32) for place in range(11)]
+    data = open_data(Dataset.from_iterable([(sample, 0) for sample in samples]), signature)
+    own, opened = probed(signature, data, 16)
+    outputs = [row for chunk in run_over(opened, data) for row in chunk.outputs["y"]]
+    assert [row.tolist() for row in outputs] == [(2 * sample).tolist() for sample in samples]
+    assert own.runs == [5, 6]
+
+
+def test_large_outputs_are_not_kept_until_the_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are run again: memory is what one run takes."""
+    monkeypatch.setattr(batching, "_KEPT_BYTES", 16 * 8 - 1)
+    data = data_of(numbers(40), FREE)
+    own, opened = probed(FREE, data, 16)
+    assert list(run_over(opened, data))
+    assert own.runs == [16, 16, 8]
+
+
+@pytest.mark.parametrize(("workers", "key"), [(False, {"evaluation threads": "3"}), (True, {})])
+def test_outputs_are_kept_by_the_threads_that_they_are_of(tmp_path: Path, workers: bool, key: dict[str, str]) -> None:
+    """Kernels may add in another order with others; workers have the threads of a timed run, which is none here."""
+    own, engine = played(lambda feeds: {"y": feeds["x"]}, FREE)
+    own.threads = 3
+    seen: list[dict[str, str]] = []
+    cache = Cache(tmp_path)
+    original = cache.obtain
+
+    def obtain(kind: str, slot: str, named: dict[str, str], _: Any, *, shared: bool) -> Any:
+        assert shared
+        seen.append(named)
+        return original(kind, slot, named, lambda _: {})
+
+    cache.obtain = obtain  # type: ignore[assignment, method-assign]
+    opened = replace(leading(engine, 4), workers=cast("RangeRunner", object()) if workers else None)
+    record_outputs(opened, data_of(numbers(10), FREE), cache, {"model": "1"})
+    assert {name: value for name, value in seen[0].items() if "threads" in name} == key
