@@ -28,7 +28,7 @@ from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.macs import FLOAT_OPS
 from pytest_quant.backends.ort.options import OrtOptions, runtime_version
-from pytest_quant.backends.ort.prepare import prepare
+from pytest_quant.backends.ort.prepare import prepared
 from pytest_quant.backends.ort.recipe import (
     DYNAMIC,
     RECIPE_VERSION,
@@ -37,9 +37,9 @@ from pytest_quant.backends.ort.recipe import (
     recipe_of,
     static_op_types,
 )
-from pytest_quant.backends.ort.session import refusing, tools_with
+from pytest_quant.backends.ort.session import open_session, refusing, tools_with
 from pytest_quant.backends.runtime import quiet
-from pytest_quant.environment.machine import isa_tier, version
+from pytest_quant.environment.machine import isa_tier, usable_cores, version
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import ARRIVING, EngineSpec
 
@@ -85,13 +85,13 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
     # Bad data are told before a model is prepared.
     first = next(feeds)
     with temporary_folder() as work, tools_with(recipe.libraries):
-        prepared = prepare(spec, work, per_channel=recipe.per_channel)
+        model = prepared(spec, per_channel=recipe.per_channel)
         with refusing(f"to calibrate {spec.model.name}"), quiet():
-            ranges = _ranges(spec, prepared, chain([first], feeds))
+            ranges = _ranges(spec, model, work, chain([first], feeds))
             save_tensors_data(ranges, folder / RANGES_FILE)
 
 
-def _ranges(spec: EngineSpec, prepared: Path, feeds: Iterator[Feeds]) -> object:
+def _ranges(spec: EngineSpec, model: Path, work: Path, feeds: Iterator[Feeds]) -> object:
     from onnxruntime.quantization.calibrate import create_calibrator
 
     recipe, method = recipe_of(spec), spec.calibration.method
@@ -100,13 +100,15 @@ def _ranges(spec: EngineSpec, prepared: Path, feeds: Iterator[Feeds]) -> object:
         "percentile": {"percentile": spec.calibration.percentile},
     }
     calibrator = create_calibrator(
-        prepared,
+        model,
         static_op_types(recipe),
-        augmented_model_path=str(prepared.with_name("augmented.onnx")),
+        augmented_model_path=str(work / "augmented.onnx"),
         calibrate_method=calibration_method(method),
-        use_external_data_format=needs_external_data(prepared),
+        use_external_data_format=needs_external_data(model),
         extra_options=own.get(method, {}) | recipe.calibrator_extra,
     )
+    # Its own has the threads of the whole machine, and no optimization.
+    calibrator.infer_session = open_session(Path(calibrator.augmented_model_path), threads=usable_cores())[0]
     first, size = next(feeds), _MINMAX_BATCHES
     if method != "minmax":
         # So many batches keep all activations within the bound.
@@ -281,17 +283,17 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     if spec.scheme is None:
         write_half(model_file(spec.model), target)
         return
-    with temporary_folder() as work, tools_with(recipe.libraries):
-        prepared = prepare(spec, work, per_channel=recipe.per_channel)
-        exclude = excluded_nodes(spec, prepared)
+    with tools_with(recipe.libraries):
+        model = prepared(spec, per_channel=recipe.per_channel)
+        exclude = excluded_nodes(spec, model)
         # The quantizers raise whatever their Python meets.
         with refusing(f"to quantize {spec.model.name} to {spec.id}", _FIX), quiet():
             if spec.scheme == "static" and calibration is not None:
-                write_static(spec, recipe, prepared, exclude, calibration, target)
+                write_static(spec, recipe, model, exclude, calibration, target)
             elif spec.scheme == "dynamic":
-                write_dynamic(recipe, prepared, exclude, target)
+                write_dynamic(recipe, model, exclude, target)
             else:
-                write_int4(recipe, prepared, exclude, target)
+                write_int4(recipe, model, exclude, target)
 
 
 _OPTIONS_OF = {

@@ -8,13 +8,14 @@ Scan that reads such a tensor by name would get other values, or none; so would 
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import chdir
+from contextlib import AbstractContextManager, chdir
+from functools import lru_cache
 from pathlib import Path
 
 import onnx
 from onnx import numpy_helper
 
-from pytest_quant.backends.onnx_files import model_file, needs_external_data, write_model
+from pytest_quant.backends.onnx_files import file_digests, model_file, needs_external_data, write_model
 from pytest_quant.backends.onnx_files.graphs import (
     all_graphs,
     captured_names,
@@ -27,6 +28,7 @@ from pytest_quant.backends.onnx_files.graphs import (
 from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.ort.session import ort_error
 from pytest_quant.backends.runtime import quiet, tools_without_torch
+from pytest_quant.files import temporary_folder
 from pytest_quant.spec import EngineSpec
 
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
@@ -106,8 +108,8 @@ def _copy(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:
     copy.name = name
 
 
-def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
-    """Write the pre-processed float model of `spec` into the folder `work` and return its path.
+def prepared(spec: EngineSpec, *, per_channel: bool) -> Path:
+    """Return the file of the pre-processed float model of `spec`, written once while a process builds from that model.
 
     The graph gets its normal form, BatchNorm folds into Conv, shapes are inferred, and what bodies of If, Loop and
     Scan read is set apart. The same model gives the same names each time, so that ranges found once fit again.
@@ -115,7 +117,6 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     Parameters
     ----------
     spec : the engine, whose float model is read.
-    work : an empty folder, which gets the file and the steps before it.
     per_channel : whether weights get a scale for each channel, for which an opset below 13 is raised.
 
     Raises
@@ -123,15 +124,22 @@ def prepare(spec: EngineSpec, work: Path, *, per_channel: bool) -> Path:
     ModelError : the model is missing or broken.
     BuildError : the opset cannot be raised, or ONNX Runtime cannot optimize the model.
     """
-    path = model_file(spec.model)
-    normal = work / "normalized.onnx"
-    write_normalized(path, normal, per_channel=per_channel and spec.scheme != "weight-only")
-    prepared = work / "prepared.onnx"
+    path, upgrades = model_file(spec.model), per_channel and spec.scheme != "weight-only"
+    return _last_prepared(path, tuple(file_digests(path).items()), upgrades)[0]
+
+
+@lru_cache(maxsize=1)
+def _last_prepared(path: Path, _digests: object, upgrades: bool) -> tuple[Path, AbstractContextManager[Path]]:
+    """Return the file, and what removes its folder when the next model takes this one's place, or the process ends."""
+    folder = temporary_folder()
+    work = folder.__enter__()
+    normal, target = work / "normalized.onnx", work / "prepared.onnx"
+    write_normalized(path, normal, per_channel=upgrades)
     # Shape inference over symbols gives up on some models that quantize well without it.
-    if _attempt(normal, prepared, symbolic=True) and (error := _attempt(normal, prepared, symbolic=False)):
+    if _attempt(normal, target, symbolic=True) and (error := _attempt(normal, target, symbolic=False)):
         raise ort_error(f"to prepare {path.name} for quantization", error) from error
-    _tidy(prepared)
-    return prepared
+    _tidy(target)
+    return target, folder
 
 
 def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:

@@ -49,7 +49,7 @@ def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
     return sorted(names | {f"{name}_MatMul" for name in names})
 
 
-RECIPE_VERSION = "5"
+RECIPE_VERSION = "6"
 """Raised when the same ingredients would be built into something else."""
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
