@@ -72,6 +72,7 @@ class TorchEngine(Engine):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the products of the program in one run of it, and look up what Inductor was given in integers."""
+        feeds, _ = self._filled(feeds)
         self._prepare(feeds)
         # On the CPU, whatever the engine runs on: its kernels do not name what they compute.
         tensors = TorchEngine._tensors(self, feeds)
