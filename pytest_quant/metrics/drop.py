@@ -17,8 +17,11 @@ from pytest_quant.metrics.metric import Array, ResolvedMetric
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import (
     COSTLY,
+    DECIDING,
     SPREADS,
     USUAL,
+    Resampled,
+    Resampling,
     mcnemar_p,
     paired_bootstrap,
     samples_to_resolve,
@@ -33,6 +36,9 @@ MOST_SCORES = 10_000
 # What one bootstrap may take. A slower one has fewer resamples, of a few fixed counts: on machines where the same count
 # fits, equal data give an equal interval.
 MOST_S = 120.0
+
+_FAR = 2.0
+"""Distance of a limit from the drop, over that of an end of its interval, from which more resamples do not decide."""
 
 FEWEST_UNBOUNDED = 10
 """Samples from which a score without a largest value has an interval: what fewer show says little about the next."""
@@ -229,51 +235,67 @@ def _resampled(
     result: AccuracyResult, reference: Array, candidate: Array, metric: ResolvedMetric, margin: float | None
 ) -> AccuracyResult:
     """Add the interval of the paired bootstrap, and the samples that would resolve the margin by its variance."""
+    note, needed, drop_ci, candidate_ci = _bootstrapped(reference, candidate, metric, result, margin)
+    return replace(result, note=note, drop_ci=drop_ci, candidate_ci=candidate_ci, n_to_resolve=needed)
+
+
+def _bootstrapped(
+    reference: Array, candidate: Array, metric: ResolvedMetric, result: AccuracyResult, margin: float | None
+) -> tuple[str, int | None, Interval | None, Interval | None]:
+    """Return a note, the samples that would resolve the margin, and the intervals of the drop and of the candidate."""
     # Errors of a sample may be more than its words.
     is_over = metric.rate is not None and metric.rate * max(np.max(reference), np.max(candidate)) > 100.0
     bounded = metric.unit == "%" and not is_over
     different = _different(result, reference)
     if not bounded and different < FEWEST_UNBOUNDED:
-        return result
+        return result.note, None, None, None
     # How far scores of single samples lie apart, 0 included; unknown where a sample has none by itself.
     span = 100.0 if bounded else None
     if not bounded and metric.rate is not None:
         span = metric.rate * float(np.ptp(np.concatenate([reference, candidate, [0.0]])))
     better, worse = (reference, candidate) if metric.better == "higher" else (candidate, reference)
     efforts = COSTLY if metric.costly else (USUAL, *COSTLY)
+
+    def drawn(effort: Resampling) -> Resampled | None:
+        return paired_bootstrap(
+            better,
+            worse,
+            metric.aggregate,
+            confidence=result.confidence,
+            effort=effort,
+            span=span,
+            bounded=bounded,
+            n_different=different,
+            each=lambda done: metric.progress(f"bootstrap of {metric.name}, {done} of {effort.resamples} resamples"),
+        )
+
+    note, drop = result.note, result.drop or 0.0
     with warnings.catch_warnings():
         # A third party's warnings were shown when all samples were scored; resamples would repeat them.
         warnings.simplefilter("ignore")
         # Another process may interrupt one of the calls.
         score_s = min(timeit.repeat(lambda: metric.aggregate(better), timer=REAL.perf_counter, number=1, repeat=2))
-        fitting = [effort for effort in efforts if effort.lasts_s(score_s, len(better)) <= MOST_S]
-        resamples = fitting[0].resamples if fitting else 0
-        if len(fitting) < len(efforts):
-            slow = f"one score of '{metric.name}' takes {score_s:.2g} s, all may take {MOST_S:g} s; next: fewer samples"
-            result = replace(result, note=f"{resamples} of {efforts[0].resamples} resamples of the drop: {slow}")
-        if not fitting:
-            return result
-        drops = paired_bootstrap(
-            better,
-            worse,
-            metric.aggregate,
-            confidence=result.confidence,
-            effort=fitting[0],
-            span=span,
-            bounded=bounded,
-            n_different=different,
-            each=lambda done: metric.progress(f"bootstrap of {metric.name}, {done} of {resamples} resamples"),
-        )
+        fitting = [effort for effort in (DECIDING, *efforts) if effort.lasts_s(score_s, len(better)) <= MOST_S]
+        most = f"of {efforts[0].resamples} resamples of the drop"
+        drops = drawn(DECIDING) if metric.costly and margin is not None and fitting else None
+        if drops and margin is not None and abs(margin - drop) > _FAR * max(drops.high - drop, drop - drops.low):
+            note = f"{DECIDING.resamples} {most}: max_drop is far from it"
+        else:
+            drops = drawn(fitting[1]) if fitting[1:] else None
+            if len(fitting) <= len(efforts):
+                number = fitting[1].resamples if fitting[1:] else 0
+                slow = f"one score of '{metric.name}' takes {score_s:.2g} s, all may take {MOST_S:g} s"
+                note = f"{number} {most}: {slow}; next: fewer samples"
     # Of scores that are all 0 nothing says how far another sample's could lie from it.
     if drops is None or drops.low == drops.high:
-        return result
+        return note, None, None, None
     needed = None
-    if margin is not None and result.drop is not None:
+    if margin is not None:
         needed = samples_to_resolve(
-            drops.variance, result.drop, margin, span=drops.span, bounded=bounded, confidence=result.confidence
+            drops.variance, drop, margin, span=drops.span, bounded=bounded, confidence=result.confidence
         )
     own = Interval(*drops.sides[1 if metric.better == "higher" else 0])
-    return replace(result, drop_ci=Interval(drops.low, drops.high), candidate_ci=own, n_to_resolve=needed)
+    return note, needed, Interval(drops.low, drops.high), own
 
 
 def _packed_scores(scores: Array) -> str | None:
