@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -79,7 +79,7 @@ class Bench:
         with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
             result = evaluate(
                 side_by_side(reference, (chunk.renamed(names) for chunk in run_over(opened, data))),
-                self.metric and replace(self.metric, progress=self.tools.steps.describe),
+                self.metric and replace(self.metric, progress=self.tools.steps.describe, kept=self._kept),
                 output=self.check.output,
                 channels=self.check.channels,
                 margin=self.check.limits.max_drop,
@@ -87,6 +87,13 @@ class Bench:
                 n_different=data.n_different,
             )
         return replace(result, simulated=opened.engine.simulated)
+
+    def _kept(self, key: str, compute: Callable[[], str]) -> str:
+        if not key:
+            return compute()
+        slot = f"interval of the drop of {self.check.candidate.model.name}"
+        entry = self.tools.cache.obtain("scores", slot, {"of": key}, lambda _: {"found": compute()}, shared=False)
+        return str(entry.facts["found"])
 
 
 def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, workers: Workers | None = None) -> Bench:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from numbers import Real
 from typing import Any
 
@@ -118,7 +120,9 @@ class ResolvedMetric:
         no fixed score.
     fewest_classes : smallest number of classes with which an answer can be wrong.
     costly : `aggregate` calls a third party over all samples, so that it is resampled less often.
+    identity : names what `aggregate` calls, its version and options; empty where they cannot be known.
     progress : is called with how far a long computation is, for the user.
+    kept : returns the text that an earlier run computed under an equal key, else, or where that is empty, computes it.
     """
 
     name: str
@@ -132,7 +136,9 @@ class ResolvedMetric:
     reads_objects: bool = False
     fewest_classes: int = 2
     costly: bool = False
+    identity: str = ""
     progress: Callable[[str], object] = str
+    kept: Callable[[str, Callable[[], str]], str] = lambda _, compute: compute()
 
 
 def resolve_wrapped(metric: Metric) -> ResolvedMetric:
@@ -142,7 +148,8 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
         # torchmetrics takes tensors, which texts and dicts cannot become.
         return _whole_set(metric, torchmetrics_score(inner), reads_objects=False)
     if (getattr(inner, "__module__", "") or "").startswith("sklearn."):
-        return _whole_set(metric, scikit_learn_score(metric.fn, inner), reads_objects=True)
+        whole = _whole_set(metric, scikit_learn_score(metric.fn, inner), reads_objects=True)
+        return replace(whole, identity=_identity(metric.fn, metric.scale))
     return ResolvedMetric(
         metric.name,
         metric.better,
@@ -152,6 +159,19 @@ def resolve_wrapped(metric: Metric) -> ResolvedMetric:
         rate=metric.scale,
         reads_objects=True,
     )
+
+
+def _identity(fn: Callable[..., object], *options: object) -> str:
+    """Return what tells a function of scikit-learn and its options from others; empty where that is not known."""
+    if isinstance(fn, functools.partial):
+        return _identity(fn.func, *options, fn.args, fn.keywords)
+    # A function around one of scikit-learn's may have taken its name.
+    name = getattr(fn, "__name__", "")
+    is_theirs = getattr(sys.modules.get(fn.__module__), name, None) is fn
+    try:
+        return json.dumps([name, version("scikit-learn"), options], sort_keys=True) if is_theirs else ""
+    except TypeError:
+        return ""
 
 
 def _scores(metric: Metric, outputs: Array, labels: Array) -> Array:

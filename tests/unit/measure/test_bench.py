@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.readback import LayerTime
@@ -19,6 +20,7 @@ from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.metrics import Metric
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model, Signature
 from tests.support.measuring import quiet_tools
 from tests.unit.measure import test_pipeline
@@ -138,3 +140,13 @@ def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline
     assert again.bench is not None
     assert again.bench.candidate.engine is again.engine
     assert again.bench.compare(again.bench.candidate, again.bench.data) == result.accuracy
+
+
+def test_the_interval_of_a_slow_score_is_found_once(bench: test_pipeline.Bench) -> None:
+    """A second check of equal outputs resamples nothing, and says the same of them."""
+    metric = Metric(sklearn.metrics.balanced_accuracy_score)
+    first = bench.measure(metric=metric).accuracy
+    assert any(text.startswith("bootstrap") for text in bench.steps.described)
+    bench.steps.described.clear()
+    assert bench.measure(metric=metric).accuracy == first
+    assert bench.steps.described == []

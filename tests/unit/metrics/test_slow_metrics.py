@@ -1,9 +1,12 @@
-"""Scores of third parties that take long: resampled no more than their limit needs."""
+"""Scores of third parties that take long: resampled no more than their limit needs, and not again for equal outputs."""
 
 from __future__ import annotations
 
 import timeit
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial, wraps
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -32,6 +35,7 @@ class Slow:
         metric = replace(
             resolve_wrapped(Metric(sklearn.metrics.accuracy_score, name="acc")),
             aggregate=self.aggregate,
+            kept=self.kept,
         )
         scored = PairedStatistics(metric)
         scored.add(right, wrong, np.arange(n) % 6, np.ones(n, dtype=bool), 0)
@@ -41,6 +45,10 @@ class Slow:
         """Return the percentage of right answers."""
         self.calls += 1
         return 100.0 * float(np.mean(rows["output"].argmax(axis=1) == rows["label"]))
+
+    def kept(self, _: str, compute: Callable[[], str]) -> str:
+        """Keep nothing."""
+        return compute()
 
 
 @pytest.mark.parametrize(("losing", "margin"), [(0.7, 1.0), (0.05, 60.0), (1.0, 30.0)])
@@ -75,3 +83,60 @@ def test_whoever_needs_the_interval_has_the_whole_one(
         assert whole is not None
         assert not whole.low <= margin <= whole.high
         assert (ours.high < margin) is (whole.high < margin)
+
+
+def _around(labels: np.ndarray, outputs: np.ndarray) -> float:
+    return float(sklearn.metrics.accuracy_score(labels, outputs))
+
+
+@pytest.mark.parametrize(
+    ("fn", "known"),
+    [
+        (sklearn.metrics.accuracy_score, True),
+        (partial(sklearn.metrics.f1_score, average="macro"), True),
+        (partial(partial(sklearn.metrics.fbeta_score, beta=2.0), average="macro"), True),
+        (partial(sklearn.metrics.accuracy_score, sample_weight=np.ones(60)), False),
+        (wraps(sklearn.metrics.accuracy_score)(_around), False),
+    ],
+    ids=["function", "options", "options twice", "an array among them", "a user's, by its name"],
+)
+def test_what_a_metric_is_known_by(fn: Callable[..., object], known: bool) -> None:
+    """Name, version and options of a function of scikit-learn; what cannot be written down is not known."""
+    metric = resolve_wrapped(Metric(fn))
+    assert bool(metric.identity) is known
+    assert not known or version("scikit-learn") in metric.identity
+    assert not known or metric.identity != resolve_wrapped(Metric(fn, scale=50.0)).identity
+
+
+def test_what_an_earlier_run_found_is_not_resampled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For equal outputs, labels, metric, limit and confidence; each of the others has a key of its own."""
+    found: dict[str, str] = {}
+
+    def kept(key: str, compute: Callable[[], str]) -> str:
+        found[key] = found.get(key) or compute()
+        return found[key]
+
+    slow = Slow(monkeypatch)
+    monkeypatch.setattr(slow, "kept", kept)
+    first, calls = slow.result(0.1, 12.0), slow.calls
+    assert slow.result(0.1, 12.0) == first
+    assert slow.calls == calls + 2
+    for losing, margin, seed in ((0.2, 12.0, 0), (0.1, 13.0, 0), (0.1, 12.0, 1)):
+        slow.result(losing, margin, seed)
+    assert len(found) == 4
+
+
+def test_texts_as_labels_are_resampled_each_time() -> None:
+    """In memory they are addresses, which say nothing about them, so that the key is empty."""
+    keys: list[str] = []
+
+    def kept(key: str, compute: Callable[[], str]) -> str:
+        keys.append(key)
+        return compute()
+
+    metric = replace(resolve_wrapped(Metric(sklearn.metrics.accuracy_score)), kept=kept)
+    labels = np.array(["a", "b"] * 10, dtype=object)
+    scored = PairedStatistics(replace(metric, aggregate=lambda rows: float(np.mean(rows["output"][:, 0]))))
+    scored.add(np.ones((20, 2)), np.ones((20, 2)), labels, np.ones(20, dtype=bool), 0)
+    assert scored.added_to(AccuracyResult(n=20), 1.0, 0.95).drop == 0.0
+    assert keys == [""]
