@@ -203,7 +203,8 @@ class TimingProcess:
                 running_apart(command, self._log, [theirs.fileno()], self._cwd, self._environment)
             )
         except OSError as error:
-            raise failed(f"{self._python} cannot be started", error, fix=_NEXT, kind=LaunchError) from error
+            fix = "let this user run it, or install that Python again; the figures of this process stand for themselves"
+            raise failed(f"{self._python} cannot be started", error, fix=fix, kind=LaunchError) from error
         finally:
             theirs.close()
 

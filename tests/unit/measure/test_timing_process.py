@@ -174,3 +174,17 @@ def test_a_killed_asker_leaves_no_process(tmp_path: Path) -> None:
     asker.wait()
     asker.stdout.close()
     assert psutil.wait_procs([timing], timeout=60) == ([timing], [])
+
+
+def test_a_python_that_cannot_be_started_is_named_and_may_be_let_run(tmp_path: Path) -> None:
+    """A launcher that nobody may run yet is refused by its path, and starts once it may be run, as the advice says."""
+    launcher = tmp_path / "python"
+    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    file = saved(tmp_path, "quiet")
+    with pytest.raises(LaunchError, match=f"{launcher} cannot be started") as caught:
+        TimingProcess(file, python=str(launcher)).__enter__()
+    assert caught.value.fix is not None
+    assert caught.value.fix.startswith("let this user run it")
+    launcher.chmod(0o700)
+    with TimingProcess(file, python=str(launcher)) as launch:
+        assert launch.block(0, 1).cold_ns > 0

@@ -181,6 +181,8 @@ def test_ids_of_which_nothing_is_known_are_asked_for() -> None:
         smallest(inputs(ids))
     assert caught.value.fix == "give data=..., or bounds={'ids': (0, 1)}"
     assert smallest(inputs(ids, bounds={"ids": (5, 7)}))["ids"].tolist() == [[5] * 6]
+    data = Dataset.from_arrays(np.full((3, 6), 9))
+    assert smallest(inputs(ids, data))["ids"].tolist() == [[9] * 6]
 
 
 @LIMITED
