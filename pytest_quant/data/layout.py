@@ -180,7 +180,8 @@ def _only_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where: 
         raise DataError(
             f"{where}: the inputs of the model differ in the number of samples that they fix",
             value=", ".join(f"'{name}': {size}" for name, size in sizes.items()),
-            fix="tell which axis counts samples, batch_axes={'name': 1}, and None for an input that has no such axis",
+            fix="say which axis counts samples, None where no axis does: "
+            f"Model.from_onnx(path, batch_axes={dict.fromkeys(sizes) | {next(iter(sizes)): axes[next(iter(sizes))]}})",
         )
     return next(iter(sizes.values()), None)
 

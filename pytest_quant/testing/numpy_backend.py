@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_quant.backends import Availability, Backend, Engine, Feeds, Offer
-from pytest_quant.backends.base import fitting_batches
+from pytest_quant.backends.feeds import fitting_batches
 from pytest_quant.environment.machine import version
 from pytest_quant.spec import EngineSpec
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends.base import Engine, Feeds, Outputs, misfit
+from pytest_quant.backends.base import Engine, Feeds, Outputs
+from pytest_quant.backends.feeds import misfit
 from pytest_quant.backends.runtime import failed
 from pytest_quant.clocks import REAL
 from pytest_quant.data.batch import as_objects, without_torch

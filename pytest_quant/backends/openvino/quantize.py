@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, fitting_batches
+from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import Remedy, calibrated, with_option
 from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nodes

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from pytest_quant.backends.base import Feeds, fitting_batches
+from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import (
     digests_of,

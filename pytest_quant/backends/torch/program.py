@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_quant.backends.base import Feeds, fitting_batches
+from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.module import (

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends.base import Feeds, fitting_batches
 from pytest_quant.backends.cuda import Blocks, DeviceMemory, block_of, free_blocks
 from pytest_quant.backends.cuda.device import open_device
+from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.errors import BuildError, DataError, QuantError
 from pytest_quant.spec import Signature
 

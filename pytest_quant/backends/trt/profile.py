@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from pytest_quant.backends.base import Feeds, spelled
+from pytest_quant.backends.feeds import Feeds, spelled
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import digests_of, model_file, model_ingredients, read_signature
 from pytest_quant.backends.trt.options import QUANTIZER, Range, TrtOptions, parse_options, quantizer_spec

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant import readers
 from pytest_quant.backends import GROUP, Availability, Backend, Engine, Feeds, Offer, Outputs, get_backend
-from pytest_quant.backends.base import fitting_batches, misfit
+from pytest_quant.backends.feeds import fitting_batches, misfit
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
@@ -237,3 +237,21 @@ def test_two_packages_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "entry_points", lambda **_: points)
     with pytest.raises(UsageError, match="two packages register a backend named 'same'"):
         get_backend("same")
+
+
+@pytest.mark.parametrize(
+    ("given", "followed"),
+    [
+        ({"wrong": np.ones(2, np.float32)}, lambda array: {"x": array}),
+        ({"X": np.ones(2, np.float32)}, lambda array: {"x": array}),
+    ],
+)
+def test_the_names_that_a_model_takes_are_told(given: Feeds, followed: Callable[[np.ndarray], Feeds]) -> None:
+    """With the key that the text writes the engine runs."""
+    engine = Doubling()
+    with pytest.raises(DataError) as raised:
+        engine.run(given)
+    assert "x" in (raised.value.allowed or "")
+    assert raised.value.fix == "give {'x': ...}"
+    (array,) = given.values()
+    engine.run(followed(array))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -124,3 +126,29 @@ def test_a_graph_that_tells_no_rank_leaves_it_to_the_data() -> None:
     for axis in (0, 1):
         data = open_data(Dataset.from_iterable(list(numbers(4)), batch_axes={"x": axis}), anything)
         assert data.first(4)["x"].shape == ((4, 3), (3, 4))[axis]
+
+
+def test_the_inputs_that_a_text_proposes_are_taken() -> None:
+    """A dict with the keys that it writes, each with the array that was given under another name."""
+    with pytest.raises(DataError, match="has no input 'maks'") as raised:
+        opened({"ids": IDS, "maks": MASK}, signature=TWO)
+    assert raised.value.fix == "give {'ids': ..., 'mask': ...}"
+    names = ast.literal_eval((raised.value.fix or "").removeprefix("give "))
+    assert opened(dict(zip(names, (IDS, MASK), strict=True)), signature=TWO).n == 4
+
+
+class Again:
+    """Written as the text about samples that can be read only once says."""
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        yield from numbers(4)
+
+
+def test_samples_that_can_be_read_again_are_taken() -> None:
+    """After both steps that the text names: a class whose ``__iter__`` yields, or a list."""
+    with pytest.raises(DataError, match="only once") as raised:
+        open_data(Dataset.from_iterable(iter(numbers(4))), ONE)
+    for step in ("def __iter__(self): yield ...", "list(...)"):
+        assert step in (raised.value.fix or "")
+    for samples in (Again(), list(iter(numbers(4)))):
+        assert open_data(Dataset.from_iterable(samples), ONE).n == 4

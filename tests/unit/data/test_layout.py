@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 
 import numpy as np
@@ -104,3 +105,15 @@ def test_ranks_that_differ_have_no_range() -> None:
     """A graph whose rank is free takes them; no profile can."""
     kinds: Counter[SampleKind] = Counter({(("x", (2,)), ("y", (3,))): 1, (("x", (2, 2)), ("y", (4,))): 1})
     assert list(find_shapes(kinds)) == ["y"]
+
+
+def test_the_axes_that_a_text_proposes_are_taken() -> None:
+    """Two inputs fix 4 and 3 samples: with the dict that the text writes, one counts them and the other is whole."""
+    signature = Signature((TensorInfo("x", "float32", (4, 2)), TensorInfo("table", "float32", (3, 5))), ())
+    ranks = {"x": 2, "table": 2}
+    with pytest.raises(DataError, match="differ in the number of samples that they fix") as raised:
+        find_layout(signature, {"x": 0, "table": 0}, ranks, where="data")
+    assert (raised.value.fix or "").endswith("Model.from_onnx(path, batch_axes={'x': 0, 'table': None})")
+    proposed = ast.literal_eval((raised.value.fix or "").partition("batch_axes=")[2].rstrip(")"))
+    layout = find_layout(signature, proposed, ranks, where="data")
+    assert (layout.axes, layout.fixed_batch_size) == ({"x": 0, "table": None}, 4)

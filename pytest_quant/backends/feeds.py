@@ -1,0 +1,93 @@
+"""Inputs and outputs of a run by name, and what is wrong with inputs that do not fit a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_quant.errors import DataError, nearest
+from pytest_quant.spec import Signature, TensorInfo
+
+Feeds: TypeAlias = dict[str, NDArray[Any]]
+"""Inputs of one run by name: arrays with a leading batch axis."""
+
+Outputs: TypeAlias = dict[str, NDArray[Any]]
+"""Outputs of one run by name: arrays that belong to the caller."""
+
+
+def misfit(feeds: Mapping[str, NDArray[Any]], signature: Signature) -> DataError | None:
+    """Return what is wrong with the names, ranks, sizes or dtypes of `feeds`; ``None`` when they fit."""
+    wanted = {tensor.name: tensor for tensor in signature.inputs}
+    for name in feeds:
+        if name not in wanted:
+            return DataError(
+                f"the model has no input '{name}'",
+                allowed=nearest(name, wanted),
+                fix="give " + str(dict.fromkeys(wanted, ...)).replace("Ellipsis", "..."),
+            )
+    for name, tensor in wanted.items():
+        if name not in feeds:
+            return DataError(
+                f"the model's input '{name}' is missing", value=f"inputs given: {', '.join(feeds) or 'none'}"
+            )
+        if wrong := _misfit_of(np.asarray(feeds[name]), tensor):
+            return wrong
+    return None
+
+
+def fitting_batches(batches: Iterable[Feeds], signature: Signature, model: str) -> Iterator[Feeds]:
+    """Yield calibration batches, each of which fits the model.
+
+    Parameters
+    ----------
+    batches : by input name, in order.
+    signature : the inputs that the model takes.
+    model : its name, for messages.
+
+    Raises
+    ------
+    DataError : a batch does not fit, see `misfit`; or, at the end, there was none.
+    """
+    empty = True
+    for feeds in batches:
+        if wrong := misfit(feeds, signature):
+            raise wrong
+        empty = False
+        yield feeds
+    if empty:
+        raise DataError(
+            f"calibration of {model} got no batch",
+            allowed="at least one calibration sample",
+            fix="write Dataset.from_arrays(inputs, labels, calibration=100)",
+        )
+
+
+def _misfit_of(array: NDArray[Any], tensor: TensorInfo) -> DataError | None:
+    if array.dtype != np.dtype(tensor.dtype) and not (tensor.dtype == "object" and array.dtype.kind in "OUS"):
+        return DataError(
+            f"input '{tensor.name}' has the wrong dtype",
+            value=str(array.dtype),
+            allowed=tensor.dtype,
+            fix=f"convert it: array.astype('{tensor.dtype}')",
+        )
+    if tensor.shape is None:
+        return None
+    if array.ndim != len(tensor.shape):
+        return DataError(
+            f"input '{tensor.name}' has the wrong rank",
+            value=f"{array.ndim} axes, shape {array.shape}",
+            allowed=f"{len(tensor.shape)} axes, {spelled(tensor)}",
+            fix="a batch has a leading sample axis; one sample x is x[None]",
+        )
+    if any(size not in (None, length) for size, length in zip(tensor.shape, array.shape, strict=True)):
+        return DataError(f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=spelled(tensor))
+    return None
+
+
+def spelled(tensor: TensorInfo) -> str:
+    """Return the shape of `tensor` in words, ``(any, 3, 224, 224)``."""
+    sizes = ", ".join("any" if size is None else str(size) for size in tensor.shape or ())
+    return f"({sizes})"
