@@ -11,7 +11,7 @@ from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
-from pytest_quant.measure.bench import EVAL_BATCH_SIZE, LayerProfile, Measurement, profile_layers, reopened
+from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers, reopened
 from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
@@ -155,7 +155,7 @@ class Session:
         spec = export_spec(spec, self._tools)
         data = None if dataset is None else read_data(dataset, spec, self._tools)
         if data is not None:
-            spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, EVAL_BATCH_SIZE)
+            spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, data.fitting())
         with self._tools.locks.shared(backend.device, waits=self._times), ExitStack() as opened:
             if spec.model.state and data is not None:
                 # Calibration sequences are split into steps, for which the float model gives the states.

@@ -19,7 +19,7 @@ from pytest_quant.backends.offer import Availability, Offer, Remedy, calibration
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import BuildError, DataError, UsageError
 from pytest_quant.result import Coverage, DeviceTimes
-from pytest_quant.spec import EngineSpec, Model, Signature
+from pytest_quant.spec import EngineSpec, Model, Shape, Signature
 
 EXPORTED_FILE = "model.onnx"
 """What a torch module is exported to, in a folder of its own."""
@@ -110,6 +110,17 @@ class Backend(ABC):
         from pytest_quant.backends.onnx_files import model_file, read_signature
 
         return read_signature(model_file(model))
+
+    def largest_tensor(self, model: Model, shapes: Mapping[str, Shape]) -> int:
+        """Return the bytes of the largest tensor of one run over inputs of `shapes`, 0 where nothing tells.
+
+        By default as ONNX infers it; no runtime is loaded, so that it is the same on every machine. Raises nothing.
+        """
+        if model.path is None:
+            return 0
+        from pytest_quant.backends.onnx_files.shapes import largest_tensor
+
+        return largest_tensor(model.path, shapes)
 
     def refuses_speed(self, spec: EngineSpec) -> UsageError | None:  # noqa: ARG002
         """Return why a limit on the speed of `spec` can only mislead here, and what to do; ``None`` when it can be met.

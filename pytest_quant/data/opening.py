@@ -17,8 +17,15 @@ from pytest_quant.errors import DataError, nearest
 from pytest_quant.result import TimedSample
 from pytest_quant.spec import Dataset, Model, Signature
 
-_BATCH_BYTES = 256_000_000
-"""Most bytes of the inputs of one batch, where its size is ours to choose; outputs and workspace come on top."""
+EVAL_BATCH_SIZE = 32
+"""Most samples in a batch of the evaluation, where its size is ours to choose."""
+
+_BATCH_BYTES = 64_000_000
+"""Most bytes of inputs, outputs and the largest tensor of one batch, where its size is ours to choose.
+
+Samples of a megabyte and more do not run faster in larger batches. A bound that followed the free memory would give
+other batches, and so other outputs, on each machine.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,7 @@ class Data:
     label_range : smallest and largest number in any label, ``None`` without labels and for objects.
     shapes : of the samples of both sets, by input name.
     sample_bytes : of all inputs of the largest sample.
+    tensor_bytes : of the largest tensor inside the model for that sample; 0 where nothing tells.
     notes : remarks for the user, each a sentence.
     calibration_indices : indices of the samples taken out of the evaluation set for calibration; empty when there is
         no calibration set, or one given as data of its own.
@@ -61,6 +69,7 @@ class Data:
     calibration_part: SampleSet | None = field(repr=False)
     layout: Layout
     sample_bytes: int = 0
+    tensor_bytes: int = 0
     input_hashes: array[int] = field(default_factory=lambda: array("Q"), repr=False)
     output_axes: Mapping[str, int | None] = field(default_factory=dict)
     free: frozenset[str] = frozenset()
@@ -76,9 +85,20 @@ class Data:
         """The number of samples in one run where the model fixes it: 1 when no input has an axis for them."""
         return self.layout.fixed_batch_size if any(axis is not None for axis in self.layout.axes.values()) else 1
 
-    def fitting(self, batch_size: int) -> int:
-        """Return how many samples to run at once: `batch_size`, or as many fewer, at least 1, as memory is to hold."""
-        return max(1, min(batch_size, _BATCH_BYTES // max(1, self.sample_bytes)))
+    def fitting(self, batch_size: int = EVAL_BATCH_SIZE, output_bytes: int = 0) -> int:
+        """Return how many samples to run at once: `batch_size`, or as many fewer, at least 1, as memory is to hold.
+
+        That follows from the bytes of one sample alone: of its inputs, of the largest tensor, and of its outputs.
+        """
+        return max(1, min(batch_size, _BATCH_BYTES // max(1, self.sample_bytes + self.tensor_bytes + output_bytes)))
+
+    def evaluated_together(self, timed_size: int, output_bytes: int = 0) -> int:
+        """Return how many samples to evaluate at once: as many as memory and the set allow, see `fitting`.
+
+        Not fewer than are timed together, for which there must be memory.
+        """
+        most = min(EVAL_BATCH_SIZE, self.n)
+        return max(self.fitting(most, output_bytes), min(timed_size, most))
 
     def batches(self, batch_size: int, pad: bool = False) -> Iterator[Batch]:
         """Start a pass over the evaluation set.

@@ -235,6 +235,7 @@ def _check(keys: MarkKeys, candidate: EngineSpec, batch_size: int) -> Check:
         channels=keys.channels,
         latency=LatencyPlan(batch_size=batch_size),
         batch_size=batch_size,
+        eval_batch_size=keys.eval_batch_size,
         latency_sample=keys.latency_sample,
         reference_precision=keys.reference_precision,
         timed_reference=timed_reference(reference, keys.reference_precision),

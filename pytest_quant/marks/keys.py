@@ -295,6 +295,9 @@ class MarkKeys:
         "{'output0': {'axis': 1, 'boxes': (0, 4), 'scores': (4, 84)}} gives output0.boxes and output0.scores",
     )
     batch_size: tuple[int, ...] = option((1,), each(count()), "samples in one timed run, or a list (default: 1)")
+    eval_batch_size: int | None = option(
+        None, count(), "samples in one run of the evaluation (default: up to 32, by the bytes of a sample and the set)"
+    )
     latency_sample: int | None = option(None, count(0), "index of the timed sample (default: the one of median size)")
     calibration: Calibration = option(
         Calibration(),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.data import Batch, Data, fixed_batch_size
-from pytest_quant.errors import ModelError, QuantError
+from pytest_quant.errors import ModelError, QuantError, UsageError
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.result import Coverage, SelfDifference
 from pytest_quant.spec import EngineSpec
@@ -57,6 +57,7 @@ class OpenEngine:
     itself : how far two runs over the same batch lie apart.
     mixed : how outputs of a sample depend on the others of its batch; empty where they do not.
     ran : outputs of the first batches of the evaluation set where they were run to look at them, at most `_KEPT_BYTES`.
+    output_bytes : of the outputs of one sample, the first that was run.
     workers : run it over large sets; ``None`` where this process does.
     """
 
@@ -70,6 +71,7 @@ class OpenEngine:
     itself: SelfDifference = _STEADY
     mixed: str = ""
     ran: tuple[Outputs, ...] = ()
+    output_bytes: int = 0
     workers: RangeRunner | None = None
 
     @property
@@ -157,18 +159,22 @@ def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDAr
     return np.moveaxis(array, axis, 0) if axis else array
 
 
-def find_batching(opened: OpenEngine, data: Data, *, batch_size: int, timed_size: int) -> OpenEngine:
+def find_batching(opened: OpenEngine, data: Data, *, batch_size: int | None, timed_size: int) -> OpenEngine:
     """Probe an engine with batches of several sizes, and return it with how to evaluate it.
+
+    A sample runs by itself first: what its outputs take decides how many run together.
 
     Parameters
     ----------
     opened : the engine; its `output_axes` are those that the user names.
     data : the evaluation set, whose first samples are run.
-    batch_size : samples in one run of the evaluation, where the model allows batches.
+    batch_size : samples in one run of the evaluation, where the user says so; ``None`` for as many as memory and the
+        set allow, see `Data.evaluated_together`.
     timed_size : samples in one timed run; an engine whose outputs depend on the batch is evaluated with that size.
 
     Raises
     ------
+    UsageError : the graph fixes another batch size than the user names.
     ModelError : the graph fixes a batch of several samples, and an output has no batch axis; or an output does not
         have the batch axis that the user names.
     QuantError : the engine does not run on one sample.
@@ -176,21 +182,29 @@ def find_batching(opened: OpenEngine, data: Data, *, batch_size: int, timed_size
     axes, asked_axes = {opened.inputs[name]: axis for name, axis in data.layout.axes.items()}, opened.output_axes
     takes_samples = any(axis is not None for axis in axes.values())
     fixed = fixed_batch_size(opened.engine.signature, axes) if takes_samples else 1
+    if fixed is not None and batch_size not in (None, fixed):
+        raise UsageError(
+            f"{opened.built.name} takes no batches of {batch_size}: the model fixes its batch size",
+            value=f"eval_batch_size={batch_size}",
+            allowed=f"{fixed}",
+            fix="leave eval_batch_size out, or export the model with a free batch axis",
+        )
     single = OpenEngine(opened.built, opened.engine, opened.inputs, {}, pads=fixed == 1)
     if fixed == 1:
         why = "its batch size is fixed" if takes_samples else "no input has an axis for samples"
         return _one_by_one(single, data, asked_axes, why)
     if fixed is not None:
         return _together(replace(single, batch_size=fixed, pads=True), data, asked_axes)
-    if batch_size == 1:
-        return _one_by_one(single, data, asked_axes, "")
     return _free(single, data, asked_axes, batch_size, timed_size)
 
 
 def _free(
-    single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], batch_size: int, timed_size: int
+    single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], asked_size: int | None, timed_size: int
 ) -> OpenEngine:
     """Return an engine that takes any batch: the first axis that grows with it is an output's batch axis."""
+    batch_size = asked_size or _fitting(single, data, timed_size)
+    if batch_size == 1:
+        return _one_by_one(single, data, asked_axes, "")
     first = next(data.batches(batch_size, pad=True))
     whole = first.feeds
     fewer = min(_PROBED, batch_size - 1)
@@ -224,6 +238,17 @@ def _free(
     return _as_timed(batched, data, part, together, timed_size)
 
 
+def _fitting(single: OpenEngine, data: Data, timed_size: int) -> int:
+    """Return how many samples fit, by a run of the first; larger samples are taken to have larger outputs."""
+    feeds = data.first(1)
+    try:
+        outputs = single.engine.run(single.feeds(feeds))
+    except QuantError:
+        return data.evaluated_together(timed_size)  # It may run on several samples only.
+    given, returned = (sum(np.asarray(array).nbytes for array in arrays.values()) for arrays in (feeds, outputs))
+    return data.evaluated_together(timed_size, returned * data.sample_bytes // max(1, given))
+
+
 def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, timed_size: int) -> OpenEngine:
     """Set the timed batch size on an engine whose outputs for a sample depend on the other samples of the batch.
 
@@ -254,17 +279,27 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
 def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | None], why: str) -> OpenEngine:
     """Return an engine that runs sample by sample.
 
-    Axis 0 of an output is its batch axis where its size is 1 in the outputs of the first samples.
+    The batch axis of an output is the first whose size is 1 in the outputs of the first samples: axis 0, or, of a model
+    that takes batches, one that the graph leaves free.
     """
     batches = list(itertools.islice(data.batches(1, pad=single.pads), _PROBED))
-    runs = [run_batch(single.engine, single.feeds(batch.feeds), batch) for batch in batches]
+    runs = (run_batch(single.engine, single.feeds(batch.feeds), batch) for batch in batches)
+    first = next(runs)
+    # Of the others no outputs are held, which may be large.
+    shapes = [_shapes(first), *map(_shapes, runs)]
     output_axes = dict(single.output_axes)
-    for name in runs[0]:
-        leads = all(np.ndim(run[name]) > 0 and np.shape(run[name])[0] == 1 for run in runs)
-        output_axes.setdefault(name, asked_axes.get(name, 0 if leads else None))
+    free = {tensor.name: () if single.pads else tensor.free_axes for tensor in single.engine.signature.outputs}
+    for name in first:
+        sizes = enumerate(zip(*(each[name] for each in shapes), strict=False))
+        fits = (axis for axis, seen in sizes if {*seen} == {1} and axis in (0, *free.get(name, ())))
+        output_axes.setdefault(name, asked_axes.get(name, next(fits, None)))
     notes = (f"{single.spec.id} runs sample by sample: {why}",) if why else ()
-    opened = replace(single, output_axes=output_axes, notes=notes, ran=_kept(*runs))
-    return _beside_itself(opened, opened.by_sample(runs[0], 1), batches[0].feeds, batches[-1].feeds)
+    opened = replace(single, output_axes=output_axes, notes=notes, ran=_kept(first))
+    return _beside_itself(opened, opened.by_sample(first, 1), batches[0].feeds, batches[-1].feeds)
+
+
+def _shapes(outputs: Outputs) -> dict[str, tuple[int, ...]]:
+    return {name: np.shape(array) for name, array in outputs.items()}
 
 
 def _together(fixed: OpenEngine, data: Data, asked_axes: Mapping[str, int | None]) -> OpenEngine:
@@ -297,6 +332,7 @@ def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other: Feed
     state gives the same each time.
     """
     n = len(next(iter(first.values())))
+    opened = replace(opened, output_bytes=sum(array.nbytes for array in first.values()) // n)
     again = opened.run(feeds, n)
     relative, how = _difference(first, again)
     if not relative:
@@ -344,6 +380,8 @@ def _difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[
         right = second.get(name)
         if right is None or left.shape != right.shape:
             return math.inf, f"shapes of output '{name}' differ"
+        if np.array_equal(left, right):
+            continue
         is_float = left.dtype.kind == "f"
         alike = np.isfinite(left) == np.isfinite(right) if is_float else left == right
         if not np.all(alike):

@@ -24,8 +24,6 @@ from pytest_quant.metrics.channels import with_groups
 from pytest_quant.result import AccuracyResult, Coverage, Measured, Resources, SelfDifference
 from pytest_quant.spec import Check
 
-EVAL_BATCH_SIZE = 32
-
 
 @dataclass(frozen=True, slots=True)
 class Bench:
@@ -148,9 +146,8 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
 
 def _probed(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenEngine:
     """Run first batches, for which some runtimes compile or load, and return how the engine takes batches."""
-    size = check.eval_batch_size or EVAL_BATCH_SIZE
     with tools.steps.show(f"running first batches on {opened.built.name}"):
-        return find_batching(opened, data, batch_size=size, timed_size=check.batch_size)
+        return find_batching(opened, data, batch_size=check.eval_batch_size, timed_size=check.batch_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

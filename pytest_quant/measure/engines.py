@@ -105,7 +105,15 @@ def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:
     DataError : the data is not usable, or does not fit the model; see `open_data`.
     """
     with tools.steps.show(f"reading {dataset.name}, for the inputs of {spec.model.name}"):
-        return open_data(dataset, get_backend(spec.backend).signature(spec.model), spec.model)
+        backend = get_backend(spec.backend)
+        data = open_data(dataset, backend.signature(spec.model), spec.model)
+        if data.fixed_batch_size is not None:
+            return data
+        shapes = {
+            name: _in_batch(seen.largest[name in data.layout.stepped :], 1, data.layout.axes[name])
+            for name, seen in data.shapes.items()
+        }
+        return replace(data, tensor_bytes=backend.largest_tensor(spec.model, shapes))
 
 
 def open_engine(built: BuiltEngine, tools: Tools, opened: ExitStack) -> Engine:
@@ -159,23 +167,21 @@ def with_steps(data: Data, reference: Engine) -> Data:
     return replace(data, steps=reference.steps) if isinstance(reference, Rollout) else data
 
 
-def shape_check(check: Check, data: Data, eval_batch_size: int) -> Check:
+def shape_check(check: Check, data: Data) -> Check:
     """Return a check with the input shapes of its runs, for each engine that is built for them.
 
     Parameters
     ----------
     check : the check.
     data : the shapes of its samples.
-    eval_batch_size : samples in a batch of the evaluation where the mark names none; less where an option bounds the
-        largest batch that an engine is built for, or where so many samples would take too much memory.
     """
     names = get_backend(check.reference.backend).signature(check.reference.model).inputs
     bounds = [_largest_batch(spec, names, data) for spec in (check.candidate, check.reference)]
-    fitting = data.fitting(check.eval_batch_size or eval_batch_size)
-    size = min(bound for bound in (fitting, *bounds) if bound is not None)
     timed = check.batch_size if check.latency is None else check.latency.batch_size
+    fitting = data.evaluated_together(timed)
+    size = min(bound for bound in (check.eval_batch_size or fitting, *bounds) if bound is not None)
     shaped = partial(shape_spec, names=names, data=data, usual_batch=timed, largest_batch=max(timed, size))
-    chosen = check.eval_batch_size if size == eval_batch_size else size
+    chosen = check.eval_batch_size if size == fitting or data.fixed_batch_size is not None else size
     return replace(check.map_engines(shaped), eval_batch_size=chosen)
 
 

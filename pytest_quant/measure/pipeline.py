@@ -11,7 +11,7 @@ from pytest_quant.backends import get_exporter
 from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import energy_counter
 from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, read_back
-from pytest_quant.measure.bench import EVAL_BATCH_SIZE, Bench, Measurement, open_bench
+from pytest_quant.measure.bench import Bench, Measurement, open_bench
 from pytest_quant.measure.build import Tools, export_spec
 from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
@@ -48,7 +48,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     with ExitStack() as opened:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):
             data = read_data(check.dataset, check.reference, tools)
-            check = shape_check(check, data, EVAL_BATCH_SIZE)
+            check = shape_check(check, data)
             kept = [SelfDifference(each.name, keeps_state=True) for each in modules if get_exporter().keeps_state(each)]
             with Workers(tools.workers, tools.steps) if tools.workers else nullcontext() as workers:
                 bench = open_bench(check, data, tools, opened, workers)

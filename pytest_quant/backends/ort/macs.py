@@ -18,12 +18,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import shape_inference
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import size_bytes
 from pytest_quant.backends.onnx_files.graphs import all_graphs, constant_names, dequantizer_of
 from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.onnx_files.shapes import infer_shapes, known_shapes
 from pytest_quant.backends.readback import Kind, Shape, convolution_macs, matrix_macs, product_kind, recurrent_macs
 from pytest_quant.backends.runtime import quiet, tools_without_torch
 from pytest_quant.files import temporary_folder
@@ -283,7 +283,10 @@ class Product:
 def find_products(path: Path, feeds: Feeds) -> list[Product]:
     """Return the products of the model in `path` when it runs over `feeds`."""
     model = normalized(onnx.load(path, load_external_data=False))
-    shapes = _shapes(model, feeds) if size_bytes(path) < _INFERRED_BYTES else {}
+    shapes: dict[str, Shape] = {}
+    if size_bytes(path) < _INFERRED_BYTES:
+        given = {name: np.shape(array) for name, array in feeds.items()}
+        shapes = known_shapes(infer_shapes(model, given).graph)
     if shapes and any(_macs(node, shapes) is None for node in model.graph.node if node.op_type in FLOAT_OPS):
         shapes = {**_followed(model), **shapes}
     biases = _biases(model.graph)
@@ -311,18 +314,6 @@ def _biases(graph: onnx.GraphProto) -> dict[str, tuple[str, str]]:
     return biases
 
 
-def _shapes(model: onnx.ModelProto, feeds: Feeds) -> dict[str, Shape]:
-    """Infer all shapes from those of `feeds`; the shapes written in the file may have free axes."""
-    for value in model.graph.input:
-        if value.name in feeds:
-            sizes = [onnx.TensorShapeProto.Dimension(dim_value=size) for size in np.shape(feeds[value.name])]
-            value.type.tensor_type.shape.CopyFrom(onnx.TensorShapeProto(dim=sizes))
-    del model.graph.value_info[:]
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
-    return _known_shapes(shape_inference.infer_shapes(model, data_prop=True).graph)
-
-
 def _followed(model: onnx.ModelProto) -> dict[str, Shape]:
     """Infer shapes by ONNX Runtime's tool, which computes with sizes as a network does; nothing where it gives up.
 
@@ -332,19 +323,10 @@ def _followed(model: onnx.ModelProto) -> dict[str, Shape]:
         from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 
         try:
-            return _known_shapes(SymbolicShapeInference.infer_shapes(model, auto_merge=True).graph)
+            return known_shapes(SymbolicShapeInference.infer_shapes(model, auto_merge=True).graph)
         except Exception:
             # It raises bare Exception, and drops the model into the current folder. Sizes then stay unknown.
             return {}
-
-
-def _known_shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
-    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        sizes = value.type.tensor_type.shape.dim
-        if value.type.tensor_type.HasField("shape") and all(size.HasField("dim_value") for size in sizes):
-            shapes.setdefault(value.name, tuple(size.dim_value for size in sizes))
-    return shapes
 
 
 def _macs(node: onnx.NodeProto, shapes: dict[str, Shape]) -> int | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
 from pytest_quant.backends.offer import Availability, Offer
 from pytest_quant.backends.torch.options import CPU_KEYS, find_runtime, parse_options
 from pytest_quant.errors import UsageError
-from pytest_quant.spec import ARRIVING, EngineSpec, Model, Signature
+from pytest_quant.spec import ARRIVING, EngineSpec, Model, Shape, Signature
 
 
 class TorchBackend(Backend):
@@ -56,6 +56,15 @@ class TorchBackend(Backend):
         from pytest_quant.backends.torch.module import signature_of
 
         return signature_of(model)
+
+    def largest_tensor(self, model: Model, shapes: Mapping[str, Shape]) -> int:
+        """Return the bytes of the largest tensor that an operator of the module gives, by a run of the example inputs.
+
+        It grows with the inputs of `shapes`. Raises `UsageError` or `ModelError`.
+        """
+        from pytest_quant.backends.torch.module import largest_tensor
+
+        return largest_tensor(model, shapes)
 
     def keeps_state(self, model: Model) -> bool:
         """Tell whether a run of the module depends on those before it. Raises `UsageError` or `ModelError`."""

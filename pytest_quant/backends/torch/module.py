@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
+import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.options import float_type
 from pytest_quant.errors import ModelError, UsageError
-from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
+from pytest_quant.spec import EngineSpec, Model, Shape, Signature, TensorInfo
 
 
 def cast(tensors: Iterable[Any], spec: EngineSpec) -> tuple[Any, ...]:
@@ -170,6 +171,32 @@ def signature_of(model: Model) -> Signature:
         for name, tensor in first.items()
     ]
     return Signature(inputs, tuple(outputs))
+
+
+def largest_tensor(model: Model, shapes: Mapping[str, Shape]) -> int:
+    """Return the bytes of the largest tensor that an operator gives in a run of the example inputs, grown to `shapes`.
+
+    Raises
+    ------
+    ModelError : the module does not take its example inputs.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    sizes = [0]
+
+    class Watching(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            returned = func(*args, **(kwargs or {}))
+            # A view takes nothing, as that of a weight.
+            sizes.extend(0 if func.is_view else getattr(each, "nbytes", 0) for each in tree_leaves(returned))
+            return returned
+
+    module, examples, watching = module_of(model), model.example_inputs, Watching()  # type: ignore[no-untyped-call]
+    with watching:
+        _outputs(model, module, examples, "its example inputs")
+    wanted = sum(math.prod(shape) for shape in shapes.values())
+    return int(max(sizes) * wanted // max(1, sum(each.numel() for each in tree_leaves(examples))))
 
 
 def keeps_state(model: Model) -> bool:

@@ -245,14 +245,21 @@ def test_ten_times_the_data_needs_no_more_memory(calibration: float | None, byte
     assert large <= 1.1 * small + bytes_a_sample * 1600 * 1.125
 
 
-@given(st.integers(1, 64), st.integers(1, 5), st.integers(1, 2_000_000))
-def test_a_batch_is_no_larger_than_memory_is_to_hold(batch_size: int, n: int, sample_bytes: int) -> None:
-    """It has as many samples as fit into 256 MB, at most those asked for, and one at least."""
-    data = replace(opened(numbers(n)), sample_bytes=sample_bytes * 1000)
-    fitting = data.fitting(batch_size)
+@given(st.integers(1, 64), st.lists(st.integers(0, 2_000_000), min_size=3, max_size=3))
+def test_a_batch_is_no_larger_than_memory_is_to_hold(batch_size: int, kilobytes: list[int]) -> None:
+    """It has as many samples as fit into 64 MB, with outputs and the largest tensor; one at least, not more than asked.
+
+    Of the evaluation it is not larger than the set either, and not smaller than what is timed.
+    """
+    of_one = 1000 * sum(kilobytes)
+    inputs, inside, outputs = (1000 * each for each in kilobytes)
+    data = replace(opened(numbers(5)), sample_bytes=inputs, tensor_bytes=inside)
+    fitting = data.fitting(batch_size, outputs)
     assert 1 <= fitting <= batch_size
-    assert fitting == 1 or fitting * data.sample_bytes <= 256e6
-    assert fitting == batch_size or (fitting + 1) * data.sample_bytes > 256e6
+    assert fitting == 1 or fitting * of_one <= 64e6
+    assert fitting == batch_size or (fitting + 1) * of_one > 64e6
+    for timed in (1, 3, 9):
+        assert data.evaluated_together(timed, outputs) == min(5, max(data.fitting(32, outputs), timed))
 
 
 def test_the_largest_sample_counts() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pytest_quant.data import Data
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.measure.batching import OpenEngine, find_batching
-from pytest_quant.spec import Signature
+from pytest_quant.spec import Signature, TensorInfo
 from tests.support.measuring import built_of
 from tests.unit.measure.played import Played, data_of, inputs, numbers, played
 
@@ -28,12 +28,15 @@ def batching_of(
     signature: Signature = FREE,
     scheme: str = "static",
     batch_axes: Mapping[str, int | None] | None = None,
-    batch_size: int = 16,
+    batch_size: int | None = 16,
     timed_size: int = 1,
     data: Data | None = None,
+    outputs: tuple[int | None, ...] = (None, 2),
 ) -> tuple[Played, OpenEngine]:
-    """Find the batching of an engine over 40 samples."""
-    own, engine = played(play, signature, scheme)
+    """Find the batching of an engine over 40 samples; a graph that fixes its batch size is asked for no other."""
+    if signature is not FREE:
+        batch_size = None
+    own, engine = played(play, Signature(signature.inputs, (TensorInfo("y", "float32", outputs),)), scheme)
     data = data or data_of(SAMPLES, FREE if signature is FREE else signature)
     names = {name: name for name in data.layout.axes}
     opened = OpenEngine(built_of(engine), engine, names, batch_axes or {})

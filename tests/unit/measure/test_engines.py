@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from pytest_quant.backends import Offer
 from pytest_quant.data import open_data
 from pytest_quant.errors import ModelError
 from pytest_quant.measure import engines
-from pytest_quant.measure.engines import match_names, shape_check
+from pytest_quant.measure.engines import match_names, read_data, shape_check
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, LatencyPlan, Model, Signature, TensorInfo
+from tests.support.measuring import quiet_tools
 from tests.unit.measure.played import PlayedBackend
 
 
@@ -47,7 +49,7 @@ class Shaped(PlayedBackend):
         return bound if isinstance(bound, int) else None
 
 
-SEQUENCES = [np.zeros((length, 2), np.float32) for length in (3, 5, 5, 9)]
+SEQUENCES = [np.zeros((length, 2), np.float32) for length in (3, 5, 5, 9)] * 10
 CANDIDATE = EngineSpec("shaped", "int8", "dynamic", Model("net"))
 REFERENCE = EngineSpec("plain", "fp32", None, Model("net"))
 
@@ -62,7 +64,7 @@ def shaped(
     check = replace(Check("t", "t", CANDIDATE, REFERENCE, dataset), **others)
     backend = backends["shaped"]
     assert isinstance(backend, Shaped)
-    return shape_check(check, open_data(dataset, signature), 32), backend
+    return shape_check(check, open_data(dataset, signature)), backend
 
 
 @pytest.mark.parametrize(
@@ -90,11 +92,10 @@ def test_an_engine_is_built_for_the_shapes_of_its_runs(
 
 
 def test_a_batch_is_evaluated_that_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three of the longest sequences here, 9 times 2 floats; the engine is built for no more."""
+    """An engine is built for three of the longest sequences here, of 9 times 2 floats, and for no more."""
     monkeypatch.setattr("pytest_quant.data.opening._BATCH_BYTES", 3 * 9 * 2 * 4)
     signature = Signature((TensorInfo("x", "float32", (None, None, 2)),), tensors("y"))
     result, _ = shaped(monkeypatch, signature, SEQUENCES)
-    assert result.eval_batch_size == 3
     assert result.candidate.shapes[0].largest == (3, 9, 2)
 
 
@@ -104,3 +105,22 @@ def test_an_input_of_a_fixed_shape_is_built_for_that(monkeypatch: pytest.MonkeyP
     signature = Signature((TensorInfo("x", "float32", shape),), tensors("y"))
     result, _ = shaped(monkeypatch, signature, [np.zeros(2, np.float32)] * 5)
     assert result.candidate.shapes == (InputShapes("x", shape, shape, shape, None),)
+
+
+def test_the_largest_tensor_is_that_of_one_of_the_longest_samples(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the backend tells it; where the graph fixes the batch nothing follows from it, and nobody asks."""
+    asked = []
+
+    class Told(Shaped):
+        def largest_tensor(self, _model: Model, shapes: Mapping[str, tuple[int, ...]]) -> int:
+            asked.append(shapes)
+            return 1234
+
+    for size, told in ((None, 1234), (1, 0)):
+        signature = Signature((TensorInfo("x", "float32", (size, None, 2)),), tensors("y"))
+        monkeypatch.setattr(engines, "get_backend", lambda _, its=signature: Told(lambda *_: {}, its))
+        data = read_data(Dataset.from_iterable(SEQUENCES), CANDIDATE, quiet_tools(tmp_path))
+        assert data.tensor_bytes == told
+    assert asked == [{"x": (1, 9, 2)}]

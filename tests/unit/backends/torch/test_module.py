@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, signature_of
+from pytest_quant.backends.torch.module import free_axes, input_names, largest_tensor, module_digest, signature_of
 from pytest_quant.data import fixed_batch_size
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model
@@ -140,3 +140,18 @@ def test_the_users_module_is_left_alone() -> None:
     assert signature_of(Model.from_torch(module, (torch.ones(3, 4),))).inputs[0].shape == (None, 4)
     assert module.training
     assert torch.equal(statistics.state_dict()["running_mean"], before)
+
+
+class Widening(nn.Module):
+    """Multiplies each value with each other one, which no layer of its own does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (n, t) to (n, 1)."""
+        return (x[:, :, None] * x[:, None, :]).sum(dim=(1, 2), keepdim=False)[:, None]
+
+
+def test_the_largest_tensor_of_a_module_is_found() -> None:
+    """Two samples of 30 values are examples, each of which is 30 x 30 inside; of one sample it is half of both."""
+    wide = Model.from_torch(Widening(), (torch.ones(2, 30),))
+    assert largest_tensor(wide, {"x": (1, 30)}) == 4 * 30 * 30
+    assert largest_tensor(model(), {"values": (1, 4), "offset": (1, 3)}) == 4 * 3
