@@ -11,7 +11,7 @@ from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
-from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers, reopened
+from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers
 from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
@@ -92,7 +92,7 @@ class Session:
         with _placeholder_named(check.dataset):
             measurement = measure_check(check, self._tools, breaks_latency)
             try:
-                return reopened(self._launched(measurement))
+                return self._launched(measurement)
             except BaseException:
                 measurement.close()
                 raise

@@ -188,6 +188,7 @@ class Engine(ABC):
     watch: Callable[[str, Callable[[], bool]], AbstractContextManager[None]] | None = None
     """Bounds the time of a run: is given its name, and a function that asks the runtime to end it."""
     _is_open = True
+    _again: Callable[[], Engine] | None = None
 
     def run(self, feeds: Feeds) -> Outputs:
         """Run one batch. Raises `DataError` when the inputs do not fit, `BuildError` when the engine is closed."""
@@ -257,9 +258,15 @@ class Engine(ABC):
 
     def close(self) -> None:
         """Release the native memory; closing twice is harmless, and a later run raises `BuildError`."""
+        self._again = None
         if self._is_open:
             self._is_open = False
             self._close()
+
+    def set_aside(self, again: Callable[[], Engine]) -> None:
+        """Release the native memory until the next run, for which `again` opens the engine anew."""
+        self.close()
+        self._again = again
 
     def __enter__(self) -> Self:
         return self
@@ -275,6 +282,8 @@ class Engine(ABC):
         return self.watch(f"{doing} of {self.spec.id} of {model.name}", self._stop)
 
     def _check(self, feeds: Feeds) -> None:
+        if self._again is not None:
+            vars(self).update(vars(self._again()), _is_open=True, _again=None)
         if not self._is_open:
             raise BuildError(f"engine {self.spec.id} is closed", fix="run it before close(), or inside its with block")
         if wrong := self._misfit(feeds):

@@ -79,6 +79,8 @@ def evaluate(
     comparison = _Comparison(metric, output, channels, n_different)
     for pair in pairs:
         comparison.add(pair)
+        # Outputs may be large: these are gone when the next are made.
+        del pair
     result = comparison.result()
     return result if comparison.scores is None else comparison.scores.added_to(result, margin, confidence)
 

@@ -88,9 +88,11 @@ class OpenEngine:
         return self.by_sample(self.engine.run(self.feeds(feeds)), n)
 
     def first(self, data: Data) -> Outputs:
-        """Return the outputs of the first batch of the evaluation set, as `by_sample` does."""
-        ran = self.ran or (self.engine.run(self.feeds(data.first(self.batch_size))),)
-        return self.by_sample(ran[0], self.batch_size)
+        """Return the outputs of the first samples of the evaluation set, as `by_sample` does."""
+        if self.ran:
+            return self.by_sample(self.ran[0], self.batch_size)
+        size = self.batch_size if self.pads else 1
+        return self.run(data.first(size), size)
 
     def by_sample(self, outputs: Outputs, n: int) -> Outputs:
         """Put the sample axis of the engine's outputs first.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pytest_quant.backends import Engine
 from pytest_quant.backends.readback import LayerTime
@@ -76,7 +77,7 @@ class Bench:
         opened = opened if data is self.data else replace(opened, ran=())
         with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
             result = evaluate(
-                side_by_side(reference, (chunk.renamed(names) for chunk in run_over(opened, data))),
+                side_by_side(reference, map(partial(Chunk.renamed, names=names), run_over(opened, data))),
                 self.metric and replace(self.metric, progress=self.tools.steps.describe, kept=self._kept),
                 output=self.check.output,
                 channels=self.check.channels,
@@ -116,7 +117,20 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, axes), data, tools)
     outputs = with_groups(reference.first(data), check.channels)
     metric = choose_metric(check, data, outputs, choose_output(check, outputs))
+    del outputs
     built = build_engine(check.candidate, usable_backend(check.candidate), data, tools)
+    timed_size = check.batch_size if check.latency is None else check.latency.batch_size
+    size = reference.batch_size if reference.pads else timed_size
+    unseen = prove_float(reference, reference.feeds(data.timed(size, check.latency_sample)[0]), tools)
+    if workers is not None:
+        reference = workers.taking(reference)
+    recorded = None
+    if not check.accuracy_off:
+        with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
+            recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
+    # Its memory goes before that of the candidate comes; few checks run it again.
+    reference = replace(reference, ran=())
+    ref_engine.set_aside(partial(ref_built.evaluating.open, tools.steps.watch))
     with AddedMemory(built.backend.device) as memory:
         engine = open_engine(built.evaluating, tools, opened)
         inputs = match_names(ref_engine.signature.inputs, engine.signature.inputs, "input")
@@ -127,20 +141,13 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
             axes = {names[name]: axis for name, axis in axes.items()}
         candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
     if workers is not None:
-        reference, candidate = workers.taking(reference), workers.taking(candidate)
-    fixed = (opened.batch_size for opened in (candidate, reference) if opened.pads)
-    timed_size = next(fixed, check.batch_size if check.latency is None else check.latency.batch_size)
+        candidate = workers.taking(candidate)
+    timed_size = next((opened.batch_size for opened in (candidate, reference) if opened.pads), timed_size)
     feeds, sample = data.timed(timed_size, check.latency_sample)
-    unseen = prove_float(reference, reference.feeds(feeds), tools)
-    recorded = None
-    if not check.accuracy_off:
-        with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
-            recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
     timed = (
         TimingSubject(ref_built, reference.feeds(feeds), sample=sample),
         TimingSubject(built, candidate.feeds(feeds), sample=sample),
     )
-    reference = replace(reference, ran=())
     return Bench(check, tools, data, reference, candidate, metric, memory, recorded, unseen, timed, timed_size)
 
 
@@ -157,8 +164,8 @@ class Measurement(Measured):
     Attributes
     ----------
     coverage, resources, cache : as in `Measured`, never ``None`` here.
-    engine, reference : candidate and reference; `run(feeds)` runs one batch. They are as they were evaluated, or closed
-        where others were timed, see `reopened`.
+    engine, reference : candidate and reference; `run(feeds)` runs one batch. Where they are closed to leave
+        their memory to others, or were evaluated with other threads than are timed, the first run opens them anew.
     bench : for trials of other engines when a limit is broken.
     """
 
@@ -178,32 +185,6 @@ class Measurement(Measured):
         """Release both engines."""
         self.engine.close()
         self.reference.close()
-
-
-def reopened(measurement: Measurement) -> Measurement:
-    """Return a measurement with both engines open as they are timed, which `measure_check` left open to evaluate.
-
-    It closed them where it timed, to leave their memory to the timed ones.
-
-    Raises
-    ------
-    BuildError : the runtime cannot load an engine again.
-    """
-    bench = measurement.bench
-    if bench is None:
-        return measurement
-    both = (bench.reference.built, bench.candidate.built)
-    if measurement.latency is None and all(built.evaluating.spec == built.spec for built in both):
-        return measurement
-    measurement.close()
-    with ExitStack() as stack:
-        reference, candidate = (
-            replace(opened, engine=open_engine(opened.built, bench.tools, stack))
-            for opened in (bench.reference, bench.candidate)
-        )
-        stack.pop_all()
-    bench = replace(bench, reference=reference, candidate=candidate)
-    return replace(measurement, engine=candidate.engine, reference=reference.engine, bench=bench)
 
 
 @dataclass(frozen=True, slots=True)

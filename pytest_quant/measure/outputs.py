@@ -67,6 +67,7 @@ def run_over(opened: OpenEngine, data: Data, most: int = CHUNK_SAMPLES) -> Itera
     chunks = _in_order(_runs(opened, data, most))
     for alike in _grouped(chunks, most, lambda chunk: chunk.outputs, _can_be_joined):
         yield _merge(alike)
+        alike.clear()
 
 
 def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tuple[int, ...] | None]]:
@@ -77,16 +78,18 @@ def _runs(opened: OpenEngine, data: Data, most: int) -> Iterator[tuple[Chunk, tu
     """
     size, pads, workers = opened.batch_size, opened.pads, opened.workers
     at_once = most if workers is None else min(most, RANGE_SAMPLES)
+    at_once = min(at_once, _CHUNK_BYTES // max(1, opened.output_bytes))
     groups = _grouped(data.batches(size, pad=pads), at_once, lambda batch: batch.feeds)
     ranges = ([replace(batch, feeds=opened.feeds(batch.feeds)) for batch in batches] for batches in groups)
     ran = iter(opened.ran)
     runs = ((batches, run_batches(opened.engine, batches, ran)) for batches in ranges)
     for batches, returned in runs if workers is None else workers.run(opened, ranges):
-        for batch, given in zip(batches, returned, strict=True):
-            outputs = opened.by_sample(given, size if pads else batch.n)
+        for batch in batches:
+            outputs = opened.by_sample(returned.pop(0), size if pads else batch.n)
             if pads and batch.n < size:
                 outputs = {name: array[: batch.n] for name, array in outputs.items()}
             yield Chunk(outputs, batch.labels, batch.start, batch.n), batch.positions
+            del outputs
 
 
 Part = TypeVar("Part", Batch, Chunk)
@@ -98,7 +101,10 @@ def _grouped(
     arrays: Callable[[Part], Mapping[str, NDArray[Any]]],
     fit: Callable[[Part, Part], bool] = lambda _one, _next: True,
 ) -> Iterator[list[Part]]:
-    """Yield lists of parts that follow each other and fit, each with as many samples or bytes as fill a chunk."""
+    """Yield lists of parts that follow each other and fit, each with as many samples or bytes as fill a chunk.
+
+    Nothing of a list is held when the next is made.
+    """
     waiting: list[Part] = []
     samples = size = 0
     for part in parts:
@@ -108,6 +114,7 @@ def _grouped(
         waiting.append(part)
         samples += part.n
         size += sum(array.nbytes for array in arrays(part).values())
+        del part
         if samples >= most or size >= _CHUNK_BYTES:
             yield waiting
             waiting, samples, size = [], 0, 0
@@ -121,8 +128,9 @@ def _in_order(runs: Iterator[tuple[Chunk, tuple[int, ...] | None]]) -> Iterator[
     early: dict[int, Chunk] = {}
     for chunk, positions in runs:
         if positions is None and chunk.start == following:
-            yield chunk
             following += chunk.n
+            yield chunk
+            del chunk
         else:
             places = positions or range(chunk.start, chunk.start + chunk.n)
             for row, place in enumerate(places):
@@ -196,12 +204,13 @@ def read_outputs(recorded: Entry) -> Iterator[Chunk]:
             row = json.loads(line)
             outputs = {name: _read(arrays, dtype, shape) for name, (dtype, shape) in row["outputs"].items()}
             yield Chunk(outputs, None, row["start"], row["n"])
+            del outputs
 
 
 def _append(array: NDArray[Any], file: BinaryIO) -> tuple[str, tuple[int, ...]]:
     """Write the values, and return dtype and shape; text in Python objects is written as fixed-width text."""
     stored = array.astype(str) if array.dtype.kind == "O" else array
-    file.write(stored.tobytes())
+    file.write(np.ascontiguousarray(stored).reshape(-1).view(np.uint8).data)
     return stored.dtype.str, stored.shape
 
 
@@ -215,8 +224,13 @@ def side_by_side(reference: Iterator[Chunk], candidate: Iterator[Chunk]) -> Iter
     """Yield the outputs of both engines for the same samples; their own chunks may end at different ones."""
     left, right = next(reference, None), next(candidate, None)
     while left is not None and right is not None:
-        first, last = left.start, min(left.start + left.n, right.start + right.n)
-        ours = right.part(first, last)
-        yield OutputPair(left.part(first, last).outputs, ours.outputs, ours.labels, first, last - first)
-        left = left.part(last, left.start + left.n) if last < left.start + left.n else next(reference, None)
-        right = right.part(last, right.start + right.n) if last < right.start + right.n else next(candidate, None)
+        last = min(left.start + left.n, right.start + right.n)
+        yield _pair(left.part(left.start, last), right.part(left.start, last))
+        left = left.part(last, left.start + left.n) if last < left.start + left.n else None
+        right = right.part(last, right.start + right.n) if last < right.start + right.n else None
+        # Those before are gone by then.
+        left, right = left or next(reference, None), right or next(candidate, None)
+
+
+def _pair(left: Chunk, right: Chunk) -> OutputPair:
+    return OutputPair(left.outputs, right.outputs, right.labels, right.start, right.n)

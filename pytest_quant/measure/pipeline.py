@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
-    """Build and measure everything that `check` asks for; where latency was measured, both engines are closed.
+    """Build and measure everything that `check` asks for; engines that are closed meanwhile open again when they run.
 
     Parameters
     ----------
@@ -65,9 +65,12 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
                 bench = replace(bench, timed=(deployed, bench.timed[1]))
         evaluated_s = REAL.perf_counter()
         latency = energy = None
+        for each in (bench.reference, bench.candidate):
+            # Timing opens three engines; in the memory of a GPU there may be no room for more. And whoever runs an
+            # engine later has the one that is timed, not the one that was evaluated on all cores.
+            if times or each.built.evaluating.spec != each.built.spec:
+                each.engine.set_aside(partial(each.built.open, tools.steps.watch))
         if times and check.latency is not None:
-            # Timing opens three engines; in the memory of a GPU there may be no room for more.
-            opened.close()
             plan = replace(check.latency, batch_size=bench.latency_batch_size)
             # Here, because a check without latency needs none of the timing.
             from pytest_quant.measure.timing import time_check

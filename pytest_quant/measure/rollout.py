@@ -59,6 +59,7 @@ class Rollout(Engine):
     def steps(self, batches: Iterator[Feeds]) -> Iterator[Feeds]:
         """Yield the inputs of every step of every batch, states included, as calibration feeds."""
         for feeds in batches:
+            self._check(feeds)
             yield from (inputs for inputs, _ in self._run_steps(feeds))
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:

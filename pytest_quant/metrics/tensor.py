@@ -23,6 +23,31 @@ from pytest_quant.result import OutputFault
 
 _NUMBERS = "biuf"
 
+_BLOCK = 1 << 18
+"""Values that are computed with at once: outputs may be large, and each of them takes several times as much then."""
+
+_KEPT = 1 << 20
+"""Of a sample, the most values that are kept until the next."""
+
+
+def _some(rows: Array) -> Array:
+    """Return samples (n, ...) as (n, values): all values, of more than `_KEPT` so many, drawn at the same places."""
+    flat = rows.reshape(len(rows), -1)
+    if flat.shape[1] <= _KEPT:
+        return flat
+    return flat[:, np.sort(np.random.default_rng(0).integers(flat.shape[1], size=_KEPT))]
+
+
+def _numbers(reference: Array, candidate: Array) -> tuple[Array, Array, Array] | None:
+    """Return both in float64, 0 where either is not finite, and their difference; ``None`` where nothing is finite."""
+    r, c = reference.astype(np.float64), candidate.astype(np.float64)
+    finite = np.isfinite(r) & np.isfinite(c)
+    if not finite.all():
+        if not finite.any():
+            return None
+        r[~finite] = c[~finite] = 0.0
+    return r, c, r - c
+
 
 class TensorError:
     """Accumulates the error over the samples of a set, in float64 for every numeric dtype.
@@ -56,25 +81,35 @@ class TensorError:
         self.equal = self.equal is not False and bool(np.array_equal(reference, candidate))
         if reference.dtype.kind not in _NUMBERS or candidate.dtype.kind not in _NUMBERS:
             return
-        r, c = reference.astype(np.float64).ravel(), candidate.astype(np.float64).ravel()
-        finite = np.isfinite(r) & np.isfinite(c)
-        if not finite.all():
-            if not finite.any():
-                return
-            r[~finite] = c[~finite] = 0.0
-        noise = r - c
+        values = reference.size // len(reference)
+        # Whole samples, unless a sample is larger.
+        step = _BLOCK // values * values or _BLOCK
+        for first in range(0, reference.size, step):
+            sides = _numbers(*(side.reshape(-1)[first : first + step] for side in (reference, candidate)))
+            if sides is not None:
+                place = self._add(*sides)
+                self.sample = self.sample if place is None else start + (first + place) // values
+            self._add_about_mean(sides if values <= _BLOCK else None, values)
+        for row in range(len(reference) if values > _BLOCK else 0):
+            self._add_about_mean(_numbers(*(_some(side[row : row + 1]) for side in (reference, candidate))), values)
+
+    def _add_about_mean(self, sides: tuple[Array, Array, Array] | None, values: int) -> None:
+        for sums, side in zip(self._about_mean, sides or (), strict=False):
+            sums.add(side.reshape(-1, min(values, _KEPT)), values)
+
+    def _add(self, r: Array, c: Array, noise: Array) -> int | None:
+        """Add values, and return the place of the largest error; ``None`` where an earlier one was as large."""
         # Sums of products in place of dot products: those start threads, which then compete with the engine's.
         self._signal += float(np.sum(r * r))
         self._candidate += float(np.sum(c * c))
         self._product += float(np.sum(r * c))
         self._noise += float(np.sum(noise * noise))
-        for sums, side in zip(self._about_mean, (r, c, noise), strict=True):
-            sums.add(side.reshape(len(reference), -1))
-        np.abs(noise, out=noise)
-        worst = int(np.argmax(noise))
-        if self.max_abs_error is None or noise[worst] > self.max_abs_error:
-            self.max_abs_error = float(noise[worst])
-            self.sample = start + worst // (r.size // len(reference))
+        distance = np.abs(noise)
+        worst = int(np.argmax(distance))
+        if self.max_abs_error is not None and distance[worst] <= self.max_abs_error:
+            return None
+        self.max_abs_error = float(distance[worst])
+        return worst
 
     @property
     def sqnr_db(self) -> float | None:
@@ -124,15 +159,15 @@ class _AboutMean:
         self.squares = 0.0
         self._mean: Array = np.zeros(1)
 
-    def add(self, rows: Array) -> None:
-        """Add samples (n, values)."""
+    def add(self, rows: Array, values: int) -> None:
+        """Add samples (n, kept), which stand for so many values each."""
         if self.n and rows.shape[1:] != self._mean.shape:
             self.squares = math.inf
             return
         mean = np.mean(rows, axis=0)
         within, apart, share = rows - mean, mean - self._mean, len(rows) / (self.n + len(rows))
         between = float(np.einsum("i,i->", apart, apart)) * self.n * share
-        self.squares += float(np.einsum("ij,ij->", within, within)) + between
+        self.squares += (float(np.einsum("ij,ij->", within, within)) + between) * values / rows.shape[1]
         apart *= share
         self._mean = apart + self._mean
         self.n += len(rows)
@@ -160,9 +195,10 @@ class ConstantOutput:
         self._whole = True
 
     def add(self, reference: Array, candidate: Array) -> None:
-        """Add outputs (n, ...) of one shape."""
+        """Add outputs (n, ...) of one shape; of samples with very many values some are looked at."""
         if reference.size == 0:
             return
+        reference, candidate = _some(reference), _some(candidate)
         if self._n == 0:
             self._first = np.array(reference[0], reference.dtype), np.array(candidate[0], candidate.dtype)
             size = self._first[0].size
@@ -173,10 +209,10 @@ class ConstantOutput:
         reference_same, candidate_same = (same and _all_equal(rows, first) for same, first, rows in sides)
         self._same = reference_same, candidate_same
         if candidate_same:
-            self._see_spread(reference.reshape(len(reference), -1), candidate.reshape(len(candidate), -1))
+            self._see_spread(reference, candidate)
 
     def _see_spread(self, reference: Array, candidate: Array) -> None:
-        self._varies |= np.any(reference != self._first[0].reshape(-1), axis=0)
+        self._varies |= np.any(reference != self._first[0], axis=0)
         self._differ += np.sum(reference != candidate, axis=0)
         if reference.dtype.kind == "f":
             finite = np.nan_to_num(reference.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
@@ -240,13 +276,11 @@ def check_reference(name: str, reference: Array, start: int) -> None:
     ------
     ModelError : a value is NaN.
     """
-    if reference.dtype.kind != "f":
-        return
-    nan = np.isnan(reference)
-    if nan.any():
+    # The least value is NaN where any is.
+    if reference.dtype.kind == "f" and reference.size and np.isnan(reference.min()):
         raise ModelError(
             f"the reference gives NaN in output '{name}'",
-            value=f"sample {start + int(np.argwhere(nan)[0, 0])}",
+            value=f"sample {start + int(np.argwhere(np.isnan(reference))[0, 0])}",
             fix="check the model and the sample in FP32 first; where NaN is meant, export the model without this "
             "output, or with numbers in place of NaN: torch.nan_to_num(x), or Where(IsNaN(x), 0, x) in ONNX",
         )
@@ -281,10 +315,15 @@ def sound_rows(reference: Array, candidate: Array) -> Array:
     kinds = reference.dtype.kind + candidate.dtype.kind
     if "f" not in kinds or not set(kinds) <= set(_NUMBERS):
         return np.ones(len(reference), dtype=bool)
-    sound = np.isfinite(reference) & np.isfinite(candidate)
-    if sound.all():
+    if _all_finite(reference) and _all_finite(candidate):
         return np.ones(len(reference), dtype=bool)
+    sound = np.isfinite(reference) & np.isfinite(candidate)
     return np.asarray((sound | (reference == candidate)).reshape(len(reference), -1).all(axis=1))
+
+
+def _all_finite(outputs: Array) -> bool:
+    """Whether no value is infinite or NaN, which is the least and the largest where it is anywhere."""
+    return not outputs.size or bool(np.isfinite(outputs.min()) and np.isfinite(outputs.max()))
 
 
 def answered_rows(reference: Array, candidate: Array) -> Array:

@@ -112,8 +112,8 @@ def _ranges(spec: EngineSpec, model: Path, work: Path, feeds: Iterator[Feeds]) -
     first, size = next(feeds), _MINMAX_BATCHES
     if method != "minmax":
         # So many batches keep all activations within the bound.
-        outputs = calibrator.infer_session.run(None, first)
-        size = max(1, _HISTOGRAM_BYTES // max(1, sum(np.asarray(output).nbytes for output in outputs)))
+        of_one = sum(np.asarray(output).nbytes for output in calibrator.infer_session.run(None, first))
+        size = max(1, _HISTOGRAM_BYTES // max(1, of_one))
     for chunk in _chunks(chain([first], feeds), size):
         # It is asked for batches one by one, by `get_next`, until there is none.
         calibrator.collect_data(SimpleNamespace(get_next=partial(next, iter(chunk), None)))

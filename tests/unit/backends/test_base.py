@@ -239,6 +239,26 @@ def test_two_packages_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
         get_backend("same")
 
 
+def test_an_engine_that_was_set_aside_opens_again_when_it_runs() -> None:
+    """Once; what it was opened as stays, and closed for good it does not come back."""
+    engine, opened = Doubling(), []
+
+    def again() -> Engine:
+        opened.append(Doubling())
+        return opened[-1]
+
+    engine.set_aside(again)
+    assert (engine.reached, opened) == (["close"], [])
+    for _ in range(2):
+        np.testing.assert_array_equal(engine.run({"x": np.ones(2, np.float32)})["y"], [2, 2])
+    assert (len(opened), opened[0].reached) == (1, ["run", "run"])
+    engine.set_aside(again)
+    engine.close()
+    with pytest.raises(BuildError, match="is closed"):
+        engine.run({"x": np.ones(2, np.float32)})
+    assert len(opened) == 1
+
+
 @pytest.mark.parametrize(
     ("given", "followed"),
     [

@@ -15,8 +15,8 @@ import sklearn.metrics
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.readback import LayerTime
-from pytest_quant.errors import UsageError
-from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers, reopened
+from pytest_quant.errors import BuildError, UsageError
+from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
@@ -112,7 +112,7 @@ bench = test_pipeline.bench
 
 
 def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline.Bench) -> None:
-    """A session of the candidate and two of the reference; both engines of the check are opened again after that."""
+    """A session of the candidate and two of the reference; an engine of the check opens again when it runs later."""
     plan = LatencyPlan(max_s=0.3, pages="small")
     most = 0
 
@@ -135,11 +135,31 @@ def test_at_most_three_engines_are_open_while_two_are_timed(bench: test_pipeline
     result = bench.measure(latency=plan)
     assert most == 3
     assert [engine.closed for engine in bench.backend.engines] == [1] * 5
-    again = reopened(result)
-    assert [each.closed for each in bench.backend.engines[5:]] == [0, 0]
-    assert again.bench is not None
-    assert again.bench.candidate.engine is again.engine
-    assert again.bench.compare(again.bench.candidate, again.bench.data) == result.accuracy
+    assert result.bench is not None
+    assert result.bench.candidate.engine is result.engine
+    assert result.bench.compare(result.bench.candidate, result.bench.data) == result.accuracy
+    assert [each.closed for each in bench.backend.engines[5:]] == [0]
+
+
+def test_one_engine_of_a_check_is_open_at_a_time(bench: test_pipeline.Bench) -> None:
+    """The memory of the reference goes before the candidate is opened; when it is run again, it opens again."""
+    most = 0
+
+    def play(feeds: Any) -> Any:
+        nonlocal most
+        most = max(most, sum(not engine.closed for engine in bench.backend.engines))
+        return {"y": feeds["x"]}
+
+    bench.reference = bench.candidate = play
+    result = bench.measure()
+    assert most == 1
+    assert [engine.closed for engine in bench.backend.engines] == [1, 0]
+    assert result.reference.run({"x": test_pipeline.SAMPLES})["y"] is test_pipeline.SAMPLES
+    assert len(bench.backend.engines) == 3
+    result.close()
+    for engine in (result.engine, result.reference):
+        with pytest.raises(BuildError, match="is closed"):
+            engine.run({"x": test_pipeline.SAMPLES})
 
 
 def test_the_interval_of_a_slow_score_is_found_once(bench: test_pipeline.Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -308,3 +309,30 @@ def test_outputs_are_kept_by_the_threads_that_they_are_of(tmp_path: Path, worker
     opened = replace(leading(engine, 4), workers=cast("RangeRunner", object()) if workers else None)
     record_outputs(opened, data_of(numbers(10), FREE), cache, {"model": "1"})
     assert {name: value for name, value in seen[0].items() if "threads" in name} == key
+
+
+class Large(np.ndarray):
+    """An array that can be asked whether it is still there."""
+
+
+@pytest.mark.parametrize("pads", [False, True])
+def test_large_outputs_are_gone_before_the_next_are_made(monkeypatch: pytest.MonkeyPatch, pads: bool) -> None:
+    """Inputs are small, each output fills a chunk: of both sides one is there, and one that is being made."""
+    monkeypatch.setattr(streams, "_CHUNK_BYTES", 16)
+    alive: list[weakref.ref[Large]] = []
+    most = 0
+
+    def play(feeds: Any) -> Any:
+        nonlocal most
+        made = np.repeat(feeds["x"], 8, axis=1).view(Large)
+        alive.append(weakref.ref(made))
+        most = max(most, sum(each() is not None for each in alive))
+        return {"y": made}
+
+    data = data_of(numbers(12), inputs(x=(2 if pads else None, 2)))
+    sides = [replace(batched(2, pads=pads, play=play), output_bytes=64) for _ in range(2)]
+    n = 0
+    for pair in side_by_side(*(run_over(opened, data) for opened in sides)):
+        n += pair.n
+        del pair
+    assert (n, len(alive), most) == (12, 12, 2)

@@ -142,9 +142,6 @@ def test_everything_that_is_found(bench: Bench) -> None:
     )
     opened: list[Any] = bench.backend.engines
     assert [result.reference, result.engine] == opened
-    assert [engine.closed for engine in bench.backend.engines] == [0, 0]
-    result.close()
-    assert [each.closed for each in bench.backend.engines] == [1, 1]
 
 
 def test_the_second_time_nothing_is_built(bench: Bench) -> None:
@@ -162,9 +159,9 @@ def test_the_second_time_nothing_is_built(bench: Bench) -> None:
         "opening played-fp32 of net",
         "running first batches on played-fp32 of net",
         "reading what played-int8-static of net is built from",
+        "evaluating the reference played-fp32 of net on 40 samples",
         "opening played-int8-static of net",
         "running first batches on played-int8-static of net",
-        "evaluating the reference played-fp32 of net on 40 samples",
         "evaluating played-int8-static of net on 40 samples",
         "reading back what played-int8-static of net runs",
     ]
@@ -321,7 +318,7 @@ def test_a_reference_that_is_not_float_is_refused(bench: Bench) -> None:
         "  allowed: a float32 model as the reference\n"
         "  next: give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'"
     )
-    assert [engine.closed for engine in bench.backend.engines] == [1, 1]
+    assert [engine.closed for engine in bench.backend.engines] == [1]
     bench.backend.facts = {"coverage": lambda _: replace(half, pct=99.0, float_nodes=())}
     with pytest.raises(ModelError, match="99 % of MACs ran in float32, not all"):
         bench.measure()

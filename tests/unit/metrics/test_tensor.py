@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_quant.metrics import tensor
 from pytest_quant.metrics.tensor import (
     TensorError,
     check_reference,
@@ -206,3 +207,49 @@ def test_outputs_that_are_not_finite() -> None:
     expected = OutputFault("y", "not finite", 11, "finite where the reference is infinite")
     assert find_unsound("y", F32, sound, 10) == expected
     assert find_unsound("y", spoiled, np.ones(3, dtype=bool), 10) is None
+
+
+@given(
+    seed=st.integers(0, 1000),
+    shape=st.tuples(st.integers(1, 5), st.integers(1, 40)),
+    block=st.integers(1, 60),
+    log_offset=st.integers(-1, 3),
+    holes=st.booleans(),
+)
+def test_large_outputs_are_compared_in_parts(
+    seed: int, shape: tuple[int, int], block: int, log_offset: int, holes: bool
+) -> None:
+    """In whole samples or in parts of one, every figure is that of all values at once."""
+    random = np.random.default_rng(seed)
+    r = random.normal(size=shape) + 10.0**log_offset
+    c = r + 0.1 * random.normal(size=shape)
+    if holes:
+        r[random.random(size=shape) < 0.2] = np.inf
+    whole, parts = compared(r, c), TensorError()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tensor, "_BLOCK", block)
+        parts.add(r, c, 0)
+        figures = ["sqnr_db", "cosine", "max_abs_error", "sample", "equal"]
+        figures += [] if holes else ["centred_sqnr_db", "centred_cosine"]
+        for figure in figures:
+            assert getattr(parts, figure) == pytest.approx(getattr(whole, figure), nan_ok=True), figure
+
+
+def test_of_very_large_samples_the_same_values_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand of ten thousand values tell the figures without the mean, within what a thousand can."""
+    random = np.random.default_rng(0)
+    r = 100.0 + random.normal(size=(8, 10_000))
+    c = r + 0.1 * random.normal(size=r.shape)
+    exact = compared(r, c)
+    monkeypatch.setattr(tensor, "_BLOCK", 300)
+    monkeypatch.setattr(tensor, "_KEPT", 1000)
+    drawn = TensorError()
+    for row in range(8):
+        drawn.add(r[row : row + 1], c[row : row + 1], row)
+    assert exact.centred_sqnr_db == pytest.approx(20.0, abs=0.1)
+    assert drawn.centred_sqnr_db == pytest.approx(exact.centred_sqnr_db, abs=0.5)
+    assert drawn.sqnr_db == pytest.approx(exact.sqnr_db)
+    assert drawn.sample == exact.sample
+    # A mean with half of the energy is no offset, however many of the values are kept.
+    half = compared(r - 99.0, c - 99.0)
+    assert (half.sqnr_db is not None, half.centred_sqnr_db) == (True, None)
