@@ -1,0 +1,47 @@
+"""What an evaluation takes of memory: that of a few samples, whatever the set and the inputs are."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.memory_networks import two_convolutions
+
+PROJECT = """
+import resource
+
+import numpy as np
+import pytest
+from pytest_quant import Dataset
+
+
+@pytest.fixture
+def pictures():
+    return Dataset.from_arrays(np.load("pictures.npy"))
+
+
+@pytest.mark.quant(model="net.onnx", data="pictures", precision="fp32")
+def test_peak(quant):
+    print("BATCHES", quant.bench.reference.batch_size, quant.bench.candidate.batch_size)
+    print("PEAK_MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count the resident set in other units")
+def test_large_activations_are_evaluated_in_small_batches(pytester: pytest.Pytester) -> None:
+    """An activation of a picture takes 26 MB: two pictures at once fit into 64 MB, and 1.2 GB hold it all.
+
+    Batches of 32, of which four pictures were filled up, took 5.9 GB.
+    """
+    pictures = two_convolutions(pytester.path / "net.onnx")
+    np.save(pytester.path / "pictures.npy", pictures[:4])
+    pytester.makepyfile(test_peak=PROJECT)
+    result = pytester.runpytest_subprocess("-s", "--quant-no-latency", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+    of_one = pictures[0].nbytes + 4 * 64 * 320 * 320
+    assert (64_000_000 // of_one, 4 * of_one // 64_000_000) == (2, 1)
+    result.stdout.fnmatch_lines(["*BATCHES 2 2"])
+    (line,) = (line for line in result.outlines if line.startswith("PEAK_MB"))
+    assert int(line.split()[1]) < 1200
