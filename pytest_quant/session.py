@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from pytest_quant.backends import Engine
+from pytest_quant.backends.runtime import failed
 from pytest_quant.cache import Cache
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
@@ -90,7 +91,10 @@ class Session:
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
         with _placeholder_named(check.dataset):
-            measurement = measure_check(check, self._tools, breaks_latency)
+            try:
+                measurement = measure_check(check, self._tools, breaks_latency)
+            except MemoryError as error:
+                raise failed(f"{check.candidate.id} of {check.candidate.model.name} was not measured", error) from error
             try:
                 return self._launched(measurement)
             except BaseException:

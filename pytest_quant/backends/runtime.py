@@ -8,9 +8,11 @@ writes one file, and only the latest are kept.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import logging
+import re
 import sys
 import tempfile
 import traceback
@@ -58,6 +60,14 @@ _LINES_SHOWN = 4
 
 _LETTERS_SHOWN = 600
 _LINES_KEPT = 10_000
+
+_NO_MEMORY = re.compile(r"bad_alloc|bfc_arena|Failed to allocate|[Oo]ut of memory|allocate memory|Unable to allocate")
+"""What ONNX Runtime, OpenVINO, PyTorch, CUDA and numpy write; most of them raise the error that they raise for all."""
+
+LESS_MEMORY = (
+    "in the mark, eval_batch_size=1 and fewer samples to calibrate on, calibration={'samples': 16}, need less; so do "
+    "fewer workers at once, -n 1"
+)
 
 _NEXT = "read the end of that file; run the float model alone in its runtime first"
 
@@ -205,11 +215,16 @@ def failed(
     value : the library's own words, of which the first lines are shown, up to a traceback; ``None`` for those of
         `error`, see `root_cause`.
     allowed : what would have worked; ``None`` where that is not known.
-    fix : what the user can do; ``None`` where nothing is known to help.
+    fix : what the user can do; ``None`` where nothing is known to help. Where memory or the disk is full, the message
+        says so in place of `what`, and what helps then.
     kind : class of the error that is returned.
     """
     text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
     words = value or (error if isinstance(error, str) else root_cause(error))
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        what, words, fix = "no room is left on the disk", str(error), "make room, or set TMPDIR to a folder with more"
+    elif isinstance(error, MemoryError) or _NO_MEMORY.search(words):
+        what, fix = f"no memory was left: {what}", LESS_MEMORY
     log = keep_text(f"{what}\n\n{text}")
     return kind(what, value=_shortened(words), allowed=allowed, fix=fix, log=None if log is None else str(log))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import logging
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 from pytest_quant.backends import Availability, runtime
 from pytest_quant.backends.runtime import (
     KEPT_FILES,
+    LESS_MEMORY,
     WHEELS,
     failed,
     failing_as,
@@ -198,3 +200,35 @@ def test_the_noise_of_a_library_stays_off_the_screen(
     assert errors == ["not quantized"]
     assert (library.level, root.handlers) == (logging.NOTSET, [])
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("bfc_arena.cc:360 AllocateRawInternal Failed to allocate memory for requested buffer of size 9"),
+        RuntimeError("std::bad_alloc"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        MemoryError(),
+        MemoryError("Unable to allocate 64.0 TiB for an array with shape (17592186044416,)"),
+    ],
+    ids=["onnxruntime", "openvino", "torch", "cuda", "python", "numpy"],
+)
+def test_memory_that_ran_out_is_told_as_that(error: Exception) -> None:
+    """As each runtime writes it, with what needs less in place of advice about operators."""
+    with pytest.raises(BuildError) as raised, failing_as("a run of ort-int8 failed", "leave the node in float"):
+        raise error
+    assert raised.value.what == "no memory was left: a run of ort-int8 failed"
+    assert raised.value.fix == LESS_MEMORY
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_as_that(number: int) -> None:
+    """It is no refusal of the runtime; any other error of a file is what it was."""
+    with pytest.raises(BuildError) as raised, failing_as("ONNX Runtime refused to calibrate m"):
+        raise OSError(number, "No space left on device", "x.onnx")
+    assert raised.value.what == "no room is left on the disk"
+    assert "x.onnx" in (raised.value.value or "")
+    assert "TMPDIR" in (raised.value.fix or "")
+    with pytest.raises(BuildError, match="reading failed"), failing_as("reading failed"):
+        raise FileNotFoundError(errno.ENOENT, "No such file", "x.onnx")
