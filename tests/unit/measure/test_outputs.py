@@ -258,11 +258,11 @@ def probed(signature: Signature, data: Data, batch_size: int) -> tuple[Played, O
 
 @pytest.mark.parametrize(
     ("size", "batch_size", "runs"),
-    [(None, 16, [16, 8]), (None, 1, [1] * 32), (4, 4, [4] * 9), (1, 1, [1] * 32)],
+    [(None, 16, [16, 8]), (None, 1, [1] * 39), (4, 4, [4] * 9), (1, 1, [1] * 39)],
     ids=["free", "one by one", "fixed", "fixed to one"],
 )
 def test_what_was_run_to_look_at_an_engine_is_not_run_again(size: int | None, batch_size: int, runs: list[int]) -> None:
-    """The first batch of 40 samples, or the first eight where they run one by one; all outputs are those of a run."""
+    """The first batch of 40 samples, or the first of them where they run one by one; all outputs are those of a run."""
     signature = inputs(x=(size, 2))
     data = data_of(numbers(40), signature, np.arange(40))
     own, opened = probed(signature, data, batch_size)
