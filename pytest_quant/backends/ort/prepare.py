@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import onnx
-from onnx import numpy_helper
 
 from pytest_quant.backends.onnx_files import file_digests, model_file, needs_external_data, write_model
 from pytest_quant.backends.onnx_files.graphs import (
@@ -26,6 +25,7 @@ from pytest_quant.backends.onnx_files.graphs import (
     replace_nodes,
 )
 from pytest_quant.backends.onnx_files.normalize import write_normalized
+from pytest_quant.backends.ort.gemm import fold_gemm_constants
 from pytest_quant.backends.ort.session import ort_error
 from pytest_quant.backends.runtime import quiet, tools_without_torch
 from pytest_quant.files import temporary_folder
@@ -78,9 +78,9 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
     graphs = list(all_graphs(graph))
     taken = {name for inner in graphs for name in defined_names(inner)}
     readers = Counter(name for inner in graphs for node in inner.node for name in node.input)
+    readers.update(value.name for inner in graphs for value in inner.output)
     for inner in graphs:
         weights = {tensor.name: tensor for tensor in inner.initializer}
-        moved = set()
         for holder, node in ((deeper, node) for deeper in all_graphs(inner) for node in deeper.node if weights):
             is_apart = node.op_type == "LSTM" and holder is not inner
             for place in (*_turned(node), *([2] if node.op_type in _BIASED else [])):
@@ -88,9 +88,9 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
                 if weight is not None and (readers[weight.name] > 1 or is_apart):
                     readers[weight.name] -= 1
                     node.input[place] = fresh_name(f"{weight.name}_own", taken)
+                    readers[node.input[place]] += 1
                     _copy(holder if is_apart else inner, weight, node.input[place])
-                    moved.add(weight.name)
-        kept = [tensor for tensor in inner.initializer if tensor.name not in moved or readers[tensor.name]]
+        kept = [tensor for tensor in inner.initializer if readers[tensor.name]]
         del inner.initializer[:]
         inner.initializer.extend(kept)
 
@@ -168,24 +168,13 @@ def _attempt(path: Path, target: Path, *, symbolic: bool) -> Exception | None:
 def _tidy(path: Path) -> None:
     """Rewrite the parts of the model that the quantizers would fail on or get wrong."""
     model = onnx.load(path)
+    # Here, because ONNX Runtime itself writes such: a MatMul and an Add of (1, n) become a Gemm.
+    fold_gemm_constants(model)
     set_captured_apart(model.graph)
     set_shared_weights_apart(model.graph)
-    _flatten_gemm_biases(model.graph)
     # Torch's exporter writes shapes of weights; the quantizers transpose those of a Gemm, which the old shape then
     # contradicts. Weights carry their own.
     infos = [value for value in model.graph.value_info if value.name not in constant_names(model.graph)]
     del model.graph.value_info[:]
     model.graph.value_info.extend(infos)
     write_model(model, path)
-
-
-def _flatten_gemm_biases(graph: onnx.GraphProto) -> None:
-    """Give Gemm biases of shape (1, n), which fused MatMul and Add leave, the shape (n,).
-
-    The quantizer indexes a bias by channel and fails on two axes; Gemm broadcasts both alike.
-    """
-    others = {name for node in graph.node if node.op_type != "Gemm" for name in node.input}
-    biases = {node.input[2] for node in graph.node if node.op_type == "Gemm" and len(node.input) > 2} - others
-    for bias in graph.initializer:
-        if bias.name in biases and len(bias.dims) == 2 and bias.dims[0] == 1:
-            bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias).reshape(-1), bias.name))
