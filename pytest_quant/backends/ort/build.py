@@ -34,6 +34,7 @@ from pytest_quant.backends.ort.recipe import (
     RECIPE_VERSION,
     excluded_nodes,
     float_tables,
+    left_in_float,
     recipe_of,
     static_op_types,
 )
@@ -285,7 +286,8 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         return
     with tools_with(recipe.libraries):
         model = prepared(spec, per_channel=recipe.per_channel)
-        exclude = excluded_nodes(spec, model)
+        left = left_in_float(spec, onnx.load(model, load_external_data=False).graph)
+        exclude = [*excluded_nodes(spec, model), *left]
         # The quantizers raise whatever their Python meets.
         with refusing(f"to quantize {spec.model.name} to {spec.id}", _FIX), quiet():
             if spec.scheme == "static" and calibration is not None:

@@ -21,6 +21,7 @@ from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.macs import (
     COMPILING,
+    FUSED,
     INT8_OPS,
     NARROW_OPS,
     ONNX_OPS,
@@ -33,7 +34,7 @@ from pytest_quant.backends.ort.macs import (
     with_weights,
 )
 from pytest_quant.backends.ort.options import CPU, parse_options
-from pytest_quant.backends.ort.recipe import Reach, notes_of, reach_of
+from pytest_quant.backends.ort.recipe import Reach, left_note, notes_of, reach_of
 from pytest_quant.backends.ort.session import (
     ON_CPU,
     OPTIMIZED_FILE,
@@ -59,7 +60,7 @@ def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = N
     """
     counted = [
         Tallied(
-            node.name,
+            node.name.removeprefix(FUSED),
             node.op_type,
             kind_of(node, precision),
             macs_of(node),
@@ -118,7 +119,7 @@ class OrtEngine(Engine):
         session, beside = open_session(path, providers, threads=threads)
         self._session: Any = session
         self._run_options = new_run_options()
-        self.notes = (*notes, *beside)
+        self.notes = (*notes, *left_note(spec, path), *beside)
 
     def _run(self, feeds: Feeds) -> Outputs:
         with refusing(f"a run of {self.spec.id}"):

@@ -31,8 +31,8 @@ from pytest_quant.backends.runtime import quiet, tools_without_torch
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import EngineSpec
 
-_BIASED = ("Conv", "ConvTranspose", "Gemm")
-"""Operators whose third input is a bias."""
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators with weights; the third input of all but the last is a bias."""
 
 
 def set_captured_apart(graph: onnx.GraphProto) -> None:
@@ -83,7 +83,7 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
         weights = {tensor.name: tensor for tensor in inner.initializer}
         for holder, node in ((deeper, node) for deeper in all_graphs(inner) for node in deeper.node if weights):
             is_apart = node.op_type == "LSTM" and holder is not inner
-            for place in (*_turned(node), *([2] if node.op_type in _BIASED else [])):
+            for place in (*_turned(node), *([2] if node.op_type in WEIGHTED[:3] else [])):
                 weight = weights.get(node.input[place]) if place < len(node.input) else None
                 if weight is not None and (readers[weight.name] > 1 or is_apart):
                     readers[weight.name] -= 1
@@ -170,6 +170,9 @@ def _tidy(path: Path) -> None:
     model = onnx.load(path)
     # Here, because ONNX Runtime itself writes such: a MatMul and an Add of (1, n) become a Gemm.
     fold_gemm_constants(model)
+    for node in (node for graph in all_graphs(model.graph) for node in graph.node if not node.name):
+        # So that it can be left in float; called as TensorRT's parser calls it.
+        node.name = f"node_of_{node.output[0]}" if node.op_type in WEIGHTED else ""
     set_captured_apart(model.graph)
     set_shared_weights_apart(model.graph)
     # Torch's exporter writes shapes of weights; the quantizers transpose those of a Gemm, which the old shape then

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from textwrap import shorten
 from typing import TypeAlias
 
 import onnx
@@ -25,6 +26,7 @@ from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_gr
 from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
 from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
 from pytest_quant.backends.ort.options import ALL_OPS, CPU, OrtOptions, parse_options
+from pytest_quant.backends.ort.prepare import WEIGHTED
 from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import Calibration, EngineSpec
 
@@ -52,7 +54,6 @@ def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
 RECIPE_VERSION = "6"
 """Raised when the same ingredients would be built into something else."""
 
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 DYNAMIC = ("Attention", "LSTM", "MatMul")
 """Operators that a scheme takes unless ``op_types`` says otherwise; dynamic turns Gemm into MatMul first."""
 
@@ -78,6 +79,49 @@ def notes_of(spec: EngineSpec) -> tuple[str, ...]:
     if options.reduce_range is not None or not _saturates(spec, options):
         return ()
     return (seven_bits_note("weights", _tier(spec), "'reduce_range': False"),)
+
+
+def left_note(spec: EngineSpec, file: Path) -> tuple[str, ...]:
+    """Say which nodes of the engine's `file` stay in float because the quantizer cannot take them."""
+    if not _taken(spec, recipe_of(spec)):
+        return ()
+    left = left_in_float(spec, onnx.load(file, load_external_data=False).graph)
+    named = shorten(", ".join(left), 200, placeholder=" ...")
+    helps = recipe_of(spec).per_channel and spec.scheme != "weight-only"
+    more = "; options={'per_channel': False} may quantize more" if helps else ""
+    return (f"ONNX Runtime's quantizer cannot take {named}: left in float{more}",) if named else ()
+
+
+def left_in_float(spec: EngineSpec, graph: onnx.GraphProto) -> list[str]:
+    """Return the nodes that the quantizer of the scheme fails on, or writes as kernels refuse them, see `_fails`.
+
+    Parameters
+    ----------
+    graph : what `prepare` wrote, or the engine's own, in which these nodes are as they were.
+    """
+    recipe, graphs = recipe_of(spec), list(all_graphs(graph))
+    weights = {tensor.name: tensor for inner in graphs for tensor in inner.initializer}
+    taken = _taken(spec, recipe)
+    nodes = [node for inner in graphs for node in inner.node if node.op_type in taken and node.name]
+    failing = [node.name for node in nodes if _fails(node, weights.get(node.input[1]), spec.scheme, recipe)]
+    return [name for name in failing if name not in spec.exclude]
+
+
+def _fails(node: onnx.NodeProto, weight: onnx.TensorProto | None, scheme: str | None, recipe: OrtOptions) -> bool:
+    """Tell whether a quantizer cannot take `node`.
+
+    Those are, with a scale for each channel, a ConvTranspose of groups with a bias, which has more channels than its
+    weights, and for dynamic what is multiplied by weights of more axes or fewer than a matrix; weights without a
+    channel; for dynamic convolutions whose weights are computed; for weight-only matrices of doubles or integers.
+    """
+    if weight is None or scheme == "weight-only":
+        floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
+        return node.op_type == "Conv" and scheme == "dynamic" if weight is None else weight.data_type not in floats
+    groups = any(each.name == "group" and each.i > 1 for each in node.attribute) and weight.dims[1] > 1
+    is_biased = len(node.input) > 2 and recipe.quantizer_extra.get("QuantizeBias", True)
+    is_uneven = scheme == "dynamic" and node.op_type == "MatMul" and len(weight.dims) != 2
+    unfit = is_uneven or (node.op_type == "ConvTranspose" and groups and is_biased)
+    return weight.dims[0 if node.op_type == "Conv" else -1] == 0 or bool(unfit and recipe.per_channel)
 
 
 def static_op_types(recipe: OrtOptions) -> list[str]:
@@ -178,18 +222,21 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
 
     Operators that hand 8-bit values on are left out: where the products around them are in float they round nothing.
     """
-    recipe = recipe_of(spec)
-    if spec.scheme == "static":
-        taken = frozenset(static_op_types(recipe)).difference(PASSING)
-    elif spec.scheme == "dynamic":
-        taken = frozenset({*(recipe.op_types or DYNAMIC), "Conv", "Gemm"})
-    elif spec.scheme == "weight-only":
-        taken = _MATRICES
-    else:
+    taken = _taken(spec, recipe_of(spec))
+    if not taken:
         return ()
     nodes = all_nodes(read_graph(model_file(spec.model)))
     names = (node.name for node in nodes if node.op_type in taken and node.name and node.name not in spec.exclude)
     return tuple(dict.fromkeys(names))
+
+
+def _taken(spec: EngineSpec, recipe: OrtOptions) -> frozenset[str]:
+    """Return the operators that the scheme quantizes."""
+    if spec.scheme == "static":
+        return frozenset(static_op_types(recipe)).difference(PASSING)
+    if spec.scheme == "dynamic":
+        return frozenset({*(recipe.op_types or DYNAMIC), "Conv", "Gemm"})
+    return _MATRICES if spec.scheme == "weight-only" else frozenset()
 
 
 Reach: TypeAlias = Callable[[RanNode], str]
@@ -204,6 +251,7 @@ def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
     """
     if spec.scheme not in ("static", "dynamic", "weight-only"):
         return None
+    left = left_in_float(spec, graph)
     taken: Collection[str] = _MATRICES
     # Names of products none of whose operands is a constant, the products inside bodies included.
     weightless = {
@@ -227,8 +275,9 @@ def reach_of(spec: EngineSpec, graph: onnx.GraphProto) -> Reach | None:
         # A node of the optimized graph keeps its name, or has one that begins with it.
         if spec.scheme != "static" and any(called == name or called.startswith(f"{name}/") for name in weightless):
             return f"{operator} between activations"
-        named = " unless op_types names it" if spec.scheme == "dynamic" and operator == "Conv" else ""
-        return "" if operator in taken else f"{operator}{named}"
+        if operator not in taken:
+            return f"{operator}{' unless op_types names it' if (spec.scheme, operator) == ('dynamic', 'Conv') else ''}"
+        return f"some {operator}" if called in left else ""
 
     return beyond
 

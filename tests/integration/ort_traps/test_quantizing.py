@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
@@ -129,6 +131,40 @@ def test_factors_and_biases_of_a_gemm(tmp_path: Path, scheme: str, left: tuple[s
         outputs = engine.run(feeds[9])
         assert sqnr_db({"y": compute(feeds[9]["x"])}, outputs) > (10 if scheme == "weight-only" else 25)
         assert engine.coverage(feeds[9]).float_nodes == left
+
+
+BEYOND_QUANTIZERS = {
+    "static": """(float[n, 8, 6] x) => (float[n, 12, 6] y) { [conv] h = Conv<pads = [1, 1]>(x, kernel)
+        [hard] y = ConvTranspose<group = 4, pads = [1, 1]>(h, V, b) }""",
+    "dynamic": "(float[3, n, 8] x) => (float[3, n, 8] y) { [hard] h = MatMul(x, V) [dense] y = MatMul(h, W) }",
+    "weight-only": """(float[n, 8] x) => (float[n, 8] y) { [dense] h = MatMul(x, W) [wide] d = Cast<to = 11>(h)
+        [hard] p = MatMul(d, V) [narrow] y = Cast<to = 1>(p) }""",
+}
+"""By scheme a net whose node ``hard`` its quantizer fails on, or writes in a form that no session opens or runs."""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_what_a_quantizer_cannot_take_is_left_in_float(tmp_path: Path, scheme: str) -> None:
+    """Groups with a bias, stacked matrices, doubles: a note names the node, and its advice works where it has some."""
+    kind = np.float64 if scheme == "weight-only" else np.float32
+    shape = {"static": (8, 3, 3), "dynamic": (3, 8, 8), "weight-only": (8, 8)}[scheme]
+    weights = {"V": normal(*shape).astype(kind), "W": normal(8, 8), "b": normal(12), "kernel": normal(8, 8, 3)}
+    text = BEYOND_QUANTIZERS[scheme]
+    used = {name: each for name, each in weights.items() if re.search(rf"\b{name}\b", text)}
+    model = write(tmp_path / "hard.onnx", text, **used)
+    feeds = {"x": normal(*((3, 5, 8) if scheme == "dynamic" else (5, 8, 6) if scheme == "static" else (5, 8)))}
+    float_net = onnxruntime.InferenceSession(str(model.path), providers=["CPUExecutionProvider"])
+    reference = dict(zip(["y"], float_net.run(None, feeds), strict=True))
+    with engine_of(spec_of(model, scheme), lambda: iter([feeds])) as engine:
+        assert sqnr_db(reference, engine.run(feeds)) > (10 if scheme == "weight-only" else 30)
+        coverage = engine.coverage(feeds)
+        (note,) = [each for each in engine.notes if "7 bits" not in each]
+        assert (coverage.float_nodes, coverage.scheme_pct) == (("hard",), 100.0)
+    assert note.startswith("ONNX Runtime's quantizer cannot take hard: left in float")
+    assert note.endswith("options={'per_channel': False} may quantize more") is (scheme != "weight-only")
+    with engine_of(spec_of(model, scheme, per_channel=False), lambda: iter([feeds])) as engine:
+        assert any("cannot take" in each for each in engine.notes) is (scheme == "weight-only")
+        assert sqnr_db(reference, engine.run(feeds)) > (10 if scheme == "weight-only" else 30)
 
 
 def test_shapes_of_weights_that_an_exporter_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,11 @@ def test_integer_product_of_a_float_model_is_not_compute_to_quantize() -> None:
     assert count_coverage([product("MatMul", 5, dtype="int64")], "int8").pct is None
 
 
+def test_a_fused_product_has_the_name_in_the_model() -> None:
+    """ONNX Runtime calls a Gemm that took in a Relu ``fused fc``; `exclude` knows ``fc``."""
+    assert count_coverage([product("FusedGemm", 8, "fused fc")], "int8").float_nodes == ("fc",)
+
+
 CONV, DENSE = 8 * 36 * 9, 288 * 10
 SHARES = {
     "conv_fp32_None": 100.0,
