@@ -77,10 +77,10 @@ _TRANSPOSED = {"ConvolutionBackpropData": (1, 1), "GroupConvolutionBackpropData"
 _CONVOLUTIONS = {"Convolution": (1, 1), "GroupConvolution": (1, 2), "DeformableConvolution": (2, 1)} | _TRANSPOSED
 """By type the place of the weights among the inputs, and how many leading axes of them count output channels."""
 
-_RECURRENT = frozenset({"GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell", "RNNSequence"})
+RECURRENT = frozenset({"GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell", "RNNSequence"})
 _ATTENTION = "ScaledDotProductAttention"
 _NESTING = frozenset({"If", "Loop", "TensorIterator"})
-OPERATORS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | _RECURRENT
+OPERATORS = frozenset({"MatMul", _ATTENTION}) | _CONVOLUTIONS.keys() | RECURRENT
 """Those that multiply and accumulate, as a model spells them."""
 
 
@@ -154,7 +154,7 @@ def operator_macs(kind: str, inputs: Sequence[Shape], output: Shape) -> int | No
         return convolution_macs(inputs[0] if kind in _TRANSPOSED else output, inputs[place], leading)
     if kind == "MatMul":
         return matrix_macs(inputs[0], output)
-    if kind in _RECURRENT:
+    if kind in RECURRENT:
         return recurrent_macs(inputs[0], inputs[-3], inputs[-2])
     if kind == _ATTENTION:
         return attention_macs(*inputs[:3])
@@ -163,24 +163,16 @@ def operator_macs(kind: str, inputs: Sequence[Shape], output: Shape) -> int | No
 
 PROVIDER = "CPU"
 
-COMPUTE = frozenset(
-    {
-        "Convolution",
-        "Deconvolution",
-        "DeformableConvolution",
-        "FullyConnected",
-        "GatherMatmul",
-        "LLMMLP",
-        "MatMul",
-        "PagedAttention",
-        "QKVProjection",
-        "RNNCell",
-        "RNNSeq",
-        "ScaledDotProductAttention",
-        "ScaledDotProductAttentionWithKVCache",
-    }
-)
+COMPUTE = frozenset({
+    "Convolution", "Deconvolution", "DeformableConvolution", "FullyConnected", "GatherMatmul", "LLMMLP", "MatMul",
+    "PagedAttention", "QKVProjection", "RNNCell", "RNNSeq", "ScaledDotProductAttention",
+    "ScaledDotProductAttentionWithKVCache",
+})  # fmt: skip
 """Layer types of the CPU plugin that multiply and accumulate; an LSTM or GRU is an RNNSeq there."""
+
+# What static quantization cannot bring to int8 where it ran in float, as reports call it: the plugin has no kernel of
+# integers for recurrent cells, and has those for a ConvTranspose with one group and small strides only.
+_NO_INTEGERS = {"Deconvolution": "ConvTranspose", "RNNCell": "recurrent cells", "RNNSeq": "recurrent cells"}
 
 _BODIES = frozenset({"If", "SubModel", "TensorIterator"})
 """Layer types with a model of their own inside, which the runtime model does not show."""
@@ -283,13 +275,16 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
             answered.update(names)
         kind = kind_of(layer, precision, source.quantizers, swallows_compute=bool(names))
         holds = precision in map(precision_of, layer.input_types[1:2])
+        beyond = _NO_INTEGERS.get(layer.kind, "")
         if names and kind in (Kind.ASKED, Kind.OTHER, Kind.OPAQUE):
-            tallied += [Tallied(name, layer.kind, kind, source.macs[name], holds=holds) for name in names]
+            tallied += [Tallied(name, layer.kind, kind, source.macs[name], "", beyond, holds) for name in names]
             continue
         unnamed += kind in (Kind.ASKED, Kind.OTHER)
         if layer.kind in _BODIES and layer.origins and source.hollow.issuperset(layer.origins):
             kind = Kind.BESIDE
-        tallied.append(Tallied("" if kind is Kind.OPAQUE else layer.name, layer.kind, kind, holds=holds))
+        # A cell of two directions is two layers, which carry numbers that differ from one process to the next.
+        called = layer.name.rstrip("_0123456789") if layer.kind in _NO_INTEGERS else layer.name
+        tallied.append(Tallied("" if kind is Kind.OPAQUE else called, layer.kind, kind, beyond=beyond, holds=holds))
     lost = [name for name in source.macs if name not in answered] if layers else []
     # Which of them the layers without a name are is not known.
     return tallied + [Tallied("", "Unknown", Kind.OPAQUE, source.macs[name]) for name in lost[unnamed:]]

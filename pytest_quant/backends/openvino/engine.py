@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ import onnx
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.onnx_files import model_file
-from pytest_quant.backends.onnx_files.lineage import nodes_behind
+from pytest_quant.backends.onnx_files.lineage import excluded_among, nodes_behind
 from pytest_quant.backends.onnx_files.normalize import normalized
-from pytest_quant.backends.openvino.coverage import CONVERSIONS, PROVIDER, layers_of, measure_coverage
+from pytest_quant.backends.openvino.coverage import CONVERSIONS, PROVIDER, RECURRENT, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refusing, signature_of
 from pytest_quant.backends.openvino.options import parse_options
-from pytest_quant.backends.openvino.quantize import IN_FLOAT, excluded_among
+from pytest_quant.backends.openvino.quantize import IN_FLOAT, with_names
 from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.environment.machine import has_vnni, onednn_tier
@@ -84,6 +85,12 @@ def seven_bits_notes(spec: EngineSpec) -> tuple[str, ...]:
     return (seven_bits_note("weights", onednn_tier(), "'overflow_fix': 'disable'"),)
 
 
+def _cells_note(spec: EngineSpec, model: Any) -> Iterator[str]:
+    cells = [each.get_friendly_name() for each in model.get_ordered_ops() if each.get_type_name() in RECURRENT]
+    if cells and spec.scheme == "static":
+        yield f"recurrent cells are left in float, for which OpenVINO has no int8 kernel: {', '.join(cells)}"
+
+
 def _rounded_inputs(compiled: Any) -> Iterator[str]:
     """Say how many layers round their inputs as they run: the runtime model shows them as products in float."""
     group = int(compiled.get_property(_GROUP))
@@ -107,11 +114,15 @@ class OpenVinoEngine(Engine):
         self.size_bytes = sum((folder / name).stat().st_size for name in (ENGINE_FILE, WEIGHTS_FILE))
         self.threads = parse_options(spec.options).threads
         self._file = folder / ENGINE_FILE
-        self._compiled: Any = compile_model(read_model(self._file), spec)
-        self.notes = (*seven_bits_notes(spec), *_rounded_inputs(self._compiled))
+        model = self._read()
+        self._compiled: Any = compile_model(model, spec)
+        self.notes = (*seven_bits_notes(spec), *_cells_note(spec, model), *_rounded_inputs(self._compiled))
         self._request: Any = self._compiled.create_infer_request()
         self._inputs = [tensor.name for tensor in self.signature.inputs]
         self._outputs = [tensor.name for tensor in self.signature.outputs]
+
+    def _read(self) -> Any:
+        return with_names(read_model(self._file), self.spec.quantized or self.spec.model)
 
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch; the request copies what it returns."""
@@ -133,14 +144,15 @@ class OpenVinoEngine(Engine):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Compile the model once more for the shapes of `feeds` and count its products by their precision."""
-        model = read_model(self._file)
+        model = self._read()
         with failing_as(f"OpenVINO could not fix the shapes of {self.spec.id} to those of the data"):
             model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
-        return measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
+        coverage = measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
+        is_static = self.spec.scheme == "static"
+        return coverage if is_static else replace(coverage, scheme_pct=coverage.pct, not_quantizable={})
 
-    def _excluded_among(self, names: Collection[str]) -> list[str]:
-        """Look for the operations of each excluded node."""
-        return excluded_among(self.spec, names)
+    def _excluded_among(self, names: Collection[str]) -> Sequence[str]:
+        return super()._excluded_among(names) if is_own(self.spec.model) else excluded_among(self, names)
 
     def _close(self) -> None:
         self._request = None

@@ -154,7 +154,7 @@ def _tensor(port: Any) -> TensorInfo:
     return TensorInfo(port.get_any_name(), dtype, sizes)
 
 
-RECIPE_VERSION = "3"
+RECIPE_VERSION = "4"
 """Raised when the same ingredients would be built into something else."""
 
 

@@ -1,14 +1,14 @@
 """Ranges and rounding by NNCF, in one pass over the samples, and other ways that it offers where accuracy is lost.
 
-The nodes that the user excludes stay in float.
+The nodes that the user excludes stay in float, and so do recurrent cells: the CPU plugin has no int8 kernel for them,
+and refuses those whose bias NNCF has rounded.
 """
 
 from __future__ import annotations
 
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import Remedy, calibrated, with_option
 from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nodes
-from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of, write_normalized
+from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of, normalized, write_normalized
+from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.runtime import quiet
@@ -25,22 +26,10 @@ from pytest_quant.files import temporary_folder
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
 _CALIBRATIONS = (Calibration("percentile"), Calibration("percentile", 99.9), Calibration("minmax"))
-_BESIDE = frozenset(
-    {
-        *PASSING,
-        "Cast",
-        "Constant",
-        "ConstantOfShape",
-        "Dropout",
-        "Expand",
-        "Gather",
-        "Identity",
-        "Parameter",
-        "Range",
-        "Result",
-        "Shape",
-    }
-)
+_BESIDE = frozenset({
+    *PASSING, "Cast", "Constant", "ConstantOfShape", "Dropout", "Expand", "Gather", "Identity", "Parameter", "Range",
+    "Result", "Shape",
+})  # fmt: skip
 """Operators that hand values on, so that none of them is quantized for itself."""
 
 _NOT_COMPUTED = ("Constant", "Parameter", "Result")
@@ -98,9 +87,8 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
     if not spec.exclude:
         return []
     if is_own(spec.model):
-        names_of = {name: {name} for name in (each.get_friendly_name() for each in model.get_ordered_ops())}
-        check_excluded(spec, names_of)
-        return sorted(set().union(*(names_of[name] for name in spec.exclude)))
+        check_excluded(spec, {each.get_friendly_name() for each in model.get_ordered_ops()})
+        return sorted(spec.exclude)
     theirs = read_graph(model_file(spec.model))
     names = {node.name for node in all_nodes(theirs) if node.name}
     check_excluded(spec, names)
@@ -114,13 +102,23 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
     return sorted({operation for name in named for operation in parts[name]})
 
 
-def excluded_among(spec: EngineSpec, names: Collection[str]) -> list[str]:
-    """Return the nodes that `spec` excludes, as it names them, that OpenVINO's operations `names` compute."""
-    with temporary_folder() as work:
-        source = _source(spec.model, work)
-        model = read_model(source)
-        specs = [replace(spec, exclude=(name,)) for name in spec.exclude]
-        return [each.exclude[0] for each in specs if not set(names).isdisjoint(excluded_nodes(each, model, source))]
+def with_names(operations: Any, model: Model) -> Any:
+    """Return an ``openvino.Model`` whose operations that multiply are called as the nodes of `model` that they compute.
+
+    OpenVINO numbers some by what the process made before, ``GRUSequence_43790``, and calls others as a tensor. Models
+    in its own format keep their names.
+    """
+    if is_own(model):
+        return operations
+    graph = normalized(read_graph(model_file(model))).graph
+    parts = _operations(operations, graph)
+    nodes = [node.name for node in graph.node if node.name and node.op_type not in _BESIDE]
+    names = {operation: node for node in reversed(nodes) for operation in parts[node]}
+    for operation in operations.get_ops():
+        if operation.get_type_name() in OPERATORS:
+            name = operation.get_friendly_name()
+            operation.set_friendly_name(names.get(name, name))
+    return operations
 
 
 def _models(model: Any) -> Iterator[Any]:
@@ -140,7 +138,7 @@ def _operations(model: Any, graph: Any) -> dict[str, set[str]]:
     result is no tensor of the ONNX graph belongs to the nodes that take it, and a node none of whose results is
     left has become part of those that take them.
     """
-    parts = _parts(model, {tensor: place for place, node in enumerate(graph.node) for tensor in node.output if tensor})
+    parts = _parts(model, graph)
     takers: dict[str, set[int]] = defaultdict(set)
     operations: dict[str, set[str]] = defaultdict(set)
     for place, node in reversed(list(enumerate(graph.node))):
@@ -153,8 +151,9 @@ def _operations(model: Any, graph: Any) -> dict[str, set[str]]:
     return dict(operations)
 
 
-def _parts(model: Any, made_by: dict[str, int]) -> dict[int, set[str]]:
+def _parts(model: Any, graph: Any) -> dict[int, set[str]]:
     """Return by the place of each ONNX node the operations whose results lead to its tensors."""
+    made_by = {tensor: place for place, node in enumerate(graph.node) for tensor in node.output if tensor}
     parts: dict[int, set[str]] = defaultdict(set)
     places: dict[str, set[int]] = {}
     for operation in reversed(model.get_ordered_ops()):
@@ -230,7 +229,7 @@ def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored
         subset_size=count,
         fast_bias_correction=options.fast_bias_correction,
         model_type=None if options.model_type is None else nncf.ModelType.TRANSFORMER,
-        ignored_scope=nncf.IgnoredScope(names=ignored, validate=False),
+        ignored_scope=nncf.IgnoredScope(names=ignored, types=sorted(RECURRENT), validate=False),
         advanced_parameters=nncf.AdvancedQuantizationParameters(
             overflow_fix=nncf.OverflowFix[options.seven_bits.upper()],
             activations_range_estimator_params=_range_estimator(spec.calibration),
