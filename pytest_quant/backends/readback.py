@@ -62,6 +62,9 @@ def product_kind(word: str, precision: str) -> Kind:
     return Kind.ASKED if computed_in == precision else Kind.OTHER
 
 
+# Of an engine that is asked for int8.
+FOUR_BITS = "weights of this model have four bits: precision='int4' judges it as that"
+
 Shape = tuple[int, ...]
 
 

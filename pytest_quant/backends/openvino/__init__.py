@@ -14,6 +14,7 @@ from pytest_quant.spec import ARRIVING, EngineSpec, Model, Signature
 
 _INSTALL = 'pip install "pytest-quant[openvino]"'
 _REPAIR = "pip install --force-reinstall openvino nncf"
+_PRECISIONS = {"fp32": (None,), "int8": ("static", *ARRIVING), "int4": ARRIVING}
 
 
 def find_runtime() -> Availability:
@@ -43,9 +44,7 @@ class OpenVinoBackend(Backend):
     """
 
     name = "openvino"
-    offer = Offer(
-        {"fp32": (None,), "int8": ("static", *ARRIVING)}, KEYS, ("minmax", "percentile"), extras=("openvino",)
-    )
+    offer = Offer(_PRECISIONS, KEYS, ("minmax", "percentile"), extras=("openvino",))
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether openvino, nncf and onnx are installed and load."""

@@ -275,6 +275,8 @@ def _tallied(layers: Sequence[PluginLayer], source: SourceGraph, precision: str)
             answered.update(names)
         kind = kind_of(layer, precision, source.quantizers, swallows_compute=bool(names))
         holds = precision in map(precision_of, layer.input_types[1:2])
+        # Four bits are a width of weights: nothing multiplies in them.
+        kind = Kind.ASKED if kind is Kind.OTHER and holds and precision == "int4" else kind
         beyond = _NO_INTEGERS.get(layer.kind, "")
         if names and kind in (Kind.ASKED, Kind.OTHER, Kind.OPAQUE):
             tallied += [Tallied(name, layer.kind, kind, source.macs[name], "", beyond, holds) for name in names]

@@ -20,7 +20,7 @@ from pytest_quant.backends.openvino.coverage import CONVERSIONS, PROVIDER, RECUR
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refusing, signature_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.openvino.quantize import IN_FLOAT, with_names
-from pytest_quant.backends.readback import LayerTime, Role, medians, precision_of, warm_runs
+from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import BuildError
@@ -91,15 +91,22 @@ def _cells_note(spec: EngineSpec, model: Any) -> Iterator[str]:
         yield f"recurrent cells are left in float, for which OpenVINO has no int8 kernel: {', '.join(cells)}"
 
 
-def _rounded_inputs(compiled: Any) -> Iterator[str]:
-    """Say how many layers round their inputs as they run: the runtime model shows them as products in float."""
+def _width_notes(compiled: Any, precision: str) -> Iterator[str]:
+    """Say that weights have four bits where `precision` is int8, and how many layers round their inputs as they run.
+
+    The runtime model shows those as products in float.
+    """
     group = int(compiled.get_property(_GROUP))
     dense = [layer for layer in layers_of(compiled.get_runtime_model()) if layer.kind == "FullyConnected"]
     held = [layer for layer in dense if layer.input_types[0] == "f32" != layer.input_types[1]]
+    widths = sorted({precision_of(layer.input_types[1]) for layer in held})
+    if "int4" in widths and precision == "int8":
+        yield FOUR_BITS
     if group and held and has_vnni(onednn_tier()):
         yield (
-            f"OpenVINO rounds the float inputs of layers with int8 weights ({len(held)}) in groups of {group} as it "
-            "runs, and reports them as float, as coverage counts them; options={'dynamic_quantization': 0} prevents it"
+            f"OpenVINO rounds the float inputs of layers with {' or '.join(widths)} weights ({len(held)}) in groups of "
+            f"{group} as it runs, and reports what is no int4 as float, as coverage counts it; "
+            "options={'dynamic_quantization': 0} prevents it"
         )
 
 
@@ -116,7 +123,7 @@ class OpenVinoEngine(Engine):
         self._file = folder / ENGINE_FILE
         model = self._read()
         self._compiled: Any = compile_model(model, spec)
-        self.notes = (*seven_bits_notes(spec), *_cells_note(spec, model), *_rounded_inputs(self._compiled))
+        self.notes = (*seven_bits_notes(spec), *_cells_note(spec, model), *_width_notes(self._compiled, spec.precision))
         self._request: Any = self._compiled.create_infer_request()
         self._inputs = [tensor.name for tensor in self.signature.inputs]
         self._outputs = [tensor.name for tensor in self.signature.outputs]

@@ -33,7 +33,11 @@ class OrtBackend(Backend):
 
     name = "ort"
     offer = Offer(
-        {"fp32": (None,), "int8": ("static", "dynamic", *ARRIVING), "int4": ("weight-only",)},
+        {
+            "fp32": (None,),
+            "int8": ("static", "dynamic", *ARRIVING),
+            "int4": ("weight-only", *ARRIVING),
+        },
         CPU_KEYS,
         METHODS,
         extras=("ort",),

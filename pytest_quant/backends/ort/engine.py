@@ -43,7 +43,7 @@ from pytest_quant.backends.ort.session import (
     open_session,
     refusing,
 )
-from pytest_quant.backends.readback import LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
+from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
 from pytest_quant.files import temporary_folder
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
@@ -161,7 +161,10 @@ class OrtEngine(Engine):
                 open_session(self.path, self._providers, threads=self.threads, trace=folder)
                 optimized = onnx.load(folder / OPTIMIZED_FILE, load_external_data=False)
         nodes = with_weights(nodes, weights_in(optimized, nodes))
-        return count_coverage(nodes, self.spec.precision, reach_of(self.spec, model.graph))
+        coverage = count_coverage(nodes, self.spec.precision, reach_of(self.spec, model.graph))
+        if self.spec.precision == "int8" and any(node.stored == "int4" for node in nodes):
+            return replace(coverage, notes=(FOUR_BITS,))
+        return coverage
 
     def float_bytes(self) -> Mapping[str, int]:
         """Return those of the initializers of the file that is open."""
