@@ -75,6 +75,9 @@ def check_offer(spec: EngineSpec, offer: Offer) -> None:
         message = f"backend '{spec.backend}' has no precision '{spec.precision}'"
         raise UsageError(message, allowed=", ".join(offer.precisions))
     schemes = offer.precisions[spec.precision]
+    if spec.scheme is None and set(schemes) <= set(ARRIVING):
+        message = f"backend '{spec.backend}' does not make {spec.precision} of a float model"
+        raise UsageError(message, allowed="a file that has it", fix=f"write quantized='{spec.precision}.onnx'")
     if spec.scheme not in schemes:
         names = ", ".join(str(name) for name in schemes if name) or "no scheme"
         message = f"backend '{spec.backend}' has no scheme '{spec.scheme}' for {spec.precision}"

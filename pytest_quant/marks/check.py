@@ -147,7 +147,7 @@ def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:
     if keys.scores is not None:
         return (_of_scores(keys),)
     backends = keys.backend or (default_backend,)
-    _check_quantized(keys, opaque=any(map(_is_opaque, backends)))
+    _check_quantized(keys, backends)
     return tuple(
         _check(keys, _candidate(keys, backend, precision, scheme), batch_size)
         for backend in backends
@@ -174,7 +174,7 @@ def _is_opaque(backend: str) -> bool:
     return get_backend(backend).offer.is_opaque
 
 
-def _check_quantized(keys: MarkKeys, *, opaque: bool) -> None:
+def _check_quantized(keys: MarkKeys, backends: Sequence[str]) -> None:
     """Refuse `quantized` with a `scheme` or a `precision` that contradicts it."""
     if keys.quantized is None:
         return
@@ -185,22 +185,23 @@ def _check_quantized(keys: MarkKeys, *, opaque: bool) -> None:
             allowed="given, which is the default, or qat, which says that it was trained so",
             fix="leave scheme out",
         )
-    if keys.precision and not opaque and not set(keys.precision) & set(QUANTIZED_PRECISIONS):
+    pairs = [(backend, precision) for backend in backends for precision in keys.precision]
+    if pairs and not any(map(_is_opaque, backends)) and not any(any(_schemes(keys, *pair)) for pair in pairs):
         raise UsageError(
             "quantized= needs a quantized precision",
             value=", ".join(keys.precision),
-            allowed=", ".join(QUANTIZED_PRECISIONS),
+            allowed=f"{', '.join(QUANTIZED_PRECISIONS)}; fp16 for a file of halves in backend='ort'",
             fix="write precision='int8'",
         )
 
 
 def _schemes(keys: MarkKeys, backend: str, precision: str) -> tuple[str | None, ...]:
     """Return the schemes to build; an unwritten one is static where offered, else the backend's first."""
-    if precision not in QUANTIZED_PRECISIONS:
+    offered = get_backend(backend).offer.precisions.get(precision, ())
+    if precision not in QUANTIZED_PRECISIONS and (keys.quantized is None or ARRIVING[0] not in offered):
         return (None,)
     if keys.quantized is not None:
         return keys.scheme or ARRIVING[:1]
-    offered = get_backend(backend).offer.precisions.get(precision, ())
     return keys.scheme or (_DEFAULT_SCHEME if _DEFAULT_SCHEME in offered or not offered else offered[0],)
 
 
@@ -266,7 +267,8 @@ def timed_reference(reference: EngineSpec, precision: str) -> EngineSpec | None:
     if precision == (reference.precision or "fp32"):
         return None
     offer = get_backend(reference.backend).offer
-    names = set() if offer.is_opaque else {*offer.precisions, *({TF32} & offer.options.keys())}
+    floats = {name for name, schemes in offer.precisions.items() if None in schemes}
+    names = set() if offer.is_opaque else floats | ({TF32} & offer.options.keys())
     offered = [name for name in REFERENCE_PRECISIONS if name in names]
     if precision not in offered:
         raise UsageError(
@@ -299,7 +301,7 @@ def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
         return limits
     if candidate.precision == "fp32":
         return replace(limits, min_coverage=None)
-    if limits.min_coverage is not None or candidate.scheme is None:
+    if limits.min_coverage is not None or candidate.precision not in QUANTIZED_PRECISIONS:
         return limits
     if get_backend(candidate.backend).refuses_speed(candidate) is not None:
         return limits

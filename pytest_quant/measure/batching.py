@@ -43,6 +43,9 @@ class RangeRunner(Protocol):
         """Yield each range with the outputs of its batches, in order."""
 
 
+_FLOATS = ("float16", "float32", "float64")
+
+
 @dataclass(frozen=True, slots=True)
 class OpenEngine:
     """A built engine, open: it takes batches of the data and returns its outputs with the samples on axis 0.
@@ -80,8 +83,12 @@ class OpenEngine:
         return self.built.spec
 
     def feeds(self, feeds: Feeds) -> Feeds:
-        """Return one batch of the data under the engine's names."""
-        return {self.inputs[name]: array for name, array in feeds.items()}
+        """Return one batch of the data under the engine's names, floats in the engine's type of them."""
+        named = {self.inputs[name]: array for name, array in feeds.items()}
+        for tensor in self.engine.signature.inputs:
+            if tensor.dtype in _FLOATS and tensor.name in named and named[tensor.name].dtype.kind == "f":
+                named[tensor.name] = named[tensor.name].astype(tensor.dtype, copy=False)
+        return named
 
     def run(self, feeds: Feeds, n: int) -> Outputs:
         """Run one batch of the data, of `n` samples, and return its outputs as `by_sample` does."""
@@ -99,7 +106,8 @@ class OpenEngine:
 
         Returns
         -------
-        Outputs : arrays (n, ...) by the engine's names, padding included.
+        Outputs : arrays (n, ...) by the engine's names, padding included; float16 as float32, in which no sum over them
+            overflows.
 
         Raises
         ------
@@ -148,6 +156,7 @@ def run_batches(engine: Engine, batches: list[Batch], ran: Iterable[Outputs] = (
 
 
 def _by_sample(name: str, array: NDArray[Any], axis: int | None, n: int) -> NDArray[Any]:
+    array = array.astype(np.float32) if array.dtype == np.float16 else array
     if axis is None:
         # The output of one sample, or, where the user says so, the same for all samples of the run.
         return np.broadcast_to(array, (n, *np.shape(array)))

@@ -140,6 +140,8 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
             names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
             axes = {names[name]: axis for name, axis in axes.items()}
         candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
+        if "float16" in _kinds(engine) - _kinds(ref_engine):
+            candidate = replace(candidate, notes=(*candidate.notes, _CAST))
     if workers is not None:
         candidate = workers.taking(candidate)
     timed_size = next((opened.batch_size for opened in (candidate, reference) if opened.pads), timed_size)
@@ -149,6 +151,13 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
         TimingSubject(built, candidate.feeds(feeds), sample=sample),
     )
     return Bench(check, tools, data, reference, candidate, metric, memory, recorded, unseen, timed, timed_size)
+
+
+_CAST = "the candidate takes or gives float16: inputs are cast to it, and its outputs are compared as float32"
+
+
+def _kinds(engine: Engine) -> set[str]:
+    return {tensor.dtype for tensor in (*engine.signature.inputs, *engine.signature.outputs)}
 
 
 def _probed(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenEngine:

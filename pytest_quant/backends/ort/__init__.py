@@ -35,6 +35,7 @@ class OrtBackend(Backend):
     offer = Offer(
         {
             "fp32": (None,),
+            "fp16": ARRIVING,
             "int8": ("static", "dynamic", *ARRIVING),
             "int4": ("weight-only", *ARRIVING),
         },

@@ -73,6 +73,9 @@ def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = N
     return tally(counted, ", ".join(sorted({node.provider for node in nodes})))
 
 
+_IN_FLOAT32 = "float16 ran in float32, as ONNX Runtime does on the CPU: what overflows or rounds in float16 is not seen"
+
+
 def open_engine(spec: EngineSpec, folder: Path) -> OrtEngine:
     """Open the engine that `build` wrote on the CPU. Raises `BuildError` or `ModelError`."""
     options = parse_options(spec.options)
@@ -164,7 +167,8 @@ class OrtEngine(Engine):
         coverage = count_coverage(nodes, self.spec.precision, reach_of(self.spec, model.graph))
         if self.spec.precision == "int8" and any(node.stored == "int4" for node in nodes):
             return replace(coverage, notes=(FOUR_BITS,))
-        return coverage
+        in_float = self.spec.precision == "fp16" and not coverage.pct
+        return replace(coverage, notes=(_IN_FLOAT32,)) if in_float else coverage
 
     def float_bytes(self) -> Mapping[str, int]:
         """Return those of the initializers of the file that is open."""

@@ -233,6 +233,8 @@ def test_what_is_not_written_has_a_default(keys: dict[str, object], ids: list[st
         ({"scheme": "given"}, "scheme 'given' is for a model that arrives quantized, and none is named"),
         ({"quantized": "q.onnx", "scheme": "static"}, "its scheme is given"),
         ({"quantized": "q.onnx", "precision": "fp32"}, "needs a quantized precision"),
+        ({"quantized": "q.onnx", "precision": "fp16", "backend": "openvino"}, "needs a quantized precision"),
+        ({"precision": "fp16"}, "'ort' does not make fp16 of a float model"),
     ],
 )
 def test_what_cannot_be_built_is_refused(keys: dict[str, object], message: str) -> None:
