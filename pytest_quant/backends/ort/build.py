@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
@@ -93,7 +94,7 @@ def write_ranges(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folde
 
 
 def _ranges(spec: EngineSpec, model: Path, work: Path, feeds: Iterator[Feeds]) -> object:
-    from onnxruntime.quantization.calibrate import create_calibrator
+    from onnxruntime.quantization.calibrate import HistogramCollector, create_calibrator
 
     recipe, method = recipe_of(spec), spec.calibration.method
     own: dict[str, dict[str, object]] = {
@@ -115,17 +116,21 @@ def _ranges(spec: EngineSpec, model: Path, work: Path, feeds: Iterator[Feeds]) -
         # So many batches keep all activations within the bound.
         of_one = sum(np.asarray(output).nbytes for output in calibrator.infer_session.run(None, first))
         size = max(1, _HISTOGRAM_BYTES // max(1, of_one))
-    for chunk in _chunks(chain([first], feeds), size):
+        settings = ("method", "symmetric", "num_bins", "num_quantized_bins", "percentile", "scenario")
+        calibrator.collector = HistogramCollector(*(getattr(calibrator, name) for name in settings))
+        collect = calibrator.collector.collect
+        calibrator.collector.collect = lambda kept: collect({name: _values(arrays) for name, arrays in kept.items()})
+    feeds = chain([first], feeds)
+    while chunk := list(islice(feeds, size)):
         # It is asked for batches one by one, by `get_next`, until there is none.
         calibrator.collect_data(SimpleNamespace(get_next=partial(next, iter(chunk), None)))
     return calibrator.compute_data()
 
 
-def _chunks(feeds: Iterator[Feeds], size: int) -> Iterator[list[Feeds]]:
-    """Yield up to `size` batches of equal shapes at a time: histograms of unequal ones cannot be merged at once."""
-    for _, alike in groupby(feeds, key=lambda batch: {name: np.shape(array) for name, array in batch.items()}):
-        while chunk := list(islice(alike, size)):
-            yield chunk
+def _values(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return all values of a tensor, of any shapes, and 0 where it has none: a histogram takes neither by itself."""
+    values = np.concatenate([array.ravel() for array in arrays])
+    return values if values.size else np.zeros(1, values.dtype)
 
 
 def write_static(

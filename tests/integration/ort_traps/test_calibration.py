@@ -12,10 +12,12 @@ import pytest
 
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.ort.build import RANGES_FILE
-from pytest_quant.spec import Calibration
+from pytest_quant.spec import Calibration, Model
 from pytest_quant.testing.conformance.examples import dense, tokens
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.bench import engine_of, quantized, spec_of
+from tests.support.measuring import numbers
+from tests.support.models import parsed
 
 HEAVY_TAIL = np.random.default_rng(1).standard_t(2, size=(40, 64)).astype(np.float32)
 
@@ -97,3 +99,23 @@ def test_histograms_stay_within_memory(tmp_path: Path, monkeypatch: pytest.Monke
     whole, parts = ranges(tmp_path / "whole" / "ranges"), ranges(tmp_path / "parts" / "ranges")
     for name, limits in whole.items():
         assert parts[name] == pytest.approx(limits, rel=0.05, abs=0.05)
+
+
+RAGGED = """(float[n, t, 8] x) => (float[n, 4] y) <float zero = {0}> {
+    [first] w = MatMul(x, W) [over] o = Greater(w, zero) [where] places = NonZero(o)
+    [rows] r = Transpose<perm = [1, 0]>(places) [kept] k = GatherND(w, r) [line] l = Unsqueeze(k, last)
+    [second] v = MatMul(l, V) [sum] s = ReduceSum<keepdims = 0>(v)
+    [mean] m = ReduceMean<axes = [1], keepdims = 0>(w) [all] y = Add(m, s) }"""
+"""As many rows reach ``second`` as values are above 0, none in some samples."""
+
+
+@pytest.mark.parametrize("method", ["minmax", "percentile", "entropy"])
+def test_tensors_whose_size_depends_on_the_data(tmp_path: Path, method: str) -> None:
+    """Empty in some samples and never of one shape: histograms take them as the other method does."""
+    weights = {"W": np.abs(numbers(8, 4)), "V": numbers(1, 1, seed=1), "last": np.array([1])}
+    model = Model.from_onnx(parsed(tmp_path / "ragged.onnx", RAGGED, **weights))
+    samples = [np.abs(numbers(1, 2, 8, seed=seed)) * (-1 if seed % 3 == 0 else 1) for seed in range(9)]
+    spec = spec_of(model, "static", calibration=Calibration(method))
+    with engine_of(spec, lambda: ({"x": each} for each in samples)) as engine:
+        for each in samples:
+            assert np.isfinite(engine.run({"x": each})["y"]).all()
