@@ -107,11 +107,14 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
     is_text = tensor.dtype in _TEXT and array.dtype.kind == "O"
     if is_text or (dtype_name(array.dtype) == tensor.dtype and array.dtype.isnative):
         return
+    known = tensor.dtype in _TEXT or hasattr(np, tensor.dtype)
     raise DataError(
         f"{where}: the dtype is not the model's",
         value=array.dtype.name if array.dtype.isnative else f"{array.dtype.str} (bytes swapped)",
         allowed=tensor.dtype,
-        fix=f"convert it: inputs.astype(np.{tensor.dtype})",
+        fix=f"convert it: inputs.astype('{tensor.dtype}')"
+        if known
+        else f"numpy has no {tensor.dtype}: use module.float()",
     )
 
 

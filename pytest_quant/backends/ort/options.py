@@ -46,13 +46,17 @@ def _op_types(value: object) -> tuple[str, ...] | None:
 
 
 def _extra(value: object) -> str | None:
-    """Return ``extra_options`` as JSON text; ONNX Runtime would ignore a key that it does not know."""
+    """Return ``extra_options`` as JSON text.
+
+    ONNX Runtime ignores a key that it does not know. ``TensorQuantOverrides``, which it knows, is refused: it gives
+    single tensors types and ranges of their own, of which the reach of the scheme knows nothing.
+    """
     if not isinstance(value, dict):
         return None
     names = _QUANTIZER_KEYS | CALIBRATOR_KEYS.keys()
     for key, item in value.items():
         if key not in names:
-            message = f"extra option '{key}' is not taken: ONNX Runtime ignores what it does not know"
+            message = f"extra option '{key}' is not taken here"
             raise UsageError(message, value=repr(item), allowed=nearest(str(key), names))
         try:
             json.dumps(item)

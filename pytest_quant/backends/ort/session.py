@@ -24,7 +24,8 @@ _NEXT = {
     "RegisterCustomOps": "that library of the option 'libraries' has no operators for ONNX Runtime: leave it out",
     "is not a registered function/op": _OWN,
     "No Op registered for": _OWN,
-    " NOT_IMPLEMENTED :": "leave that node in float with exclude=[...], or export the model with operators the CPU has",
+    " NOT_IMPLEMENTED :": "export the model with operators and types that the CPU has, as module.float() does; where "
+    "the float model runs, leave that node in float with exclude=[...]",
     " INVALID_GRAPH :": "export it again with opset 17 or later; onnx.checker.check_model(path, True) may say more",
     " INVALID_PROTOBUF :": "write or download the model file again",
     " FAIL :": "export the model again",
