@@ -7,34 +7,44 @@ import re
 import shlex
 import subprocess
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from pytest_quant.errors import UsageError
 
 _BRANCH = (
-    "GITHUB_HEAD_REF",
-    "GITHUB_REF_NAME",
-    "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME",
-    "CI_COMMIT_REF_NAME",
-    "BUILD_SOURCEBRANCHNAME",
-    "BUILDKITE_BRANCH",
-    "CIRCLE_BRANCH",
-    "CHANGE_BRANCH",
-    "GIT_BRANCH",
+    *("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"),
+    *("SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCH", "BITBUCKET_BRANCH", "BUILDKITE_BRANCH"),
+    *("CIRCLE_BRANCH", "CHANGE_BRANCH", "GIT_BRANCH"),
 )
 """The more specific first: in a pull request of GitHub the second one is ``17/merge``."""
 
 _TARGET = (
-    "GITHUB_BASE_REF",
-    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
-    "CHANGE_TARGET",
-    "BUILDKITE_PULL_REQUEST_BASE_BRANCH",
+    *("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "SYSTEM_PULLREQUEST_TARGETBRANCH"),
+    *("BITBUCKET_PR_DESTINATION_BRANCH", "CHANGE_TARGET", "BUILDKITE_PULL_REQUEST_BASE_BRANCH"),
 )
 
-_COMMIT = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT")
+_COMMIT = (
+    *("GITHUB_SHA", "CI_COMMIT_SHA", "BUILD_SOURCEVERSION", "BITBUCKET_COMMIT", "GIT_COMMIT", "BUILDKITE_COMMIT"),
+)
 
-_PULL_REQUEST = ("CI_MERGE_REQUEST_IID", "CHANGE_ID", "BUILDKITE_PULL_REQUEST")
+_PULL_REQUEST = (
+    *("CI_MERGE_REQUEST_IID", "SYSTEM_PULLREQUEST_PULLREQUESTNUMBER", "SYSTEM_PULLREQUEST_PULLREQUESTID"),
+    *("BITBUCKET_PR_ID", "CHANGE_ID", "BUILDKITE_PULL_REQUEST"),
+)
+"""On Azure the first one is GitHub's number, and the second one that of Azure itself."""
+
+_LINKS = (
+    ("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}", "#artifacts"),
+    ("{CI_PIPELINE_URL}", "{CI_JOB_URL}/artifacts/browse"),
+    ("{SYSTEM_COLLECTIONURI}{SYSTEM_TEAMPROJECT}/_build/results?buildId={BUILD_BUILDID}", "&view=artifacts"),
+    ("{BITBUCKET_GIT_HTTP_ORIGIN}/pipelines/results/{BITBUCKET_BUILD_NUMBER}", ""),
+)
+"""Of a run, and of what it keeps: an address, or the end of it behind that of the run."""
+
+_IN_QUEUE = re.compile(r"gh-readonly-queue/(?P<target>.+)/pr-(?P<number>\d+)-[0-9a-f]{40,64}")
+"""The branch on which GitHub's merge queue tests a pull request; no variable names its target there."""
 
 
 def ci_branch(environ: Mapping[str, str]) -> str | None:
@@ -43,30 +53,35 @@ def ci_branch(environ: Mapping[str, str]) -> str | None:
 
 
 def ci_target(environ: Mapping[str, str]) -> str | None:
-    """Return the target branch of a pull request."""
-    return _first(environ, _TARGET)
+    """Return the target branch of a pull request, in a merge queue too."""
+    queue = _IN_QUEUE.fullmatch(ci_branch(environ) or "")
+    return _first(environ, _TARGET) or (queue["target"] if queue else None)
 
 
 def ci_pull_request(environ: Mapping[str, str]) -> str | None:
     """Return the number of the pull request or merge request."""
-    on_github = re.fullmatch(r"refs/pull/(\d+)/(?:merge|head)", environ.get("GITHUB_REF", ""))
-    if on_github:
-        return on_github[1]
-    # Buildkite gives "false" where there is none.
-    return next((environ[name] for name in _PULL_REQUEST if environ.get(name, "false") != "false"), None)
+    on_github = re.fullmatch(r"refs/pull/(?P<number>\d+)/(?:merge|head)", environ.get("GITHUB_REF", ""))
+    known = on_github or _IN_QUEUE.fullmatch(ci_branch(environ) or "")
+    if known:
+        return known["number"]
+    number = _first(environ, _PULL_REQUEST)
+    # Buildkite gives this where there is none.
+    return None if number == "false" else number
 
 
 def ci_links(environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the addresses of this run of CI and of the files that it keeps, on GitHub and GitLab."""
-    server, repository, run = (environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
-    links = environ.get("CI_PIPELINE_URL", ""), f"{environ.get('CI_JOB_URL')}/artifacts/browse"
-    if run:
-        links = f"{server}/{repository}/actions/runs/{run}", f"{server}/{repository}/actions/runs/{run}#artifacts"
-    return links if all(re.fullmatch(r"https?://[\w.:/#-]+", link) for link in links) else None
+    """Return the addresses of this run of CI and of the files that it keeps."""
+    for run, files in _LINKS:
+        with suppress(KeyError):
+            address, kept = (text.format_map(environ).replace(" ", "%20") for text in (run, files))
+            links = address, kept if "://" in kept else f"{address}{kept}"
+            return links if all(re.fullmatch(r"https?://[\w.:/#?=&%-]+", link) for link in links) else None
+    return None
 
 
 def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    return next((environ[name] for name in names if environ.get(name)), None)
+    """Return the first value that is there, a branch without what git has before it."""
+    return next((environ[name].removeprefix("refs/heads/") for name in names if environ.get(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
