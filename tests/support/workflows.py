@@ -306,11 +306,12 @@ def github_values(event: str) -> dict[str, str]:
         "!cancelled()": "true",
         "github.event_name == 'push'": word(not asks),
         "github.event_name == 'pull_request'": word(asks),
+        "github.event_name != 'push'": word(asks),
         f"!cancelled() && {same}": word(asks),
-        "github.event_name == 'pull_request' && '--quant-against=merge-base' || ''": (
+        "github.event_name != 'push' && '--quant-against=merge-base' || ''": (
             "--quant-against=merge-base" if asks else ""
         ),
-        "github.event_name == 'pull_request' && '--quant-compare --quant-launches=5' || '--quant-launches=5'": (
+        "github.event_name != 'push' && '--quant-compare --quant-launches=5' || '--quant-launches=5'": (
             "--quant-compare" if asks else "--quant-launches=1"
         ),
         "contains(needs.*.result, 'skipped') && '--partial' || '--full-suite'": "--full-suite",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from pytest_quant.init.project import (
 from tests.support.repository import make_repository
 
 SPLITTER = '"pytest-split>=0.11"'
-OURS = 'python -m pip install "pytest-quant[ort]"'
+PACKAGE = f'"pytest-quant[ort]=={version("pytest-quant")}"'
+OURS = f"python -m pip install {PACKAGE}"
 REMOVE = "python -m pip uninstall -y onnxruntime onnxruntime-gpu"
 UV = ("python -m pip install uv", "uv sync --locked --all-groups")
 HERE = f"3.{sys.version_info.minor}"
@@ -180,24 +182,24 @@ def test_a_configuration_of_other_types_is_none(tmp_path: Path, text: str) -> No
         (
             {"requirements.txt": ""},
             False,
-            ('python -m pip install -r requirements.txt "pytest-quant[ort]" ' + SPLITTER,),
+            (f"python -m pip install -r requirements.txt {PACKAGE} {SPLITTER}",),
         ),
         ({"requirements.txt": ""}, True, ("python -m pip install -r requirements.txt", REMOVE, OURS)),
         (
             {"pyproject.toml": "[project]\n"},
             False,
-            ('python -m pip install -e . "pytest-quant[ort]" ' + SPLITTER,),
+            (f"python -m pip install -e . {PACKAGE} {SPLITTER}",),
         ),
-        ({"setup.py": ""}, False, ('python -m pip install -e . "pytest-quant[ort]" ' + SPLITTER,)),
+        ({"setup.py": ""}, False, (f"python -m pip install -e . {PACKAGE} {SPLITTER}",)),
         (
             {"uv.lock": "", "requirements.txt": ""},
             False,
-            (*UV, 'uv pip install "pytest-quant[ort]" ' + SPLITTER),
+            (*UV, f"uv pip install {PACKAGE} {SPLITTER}"),
         ),
         (
             {"uv.lock": ""},
             True,
-            (*UV, "uv pip uninstall onnxruntime onnxruntime-gpu", 'uv pip install "pytest-quant[ort]"'),
+            (*UV, "uv pip uninstall onnxruntime onnxruntime-gpu", f"uv pip install {PACKAGE}"),
         ),
         (
             {"poetry.lock": ""},
@@ -205,7 +207,7 @@ def test_a_configuration_of_other_types_is_none(tmp_path: Path, text: str) -> No
             (
                 "python -m pip install poetry",
                 "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction",
-                'python -m pip --python .venv/bin/python install "pytest-quant[ort]" ' + SPLITTER,
+                f"python -m pip --python .venv/bin/python install {PACKAGE} {SPLITTER}",
             ),
         ),
     ],
@@ -214,7 +216,7 @@ def test_a_configuration_of_other_types_is_none(tmp_path: Path, text: str) -> No
 def test_the_project_is_installed_by_its_own_manager(
     tmp_path: Path, files: dict[str, str], gpu: bool, lines: tuple[str, ...]
 ) -> None:
-    """With this package; both wheels of ONNX Runtime have the same files, so they go before one for GPUs comes."""
+    """With this version of this package. Wheels of ONNX Runtime have the same files: they go before one for GPUs."""
     installation = find_installation(write(tmp_path, files), ["ort"], gpu=gpu)
     assert installation.lines == lines
     by_lock = "uv.lock" in files or "poetry.lock" in files
@@ -234,8 +236,8 @@ def test_the_commands_of_the_user_are_taken_as_they_are(tmp_path: Path, gpu: boo
 
 
 @pytest.mark.parametrize(
-    ("pinned", "version"), [(None, HERE), ("3.11.7\n", "3.11"), ("3.12\n", "3.12"), ("pypy\n", HERE), ("3.x\n", HERE)]
+    ("pinned", "expected"), [(None, HERE), ("3.11.7\n", "3.11"), ("3.12\n", "3.12"), ("pypy\n", HERE), ("3.x\n", HERE)]
 )
-def test_python_is_the_one_of_the_project(tmp_path: Path, pinned: str | None, version: str) -> None:
+def test_python_is_the_one_of_the_project(tmp_path: Path, pinned: str | None, expected: str) -> None:
     """A pinned one, else this one."""
-    assert find_python(write(tmp_path, {} if pinned is None else {".python-version": pinned})) == version
+    assert find_python(write(tmp_path, {} if pinned is None else {".python-version": pinned})) == expected

@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_quant.errors import UsageError
 from pytest_quant.init.model import ModelToTest
-from pytest_quant.init.project import Installation, Project, content
+from pytest_quant.init.project import Installation, Project, content, find_installation
 from pytest_quant.init.render import MARKER, InitFacts, new_files, write_new
 from pytest_quant.spec import Signature, TensorInfo
 from tests.support.repository import make_repository
@@ -123,6 +124,38 @@ def test_nothing_that_a_stranger_can_change_gets_a_token(name: str, lfs: bool, t
     assert (text.count(pinned), pipeline.count(pinned)) == (2, 1)
     assert ":$GITLAB_TOKEN@" not in pipeline
     assert ("AGAINST" in pipeline) is bool(CASES[name].gpu)
+
+
+@pytest.mark.parametrize("files", [{}, {"uv.lock": ""}, {"poetry.lock": ""}], ids=["pip", "uv", "poetry"])
+def test_every_job_installs_one_version(files: dict[str, str], tmp_path: Path) -> None:
+    """The one that wrote the workflow: records of two versions would meet in one history."""
+    for name in files:
+        (tmp_path / name).touch()
+    cpu, gpu = (find_installation(tmp_path, [extra], gpu=extra == "trt") for extra in ("ort", "trt"))
+    facts = replace(CASES["with a GPU"], installation=cpu, gpu_installation=gpu)
+    for path, file in written(facts, tmp_path / "files").items():
+        if path.endswith(".yml"):
+            versions = re.findall(r"install .*pytest-quant\[[a-z,]+\](.*?)\"", file.read_text("utf-8"))
+            assert set(versions) == {f"=={version('pytest-quant')}"}, path
+            assert len(versions) >= len({"cpu", "gpu", "the rest"})
+
+
+def test_a_merge_queue_is_compared_and_gets_its_required_job(tmp_path: Path) -> None:
+    """On the event ``merge_group``, of which no condition of `verdict`, and of what it needs, knows a pull request."""
+    workflow = parse(written(CASES["with a GPU"], tmp_path)[".github/workflows/quant.yml"])
+    assert workflow["on"]["merge_group"] == {"branches": ["main"]} == workflow["on"]["pull_request"]
+    jobs = workflow["jobs"]
+    steps: dict[str, dict[str, Any]] = {}
+    for name in ("cpu", "gpu", "verdict"):
+        assert "== 'push'" not in jobs[name]["if"]
+        assert "== 'pull_request'" not in jobs[name]["if"]
+        steps |= {step["name"]: step for step in jobs[name]["steps"] if "name" in step}
+        assert all("== 'pull_request'" not in text for text in steps[next(reversed(steps))].get("env", {}).values())
+    tested = [step["env"] for name in ("cpu", "gpu") for step in jobs[name]["steps"] if step.get("name") == "Test"]
+    told = [text for env in tested for text in env.values() if "--quant-" in text]
+    assert [text.startswith("${{ github.event_name != 'push' && '--quant-") for text in told] == [True, True]
+    # Nothing to comment on: what a queue tests is no pull request.
+    assert "github.event.pull_request.head.repo.full_name == " in steps["Comment"]["if"]
 
 
 def test_git_asks_for_the_push_token_of_gitlab(tmp_path: Path) -> None:
