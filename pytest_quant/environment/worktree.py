@@ -39,7 +39,7 @@ class Tree:
     ----------
     path : the folder.
     commit : full id.
-    notes : what is not in it as it is in a checkout of the user: submodules.
+    notes : what is not in it as it is in a checkout of the user: submodules whose commit is not here.
     """
 
     path: Path
@@ -89,13 +89,28 @@ def check_out(root: Path, commit: str, folder: Path) -> Tree:
             value=answer.error,
             fix="mend what git says; files that lie elsewhere (Git LFS, a partial clone) must be fetched first",
         )
-    return Tree(folder, commit, _on_submodules(folder))
+    return Tree(folder, commit, tuple(_fill_submodules(root, folder)))
 
 
-def _on_submodules(tree: Path) -> tuple[str, ...]:
+def _fill_submodules(root: Path, tree: Path, above: str = "") -> Iterator[str]:
+    """Fill the submodules of `tree` from those of the checkout at `root`, without a network.
+
+    Yield a sentence about each that stays empty; `above` is the path of the module that has them.
+    """
     answer = _git(tree, "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
-    paths = [line.split(" ", 1)[1] for line in answer.text.splitlines() if " " in line]
-    return (f"submodules are empty in the files of the base: {', '.join(paths)}",) if paths else ()
+    for key, path in (line.split(" ", 1) for line in answer.text.splitlines()):
+        commit = _git(tree, "rev-parse", "--verify", "--quiet", f":{path}")
+        kept = _git(root, "rev-parse", "--git-path", f"modules/{key[len('submodule.') : -len('.path')]}").text
+        # One that the base has elsewhere is found by its name.
+        source = root / path if (root / path / ".git").exists() else (root / kept).resolve()
+        options = ("protocol.file.allow=always", f"core.hooksPath={os.devnull}", f"{key[:-4]}url={source}")
+        update = (*(word for option in options for word in ("-c", option)), "submodule", "--quiet", "update")
+        if commit.ok and _git(tree, *update, "--checkout", "--", path, timeout_s=_CHECKOUT_S).ok:
+            yield from _fill_submodules(source, tree / path, f"{above}{path}/")
+        elif commit.ok:
+            brings = ("fetch", "origin", commit.text) if source.exists() else ("submodule", "update", "--init", path)
+            line = shlex.join(("git", "-C", above + path if source.exists() else above or ".", *brings))
+            yield f"the submodule {above}{path} is empty in the files of the base, for its commit is not here: {line}"
 
 
 def _git(root: Path, *arguments: str, timeout_s: float = 30.0) -> GitAnswer:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -72,14 +75,67 @@ def test_no_hook_runs_and_none_of_a_hooks_variables_count(
     assert not (tmp_path / "ran").exists()
 
 
-def test_submodules_are_named(repository: ScratchRepository) -> None:
-    """They are not there as the tests need them."""
-    (repository.path / ".gitmodules").write_text('[submodule "data"]\n\tpath = data\n\turl = ../data\n')
-    repository.git("add", ".gitmodules")
-    repository.git("commit", "-m", "third")
-    with workplace(repository.path) as place:
-        (note,) = check_out(repository.path, "HEAD", place / "base").notes
-    assert note.endswith(": data")
+@pytest.fixture
+def nested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchRepository:
+    """A repository with a submodule in a submodule, whose second commit has moved it; their servers are gone."""
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+    inner, outer, top = (make_repository(tmp_path / name) for name in ("inner", "outer", "top"))
+    inner.commit("inner")
+    for around, module, path in ((outer, inner, "inner"), (top, outer, "data")):
+        around.git("submodule", "add", "-q", str(module.path), path)
+        around.git("commit", "-qm", "with a submodule")
+    top.git("submodule", "update", "-q", "--init", "--recursive")
+    top.git("mv", "data", "moved")
+    top.git("commit", "-qm", "moved")
+    monkeypatch.delenv("GIT_CONFIG_COUNT")
+    outer.path.rename(tmp_path / "gone")
+    inner.path.rename(tmp_path / "gone too")
+    return top
+
+
+@pytest.mark.parametrize(("commit", "name"), [("HEAD", "moved"), ("HEAD~1", "data")])
+def test_submodules_are_filled_from_the_checkout(nested: ScratchRepository, commit: str, name: str) -> None:
+    """At any depth, where the base has them, without a network; the checkout's own settings stay as they are."""
+    settings = (nested.path / ".git" / "config").read_text()
+    with workplace(nested.path) as place:
+        tree = check_out(nested.path, commit, place / "base")
+        assert (tree.path / name / "inner" / "file").is_file()
+        assert tree.notes == ()
+    assert (nested.path / ".git" / "config").read_text() == settings
+    assert nested.git("worktree", "list").count("\n") == 0
+
+
+def test_a_submodule_that_is_not_here_is_named_with_the_line_that_brings_it(nested: ScratchRepository) -> None:
+    """One that the checkout has never fetched."""
+    nested.git("submodule", "deinit", "-q", "-f", "moved")
+    shutil.rmtree(nested.path / ".git" / "modules")
+    for old, new in (("gone", "outer"), ("gone too", "inner")):
+        (nested.path.parent / old).rename(nested.path.parent / new)
+    for name in ("moved", "moved/inner"):
+        with workplace(nested.path) as place:
+            (note,) = check_out(nested.path, "HEAD", place / "base").notes
+        told, _, line = note.rpartition(": ")
+        assert told == f"the submodule {name} is empty in the files of the base, for its commit is not here"
+        command = shlex.split(line.replace("git ", "git -c protocol.file.allow=always ", 1))
+        subprocess.run(command, cwd=nested.path, check=True, capture_output=True)
+    with workplace(nested.path) as place:
+        assert check_out(nested.path, "HEAD", place / "base").notes == ()
+
+
+def test_a_commit_of_a_submodule_that_was_not_fetched_is_fetched_by_the_line(nested: ScratchRepository) -> None:
+    """As in a clone of one commit, whose submodules have that of the head alone."""
+    outer = ScratchRepository(nested.path.parent / "gone")
+    outer.commit("later")
+    nested.git("-C", "moved", "remote", "set-url", "origin", str(outer.path))
+    nested.git("update-index", "--cacheinfo", f"160000,{outer.git('rev-parse', 'HEAD')},moved")
+    nested.git("commit", "-qm", "later")
+    with workplace(nested.path) as place:
+        (note,) = check_out(nested.path, "HEAD", place / "base").notes
+    subprocess.run(shlex.split(note.rpartition(": ")[2]), cwd=nested.path, check=True, capture_output=True)
+    with workplace(nested.path) as place:
+        assert check_out(nested.path, "HEAD", place / "base").notes == ()
 
 
 def test_what_git_says_is_passed_on(repository: ScratchRepository, tmp_path: Path) -> None:
