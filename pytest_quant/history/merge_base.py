@@ -126,7 +126,6 @@ def elsewhere(checks: Sequence[StoredCheck], commit: str | None) -> str:
 
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_NAME_IT = "name the base, for example: --quant-against=HEAD~1"
 
 
 def resolve(
@@ -178,7 +177,7 @@ def base_to_run(git: Repository, revision: str | None, *, dirty: bool) -> tuple[
         # Every commit will do: what is compared is measured now.
         chosen = select_base(lambda commits: commits, git, dirty=dirty)
     except UsageError as error:
-        fix = error.fix if error.fix is not None and "git fetch" in error.fix else _NAME_IT
+        fix = (error.fix or "").replace("pytest-quant compare ", "--quant-against=")
         # Not by `Path`, which raises for a name that no file system takes.
         if revision is not None and os.path.exists(revision):  # noqa: PTH110
             fix = f"the merge base is meant when no revision is written: --quant-against=merge-base {quote(revision)}"
@@ -224,7 +223,7 @@ def _common(git: Repository, tip: str, *, dirty: bool) -> tuple[str, str]:
     if common is None:
         raise UsageError(
             f"{tip[:12]} and {target} have no common commit here",
-            fix=_shallow_hint(git) or "name the base, for example: pytest-quant compare HEAD~1",
+            fix=_shallow_hint(git) or f"name the base, for example: pytest-quant compare {target}",
         )
     if common != tip or dirty:
         return common, f"merge base with {target}"

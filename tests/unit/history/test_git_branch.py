@@ -165,6 +165,10 @@ def test_a_remote_that_refuses_is_an_error_at_once(remote: Path, tmp_path: Path)
     assert "not welcome, see https://***@host" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert pauses == []
+    # As its next step says: once git may push, the same call does.
+    assert caught.value.fix == "make the git command work by itself, and try again"
+    hook.unlink()
+    push(_store(RUN), _branch(_cloned(tmp_path, "again")))
 
 
 def test_hooks_of_the_user_are_not_run(remote: Path, tmp_path: Path) -> None:

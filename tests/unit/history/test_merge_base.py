@@ -210,4 +210,7 @@ def test_no_merge_base_says_to_name_the_base(scratch: ScratchRepository) -> None
     scratch.commit("alone")
     with pytest.raises(UsageError) as error:
         base_to_run(Repository(scratch.path), None, dirty=False)
-    assert error.value.fix == "name the base, for example: --quant-against=HEAD~1"
+    # Not the commit before, which there is none of here.
+    assert error.value.fix == "name the base, for example: --quant-against=main"
+    commit, line = base_to_run(Repository(scratch.path), error.value.fix.rpartition("=")[2], dirty=False)
+    assert (commit, line) == (scratch.git("rev-parse", "main"), f"base {commit[:12]}: main")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Executable, create_engine, delete, update
 
-from pytest_quant.errors import HistoryError
+from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.schema import RECORDS, RUNS
@@ -203,3 +203,14 @@ def test_a_run_of_any_content_is_damage(two_runs: str, text: str) -> None:
     assert "run other" in sentence
     with pytest.raises(HistoryError, match="run other"):
         open_store(two_runs).runs()
+
+
+def test_more_of_an_id_names_one_run(two_runs: str) -> None:
+    """As the message about a beginning of several says, which lists them."""
+    store = open_store(two_runs)
+    store.append(replace(RUN, id=f"{RUN.id}2"), [a_pass()])
+    with pytest.raises(UsageError, match="2 runs begin with") as caught:
+        store.run(RUN.id[:-1])
+    assert caught.value.fix == "write more of the id"
+    longest = max((caught.value.allowed or "").split(", "), key=len)
+    assert store.run(longest).run.id == f"{RUN.id}2"
