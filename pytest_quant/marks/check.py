@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -114,19 +115,15 @@ def _check_parameter(values: Mapping[str, object], lists: tuple[str, ...]) -> No
             )
 
 
-def series_nodeid(nodeid: str, listed: str | None) -> str:
-    """Remove what the lists of a mark add, `listed`, from the brackets of `nodeid`, and brackets that are then empty.
+def series_nodeid(nodeid: str, *added: str) -> str:
+    """Remove what the author did not write, regular expressions, from the brackets of `nodeid`, and empty brackets.
 
     ``test_a.py::test_a[cpu-ort-int8-static]`` with ``ort-int8-static`` becomes ``test_a.py::test_a[cpu]``.
     """
-    if not listed or not nodeid.endswith("]"):
-        return nodeid
-    if nodeid.endswith(f"[{listed}]"):
-        return nodeid.removesuffix(f"[{listed}]")
-    if nodeid.endswith(f"-{listed}]"):
-        return nodeid.removesuffix(f"-{listed}]") + "]"
-    head, _, parameters = nodeid.partition("[")
-    return f"{head}[{parameters.removeprefix(f'{listed}-')}"
+    for each in added:
+        at_end = re.sub(rf"\[(?:{each})\]$|-(?:{each})(?=\]$)", "", nodeid)
+        nodeid = at_end if at_end != nodeid else re.sub(rf"(?<=\[)(?:{each})-", "", nodeid, count=1)
+    return nodeid
 
 
 def checks_of(keys: MarkKeys, default_backend: str) -> tuple[Check, ...]:

@@ -5,6 +5,7 @@ The names of models and data in a mark are looked up here too.
 
 from __future__ import annotations
 
+import re
 import unittest
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -151,10 +152,19 @@ def prepare(item: pytest.Item) -> None:
     check_backends(check)
     before = item.stash.get(STATE, None)
     nodeid = item.nodeid if before is None else before.check.nodeid
-    series = series_nodeid(_in_checkout(item, nodeid), check_id(check, keys) if keys.lists else None)
+    # Whichever of these plugins comes last.
+    repeated, listed = list(_repeated(item)), [re.escape(check_id(check, keys))] if keys.lists else []
+    series = series_nodeid(_in_checkout(item, nodeid), *repeated, *listed, *repeated)
     item.stash[STATE] = ItemState(keys, replace(check, nodeid=nodeid, series_nodeid=series))
     if NAME not in item.fixturenames:
         item.fixturenames = [*item.fixturenames, NAME]
+
+
+def _repeated(item: pytest.Function) -> Iterator[str]:
+    """Yield the id, ``2-3`` or ``1``, of a test that pytest-repeat or pytest-flakefinder made of another."""
+    for name, number in item.callspec.params.items() if hasattr(item, "callspec") else ():
+        if isinstance(number, int) and name.startswith(("__pytest_repeat_", "__flakefinder_")):
+            yield rf"{number + 1}-\d+|{number}"
 
 
 def _in_checkout(item: pytest.Item, nodeid: str) -> str:

@@ -91,7 +91,26 @@ def test_a_bare_callable_is_no_metric() -> None:
 def test_only_our_part_goes(nodeid: str, expected: str) -> None:
     """The author's own parameters stay, and so does the name of a test without a list of ours."""
     assert series_nodeid(nodeid, "ort-int8-static") == expected
-    assert series_nodeid(nodeid, None) == nodeid
+    assert series_nodeid(nodeid) == nodeid
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "expected"),
+    [
+        ("a.py::t[1-3]", "a.py::t"),
+        ("a.py::t[0]", "a.py::t"),
+        ("a.py::t[ort-int8-static-1-3]", "a.py::t"),
+        ("a.py::t[1-3-ort-int8-static]", "a.py::t"),
+        ("a.py::t[x-1-3-ort-int8-static]", "a.py::t[x]"),
+        ("a.py::t[x-ort-int8-static-1-3]", "a.py::t[x]"),
+        ("a.py::t[2-3-1-3]", "a.py::t[2-3]"),
+        ("a.py::t[10-1]", "a.py::t[10-1]"),
+    ],
+)
+def test_what_repeats_a_test_goes_too(nodeid: str, expected: str) -> None:
+    """The first of three of pytest-repeat, or the first of pytest-flakefinder; no parameter that looks alike."""
+    first = r"1-\d+|0"
+    assert series_nodeid(nodeid, first, "ort-int8-static", first) == expected
 
 
 MODEL, QUANTIZED = Model.from_onnx("m.onnx"), Model.from_onnx("q.onnx")
