@@ -122,6 +122,7 @@ def word_of(comparison: Comparison, head: Left) -> tuple[str, str]:
 
 
 def _why_nothing(left: Left) -> str:
-    reasons = [left.trouble, *left.collected.errors.values(), *(record.message for record in left.records)]
+    lost = (*left.run.uncollected.values(), *left.run.skipped.values()) if left.run else ()
+    reasons = [left.trouble, *lost, *(record.message for record in left.records)]
     reason = next(filter(None, reasons), "the test is not there, or has another metric or other data")
     return " / ".join(line.strip() for line in reason.splitlines() if line.strip())[-400:]

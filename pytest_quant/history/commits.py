@@ -31,11 +31,12 @@ _RUN_ID = re.compile(r"\d{8}T\d")
 
 @dataclass(frozen=True, slots=True)
 class NamedRecords:
-    """The records of a revision or run, described in one line, and the commit that they are of."""
+    """The records of a revision or run, described in one line, the commit, and the runs, see `pair`."""
 
     checks: list[StoredCheck]
     description: str
     commit: Committed | None = None
+    runs: tuple[Run, ...] = ()
 
 
 def compare_records(
@@ -67,6 +68,7 @@ def compare_records(
         full_suite=full_suite,
         about=tuple(side.description for side in (base, head) if side.description),
         unreported=unreported,
+        runs=head.runs,
     )
 
 
@@ -120,15 +122,17 @@ def compare_run(
     place = below_checkout(root, root) or PurePath()
     below = "" if place == PurePath() else f"{place.as_posix()}/"
     before = find_base(store, root, base, head, dirty=run.dirty, below=below)
-    of_base = [check for check in before.checks if check.run.id != run.id]
     mine = {record.series for record in records}
     # Not joined yet: the other pass may be this run.
     stored = [] if run.dirty or run.commit is None else store.launches(*head.ids)
+    # What another run of the commit has is neither removed nor renamed.
+    elsewhere = {check.record.series for check in stored if check.run.commit == run.commit} - mine
+    of_base = [check for check in before.checks if check.run.id != run.id and check.record.series not in elsewhere]
     ids = {run.id, *(check.run.id for check in of_base)}
     others = [check for check in stored if check.run.id not in ids and check.record.series in mine]
     now = join_passes([*others, *(StoredCheck(run, record) for record in records)])
     before = replace(before, checks=of_base)
-    return compare_records(store, root, before, NamedRecords(now, ""), strict=strict, full_suite=all_ran)
+    return compare_records(store, root, before, NamedRecords(now, "", runs=(run,)), strict=strict, full_suite=all_ran)
 
 
 def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> tuple[NamedRecords, NamedRecords]:

@@ -19,6 +19,9 @@ _PARAMETER_SET = type(pytest.param())
 RECORD_ATTRIBUTE = "quant_record"
 """Under this name the JSON of a check's record rides on its report."""
 
+SERIES_ATTRIBUTE = "quant_series"
+"""Under this name the key of its series does, where the test was skipped before its check, see `Run.skipped`."""
+
 SAMPLES_ATTRIBUTE = "quant_samples"
 """Under this name the runs of its engines do, where pytest-benchmark is to keep them."""
 

@@ -31,11 +31,12 @@ from pytest_quant.plugin.controller import Controller, takes_all
 from pytest_quant.plugin.outputs import end_of
 from pytest_quant.plugin.run_end import begin, decoded, print_comparison
 from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
+from pytest_quant.plugin.without_record import without_record
 from pytest_quant.printable import clean, clean_lines
 from pytest_quant.report.comparison import fault
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
 from pytest_quant.sides.run import (
-    Collected,
+    Imported,
     Invocation,
     Left,
     Selection,
@@ -162,9 +163,8 @@ class Against:
         records = {each.record.nodeid: each.record for each in reversed(encoded)}
         return Left(
             self._head,
-            begin(self._config),
+            replace(begin(self._config), **without_record(self._config)),
             tuple(reversed(records.values())),
-            left_in(self._head, Collected) or Collected(),
             sys.executable,
             cwd=self._config.invocation_params.dir,
         )
@@ -233,22 +233,13 @@ class Leaving:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._selection = left_in(folder, Selection)
-        self._errors: dict[str, str] = {}
-        self._tests: tuple[str, ...] = ()
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep why a file could not be collected."""
-        if report.failed:
-            self._errors[report.nodeid] = str(report.longrepr)[-2000:]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the tests that are compared, and name every marked one."""
-        marked = [item for item in items if is_marked(item)]
-        self._tests = tuple(map(_nodeid, marked))
+        """Keep the tests that are compared."""
         if self._selection is None:
             return
-        wanted = set(self._selection.nodeids)
+        wanted, marked = set(self._selection.nodeids), filter(is_marked, items)
         items[:] = [item for item in marked if self._selection.others or _nodeid(item) in wanted]
 
     @pytest.hookimpl(tryfirst=True)
@@ -260,20 +251,10 @@ class Leaving:
         if self._selection is not None:
             pytest.skip("measured")
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Leave what was collected: in xdist's workers the same, which one of them therefore writes."""
-        # The controller of xdist collects nothing itself.
-        collects = self._tests or self._errors or self._selection is not None
-        if collects and getattr(session.config, "workerinput", {}).get("workerid", "gw0") == "gw0":
-            self._write_collected(())
-
     def pytest_sessionfinish(self) -> None:
         """Leave what another commit's run imported from the user's checkout, where it imported anything."""
         if self._selection is not None:
-            self._write_collected(_imported_from(Path(self._selection.elsewhere)))
-
-    def _write_collected(self, imported: Sequence[str]) -> None:
-        leave(self._folder, Collected(self._tests, self._errors, tuple(imported)))
+            leave(self._folder, Imported(tuple(_imported_from(Path(self._selection.elsewhere)))))
 
     def _leave(self, nodeid: str, measurement: Measurement, pages: Pages) -> None:
         if measurement.bench is None:

@@ -16,7 +16,7 @@ from pytest_quant.environment.machine import fingerprint
 from pytest_quant.errors import BackendUnavailable, HistoryError, InconclusiveWarning, QuantError, UsageError
 from pytest_quant.history import is_there, missing_libraries, open_store
 from pytest_quant.history.rows import StoredCheck, way_of_timing
-from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE
+from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE, SERIES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.plugin.collect import (
@@ -310,6 +310,8 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         state is not None and state.record is not None and state.failure and state.failure == getattr(error, "msg", "")
     ):
         _name_the_limit(report, state.record.record)
+    if skipped and report.when == "setup" and state is not None and state.record is None:
+        vars(report)[SERIES_ATTRIBUTE] = SeriesKey.of(state.check, None).planned
     is_last_phase = report.when == "call" or (report.when == "setup" and error is not None)
     if is_last_phase and state is not None and state.record is not None:
         vars(report)[RECORD_ATTRIBUTE] = state.record.json

@@ -13,6 +13,7 @@ import pytest
 from pytest_quant.marks import RECORD_ATTRIBUTE
 from pytest_quant.plugin.settings import on_command_line, settings_of
 from pytest_quant.plugin.shard import from_worker
+from pytest_quant.plugin.without_record import note_without_record, without_record
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -37,9 +38,7 @@ def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], left:
     still_here = {id(item) for item in left}
     if any(id(item) not in still_here for item in collected):
         config.stash[_LEFT_OUT] = True
-        output = getattr(config, "workeroutput", None)
-        if output is not None:
-            output[_OF_WORKER] = True
+        getattr(config, "workeroutput", {})[_OF_WORKER] = True
 
 
 def takes_all(config: pytest.Config) -> bool:
@@ -75,10 +74,16 @@ class Controller:
         self._records: dict[str, tuple[int, dict[str, Json]]] = {}
         self._has_ended = False
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep why tests are not collected; a worker of xdist passes on such reports alone."""
+        if not report.passed:
+            note_without_record(self._config, report)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the record that is attached to a report; of several reports of one test the last one counts."""
         record = vars(report).get(RECORD_ATTRIBUTE)
         if record is None:
+            note_without_record(self._config, report)
             return
         # Here, because a run without a check needs none of it.
         from pytest_quant.plugin.console import color_labels
@@ -131,7 +136,7 @@ class Controller:
         """Write the records to the history and the JSON file, once; faults make the run fail."""
         settings = settings_of(self._config)
         has_empty_answer = settings.json_file or settings.html_file or settings.markdown_file or settings.require
-        if not (self._records or has_empty_answer):
+        if not (self._records or has_empty_answer or (settings.compare and any(without_record(self._config).values()))):
             return
         from pytest_quant.plugin.outputs import end_of
         from pytest_quant.plugin.run_end import end_run

@@ -22,6 +22,7 @@ from pytest_quant.marks import ENCODED
 from pytest_quant.plugin.outputs import RunEnd, end_of, json_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.plugin.shard import left_to_others, shard_of
+from pytest_quant.plugin.without_record import without_record
 from pytest_quant.printable import clean, clean_lines, guard_lines
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, start_run
 from pytest_quant.report.summary import summary, table
@@ -83,8 +84,10 @@ def end_run(
     is_own = not config.getoption("quant_leave")
     encoded = decoded(config, collected)
     end.records = tuple(each.record for each in encoded)
-    if encoded or settings.json_file is not None or settings.html_file is not None:
-        run = end.run = replace(begin(config), deselected=left_to_others(config) if whole else None)
+    lacking = without_record(config)
+    compares = settings.compare and (encoded or any(lacking.values()))
+    if encoded or compares or settings.json_file is not None or settings.html_file is not None:
+        run = end.run = replace(begin(config), deselected=left_to_others(config) if whole else None, **lacking)
         if settings.json_file is not None:
             end.faults += write_output("--quant-json", settings.json_file, json_of(run, encoded))
         if encoded and settings.history is not None:
@@ -95,7 +98,7 @@ def end_run(
             end.close_journal(stored=not messages)
         if is_own:
             end.warnings += send_records(config, run, end.records)
-        if encoded and settings.compare:
+        if compares:
             _compare(config, end, run, all_ran=all_ran)
     if ended_by_tests:
         references = {record.reference.removesuffix("-fp32") for record in end.records}

@@ -38,9 +38,7 @@ def note_split(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     here = {id(item) for item in items}
     left = [item for item in config.stash[_COLLECTED] if id(item) not in here and is_marked(item)]
     nodeids = config.stash[_LEFT] = tuple(map(_nodeid, left))
-    output = getattr(config, "workeroutput", None)
-    if output is not None:
-        output[_OF_WORKER] = list(nodeids)
+    getattr(config, "workeroutput", {})[_OF_WORKER] = list(nodeids)
 
 
 def _nodeid(item: pytest.Item) -> str:

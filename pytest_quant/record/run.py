@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ class Run:
     deselected : node ids of the quant tests that a shard left to the others; ``None`` of a run that is no shard, or
         that did not come to its end.
     repository : its names, see `Repository.names`; records of another one are no base, and in no trend.
+    skipped : why tests have no record, the reason by what was skipped before its check: a test, as `SeriesKey.planned`,
+        or a file, class or folder by its path below the top of the checkout.
+    uncollected : the same of what could not be collected, as a file that cannot be imported.
     """
 
     id: str
@@ -58,6 +61,8 @@ class Run:
     shard: str | None = None
     deselected: tuple[str, ...] | None = None
     repository: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    uncollected: Mapping[str, str] = field(default_factory=dict)
 
 
 def start_run(root: Path, shard: str | None = None) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 from typing import cast
 
 from pytest_quant.history.compare.comparison import (
@@ -21,6 +22,7 @@ from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.record.record import plain
 from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
+from pytest_quant.spec import SeriesKey
 
 _MAX_DIFFERENCES = 8
 _PLURALS = {
@@ -58,11 +60,27 @@ _WORDS = {
 
 def verdict(comparison: Comparison) -> str:
     """Return the one line that says what came out, the worst first; its first word stands for the exit code."""
-    missing = f"{count(len(comparison.missing), 'test')} removed" if comparison.missing else ""
     both = comparison.base.checks and comparison.head.checks
-    counts = ", ".join(_counts(comparison, missing)) if both else missing
+    counts = ", ".join(_counts(comparison) if both else _lost_counts(comparison))
     word = _WORDS[comparison.verdict]
     return ": ".join([word, "; ".join(filter(None, (_unreported(comparison), counts)))]).removesuffix(": ")
+
+
+def _lost(comparison: Comparison) -> dict[str, list[Listed]]:
+    """Return the tests of the base without a record at the head, by what became of them, regressions first."""
+    missing = set(comparison.missing)
+
+    def fate(listed: Listed) -> str:
+        if listed.skipped or listed.uncollected:
+            return "skipped here" if listed.skipped else "not collected"
+        ignored = "removed (accepted)" if listed.accepted else "removed (partial run, ignored)"
+        return "removed" if listed in missing else ignored
+
+    return grouped(sorted(comparison.removed, key=lambda listed: listed not in missing), fate)
+
+
+def _lost_counts(comparison: Comparison) -> Iterator[str]:
+    yield from (f"{count(len(tests), 'test')} {fate}" for fate, tests in _lost(comparison).items())
 
 
 def _unreported(comparison: Comparison) -> str:
@@ -73,20 +91,15 @@ def _unreported(comparison: Comparison) -> str:
     return f"{' and '.join(filter(None, (shards, tests)))} never reported" if found else ""
 
 
-def _counts(comparison: Comparison, missing: str) -> Iterator[str]:
+def _counts(comparison: Comparison) -> Iterator[str]:
     rows = Counter(row.outcome for row in comparison.rows)
     if rows[Outcome.REGRESSION]:
         yield count(rows[Outcome.REGRESSION], "regression")
-    if missing:
-        yield missing
+    yield from _lost_counts(comparison)
     for outcome, (singular, plural) in _PLURALS.items():
         if rows[outcome]:
             yield f"{rows[outcome]} {singular if rows[outcome] == 1 else plural}"
-    lists = (
-        (len(comparison.removed) - len(comparison.missing), "removed (partial run, ignored)"),
-        (len(comparison.added), "added"),
-        (len(comparison.renamed), "renamed"),
-    )
+    lists = ((len(comparison.added), "added"), (len(comparison.renamed), "renamed"))
     yield from (f"{count(number, 'test')} {after}" for number, after in lists if number)
     if not comparison.rows:
         yield "no series that both have"
@@ -97,9 +110,11 @@ def fault(comparison: Comparison) -> str:
     worse = len(comparison.having(Outcome.REGRESSION))
     reasons = [_unreported(comparison)] if comparison.unreported else []
     reasons += [f"{worse} of {len(comparison.rows)} rows regressed"] if worse else []
-    if comparison.missing:
-        gone = len(comparison.missing)
-        reasons.append(f"{gone} tests of the base are gone; accept it: pytest-quant accept --removed --reason '...'")
+    if gone := _lost(comparison).get("removed"):
+        command = f"pytest-quant accept --removed --reason WHY --series {quote(SeriesKey.parse(gone[0].series).test)}"
+        reasons.append(f"{count(len(gone), 'test')} of the base gone; if that is meant, for each: {clean(command)}")
+    errors = dict.fromkeys(clean(listed.uncollected) for listed in comparison.missing if listed.uncollected)
+    reasons += [f"not collected: {error}" for error in errors]
     if not reasons and comparison.exit_code:
         reasons = ["not everything could be compared, and --quant-strict is set"]
     return "; ".join(reasons)
@@ -195,18 +210,19 @@ def other_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     """Yield a heading and the entries of every list beside the rows, as far as it has any."""
     yield from _grouped("NOT COMPARED, no baseline", comparison.having(Outcome.NO_BASELINE))
     yield from _grouped("inconclusive", comparison.having(Outcome.INCONCLUSIVE))
-    removed = sorted(comparison.removed, key=lambda listed: bool(listed.accepted))
     lists = (
         ("never reported", list(map(clean, comparison.unreported.tests))),
         ("added", [f"{name(listed)}  {clean(listed.status)}" for listed in comparison.added]),
-        ("removed", [f"{name(listed)}  was {clean(listed.status)}{_accepted(listed)}" for listed in removed]),
+        *((fate.partition(" (")[0], list(map(_last, tests))) for fate, tests in _lost(comparison).items()),
         ("renamed", [f"{clean(listed.base_nodeid)} -> {clean(listed.nodeid)}" for listed in comparison.renamed]),
     )
     yield from ((heading, entries) for heading, entries in lists if entries)
 
 
-def _accepted(listed: Listed) -> str:
-    return f", accepted: {clean(listed.accepted)}" if listed.accepted else ""
+def _last(listed: Listed) -> str:
+    """Return a test without a record at the head, its last status, and why it has none."""
+    why = filter(None, (listed.skipped, listed.uncollected, listed.accepted))
+    return ": ".join([f"{name(listed)}  was {clean(listed.status)}", *map(clean, why)])
 
 
 def _grouped(heading: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[str]]]:

@@ -17,7 +17,7 @@ from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
 from pytest_quant.history.compare.facts import explained
 from pytest_quant.history.compare.latency import percent
-from pytest_quant.history.compare.pairing import Pair, judge, measured, pair, reason, row_of
+from pytest_quant.history.compare.pairing import Pair, judge, measured, pair, reason, row_of, why_lost
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.pairs import PairedTimes, TimedPair, time_pair, time_pairs
@@ -68,7 +68,7 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     times : times the engines of a test.
     terms : limits, and what is compared.
     """
-    pairs, comparison = pair(_checks(base), _checks(head))
+    pairs, comparison = pair(_checks(base), _checks(head), [head.run] if head.run else [])
     drafts = [draft for each in pairs if _is_measured(each) for draft in compare_accuracy(each)]
     by_series = {each.series: each for each in pairs}
     rows = [_within_limit(row, by_series[row.series].head[-1].record) for row in judge(drafts)]
@@ -77,7 +77,7 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     return replace(
         comparison.with_rows((*(explained(row, by_series[row.series]) for row in rows), *without)),
         added=added,
-        removed=comparison.removed if terms.whole else (),
+        removed=tuple(lost for lost in comparison.removed if terms.whole or lost.skipped or lost.uncollected),
         notes=tuple(_notes(base, head)),
     )
 
@@ -198,7 +198,7 @@ def _without_base(added: Sequence[Listed], base: Left, head: Left) -> tuple[list
     checks = {check.record.series: check for check in _checks(head)}
     rows, new = [], []
     for listed in added:
-        why = _why_not(base, listed.nodeid)
+        why = _why_not(base, listed)
         if why:
             check = checks[listed.series]
             row = row_of(Pair(listed.series, (), (check,)), "status")
@@ -209,19 +209,13 @@ def _without_base(added: Sequence[Listed], base: Left, head: Left) -> tuple[list
     return rows, tuple(new)
 
 
-def _why_not(base: Left, nodeid: str) -> str:
+def _why_not(base: Left, listed: Listed) -> str:
     if base.trouble:
         return base.trouble
-    file = nodeid.partition("::")[0]
-    for where, why in base.collected.errors.items():
-        if where in ("", ".") or file == where or file.startswith(f"{where}/"):
-            lines = [line.strip() for line in why.splitlines() if line.strip()]
-            causes = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
-            return f"{where} cannot be collected: {(causes or lines or ['it does not say why'])[-1]}"
-    others = {f"{record.model} {record.engine_id}" for record in base.records if record.nodeid == nodeid}
-    if others:
-        return f"its check there is another one: {', '.join(sorted(others))}"
-    return "the test ended without a check there" if nodeid in base.collected.tests else ""
+    for how, why in why_lost(listed.series, [base.run] if base.run else []).items():
+        return f"the test is {how} there: {why}"
+    others = {f"{record.model} {record.engine_id}" for record in base.records if record.nodeid == listed.nodeid}
+    return f"its check there is another one: {', '.join(sorted(others))}" if others else ""
 
 
 def _notes(base: Left, head: Left) -> Iterator[str]:

@@ -52,22 +52,13 @@ class Selection(msgspec.Struct, frozen=True):
     elsewhere: str
 
 
-class Collected(msgspec.Struct, frozen=True):
-    """What a run collected.
+class Imported(msgspec.Struct, frozen=True):
+    """The modules that a run imported from the user's checkout."""
 
-    Attributes
-    ----------
-    tests : node ids of the marked tests.
-    errors : node ids of what could not be collected, each with the reason.
-    imported : modules that were imported from the user's checkout.
-    """
-
-    tests: tuple[str, ...] = ()
-    errors: dict[str, str] = {}
-    imported: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
 
-T = TypeVar("T", Selection, Collected)
+T = TypeVar("T", Selection, Imported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +69,6 @@ class Left:
     ----------
     folder : with the files; see `launch_file`.
     run : ``None`` where pytest did not come to its end.
-    collected : what it collected.
     trouble : why there are no records; empty when there are.
     python : the interpreter that it ran in.
     cwd, environment : of its processes; ``None`` for those of this process.
@@ -88,7 +78,6 @@ class Left:
     folder: Path
     run: Run | None
     records: tuple[Record, ...]
-    collected: Collected
     python: str
     trouble: str = ""
     cwd: Path | None = None
@@ -101,8 +90,8 @@ def launch_file(folder: Path, nodeid: str) -> Path:
     return folder / f"{hashlib.sha256(nodeid.encode()).hexdigest()[:32]}.launch"
 
 
-def leave(folder: Path, value: Selection | Collected) -> None:
-    """Write what a run that is to start shall run, or what one has collected."""
+def leave(folder: Path, value: Selection | Imported) -> None:
+    """Write what a run that is to start shall run, or what one has imported."""
     _file_of(folder, type(value)).write_bytes(msgspec.json.encode(value))
 
 
@@ -163,7 +152,7 @@ def run_side(
     cwd = invocation.in_tree(tree.path, invocation.cwd)
     environment = _environment(tree, invocation, python)
     place = cwd if cwd is not None and cwd.is_dir() else tree.path
-    left = Left(folder, None, (), Collected(), python, cwd=place, environment=environment, notes=tuple(tree.notes))
+    left = Left(folder, None, (), python, cwd=place, environment=environment, notes=tuple(tree.notes))
     if invocation.rootdir is not None and (rootdir is None or not rootdir.is_dir()):
         trouble = f"{tree.commit[:12]} does not have the folder of the tests, {invocation.rootdir.name}"
         return replace(left, trouble=trouble)
@@ -178,17 +167,15 @@ def run_side(
             code = process.wait()
         log.seek(0)
         said = log.read()
-    collected = left_in(folder, Collected)
-    left = replace(left, collected=collected or Collected())
-    file = folder / _RECORDS
-    if collected is None or not file.is_file():
+    imported, file = left_in(folder, Imported), folder / _RECORDS
+    if imported is None or not file.is_file():
         return replace(left, trouble=f"pytest ended there with {code}: {_last(said)}")
     try:
         run, records = run_from_json(json.loads(file.read_text("utf-8")))
     except (HistoryError, ValueError) as error:
         return replace(left, trouble=f"its records cannot be read: {error}")
-    if collected.imported:
-        names = ", ".join(collected.imported[:_SHOWN_MODULES])
+    if imported.modules:
+        names = ", ".join(imported.modules[:_SHOWN_MODULES])
         note = f"both sides ran the same {names}: the base imported it from the user's checkout"
         left = replace(left, notes=(*left.notes, note))
     return replace(left, run=run, records=records)

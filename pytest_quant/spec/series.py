@@ -60,6 +60,11 @@ class SeriesKey(NamedTuple):
         return json.dumps(self)
 
     @property
+    def planned(self) -> str:
+        """The key as it is known before the check: without the name of the model, and without the metric."""
+        return self._replace(model="", metric=None).text
+
+    @property
     def digest(self) -> str:
         """The sha256 in hex of the text, by which tables find it."""
         return sha256(self.text.encode()).hexdigest()

@@ -155,7 +155,7 @@ def test_a_base_that_cannot_be_collected_says_why_and_the_rest_goes_on(repositor
         result = run(repository.root, temporary, *ACCURACY, "--quant-against=HEAD")
     finally:
         repository.git("reset", "-q", "--hard", repository.main[2])
-    assert "the base: test_quality.py cannot be collected: ModuleNotFoundError: No module named" in result.stdout
+    assert "the base: the test is uncollected there: ModuleNotFoundError: No module named" in result.stdout
     assert "3 without a baseline" in result.stdout, result.stdout
     assert "4 unchanged" in result.stdout
     assert "the head is the working tree, with uncommitted changes" in result.stdout

@@ -19,6 +19,7 @@ from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.history.shards import Unreported
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.metrics.answers import answers_of
+from pytest_quant.record import Run
 
 
 def compare(
@@ -31,6 +32,7 @@ def compare(
     full_suite: bool = False,
     about: tuple[str, ...] = (),
     unreported: Unreported | None = None,
+    runs: Sequence[Run] = (),
 ) -> Comparison:
     """Compare all launches of one commit with all launches of another.
 
@@ -42,9 +44,10 @@ def compare(
     earlier : summaries of all series in the commits before the base, oldest first, which tell how launches and days
         differ; without any, a difference between two days is proven only where it is large.
     strict, full_suite, about, unreported : see `Comparison`.
+    runs : see `pair`.
     """
     unreported = unreported or Unreported()
-    pairs, comparison = pair(base, head)
+    pairs, comparison = pair(base, head, runs)
     by_series = {each.series: each for each in pairs}
     accepted = accepted or {}
     machines = machines_of(pairs, earlier)

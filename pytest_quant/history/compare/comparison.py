@@ -151,6 +151,8 @@ class Listed:
     engine_id : the candidate's readable name, ``ort-int8-static``.
     status : of its last check.
     accepted : the reason with which its removal was accepted; empty where it was not.
+    skipped : why the head skipped the test before its check; empty where it did not.
+    uncollected : why the head could not collect the test; empty where it could, or has none.
     base_nodeid : the test at the base, where a renamed one has another node id there; else empty.
     """
 
@@ -161,6 +163,8 @@ class Listed:
     status: str
     accepted: str = ""
     base_nodeid: str = ""
+    skipped: str = ""
+    uncollected: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +210,7 @@ class Comparison:
     head : what is compared.
     rows : one for each series and quantity, regressions first.
     added : series that only the head has.
-    removed : series that only the base has.
+    removed : series that only the base has, those that the head skipped or could not collect among them.
     renamed : tests with another node id, which are also compared in `rows`.
     notes : what else the reader should know, one sentence each.
     family : number of rows that were tested together, at the level `alpha`.
@@ -249,19 +253,22 @@ class Comparison:
 
     @property
     def missing(self) -> tuple[Listed, ...]:
-        """The removed tests that make it a regression."""
-        return tuple(listed for listed in self.removed if not listed.accepted) if self.full_suite else ()
+        """The tests without a record that make it a regression: those that are gone, or cannot be collected."""
+        gone = (listed for listed in self.removed if listed.uncollected or (self.full_suite and not listed.accepted))
+        return tuple(listed for listed in gone if not listed.skipped)
 
     @property
     def verdict(self) -> Word:
         """The result in one word.
 
-        Under strict a quantity that could not be judged, with too few launches for example, or a test that fails in
-        some launches of the head and in none of the base makes it inconclusive, and a base without a quantity, a
-        machine or a version of the data is no baseline. An added test is none of these.
+        Under strict a quantity that could not be judged, with too few launches for example, a test that fails in some
+        launches of the head and in none of the base, or one that the head skipped makes it inconclusive. A base without
+        a quantity, a machine or a version of the data is no baseline then. An added test is none of these.
         """
         if self.missing or self.unreported or self.having(Outcome.REGRESSION):
             return Word.REGRESSION
+        if self.strict and any(listed.skipped for listed in self.removed):
+            return Word.INCONCLUSIVE
         if not self.head.checks:
             return Word.NOTHING
         if not self.base.checks:

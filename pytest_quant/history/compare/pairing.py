@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, Outcome, Quantity, Row, Side
 from pytest_quant.history.rows import StoredCheck, commit_of, grouped, is_second_pass, version_of
-from pytest_quant.record import Record
+from pytest_quant.record import Record, Run
 from pytest_quant.result import Better
 from pytest_quant.spec import SeriesKey
 from pytest_quant.stats.holm import holm
@@ -91,16 +91,21 @@ def unit_of_change(unit: str | None) -> str:
     return "pp" if unit == "%" else unit or ""
 
 
-def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tuple[list[Pair], Comparison]:
+def pair(
+    base: Sequence[StoredCheck], head: Sequence[StoredCheck], runs: Iterable[Run] = ()
+) -> tuple[list[Pair], Comparison]:
     """Return the series that both have, and their comparison, which has no rows yet.
 
     Records are paired by series key; a removed and an added test are a renamed one when all else of them is equal.
+    `runs` say why the head lacks records; without any, those of its records do.
     """
+    runs = runs or {check.run.id: check.run for check in head}.values()
     complete = _complete_keys([*base, *head])
     bases, heads = _by_series(base, complete), _by_series(head, complete)
     removed = {key: launches for key, launches in bases.items() if key not in heads}
     added = {key: launches for key, launches in heads.items() if key not in bases}
-    names = _renamed(removed, added)
+    lost = {key: why_lost(key, runs) for key in removed}
+    names = _renamed({key: launches for key, launches in removed.items() if not lost[key]}, added)
     pairs = [
         _same_version(Pair(key, bases[names.get(key, key)], launches))
         for key, launches in heads.items()
@@ -110,7 +115,7 @@ def pair(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tuple[list
         base=_side(base),
         head=_side(head),
         added=tuple(_listed(key, launches) for key, launches in added.items() if key not in names),
-        removed=tuple(_listed(key, launches) for key, launches in removed.items() if key not in names.values()),
+        removed=tuple(replace(_listed(key, removed[key]), **lost[key]) for key in removed if key not in names.values()),
         renamed=tuple(
             replace(_listed(new, heads[new]), base_nodeid=bases[old][-1].record.nodeid) for new, old in names.items()
         ),
@@ -205,6 +210,17 @@ def _renamed(removed: Mapping[str, _Launches], added: Mapping[str, _Launches]) -
     old, new = (grouped(series, partial(_engine, series)) for series in (removed, added))
     both = (engine for engine in old if engine in new)
     return {new[engine][0]: old[engine][0] for engine in both if len(old[engine]) == len(new[engine]) == 1}
+
+
+def why_lost(series: str, runs: Iterable[Run]) -> dict[str, str]:
+    """Return why `runs` have no record of a series, as the field of `Listed` that says it; empty where none does."""
+    key = SeriesKey.parse(series)
+    for run in runs:
+        for name, found in (("skipped", run.skipped), ("uncollected", run.uncollected)):
+            for where, why in found.items():
+                if where in (".", key.planned) or key.test.startswith((f"{where}::", f"{where}/")):
+                    return {name: why}
+    return {}
 
 
 def _listed(series: str, launches: _Launches) -> Listed:

@@ -9,17 +9,22 @@ import pytest
 from pytest_quant.cli.bisect import word_of
 from pytest_quant.record import Record
 from pytest_quant.sides.compare import Terms, compare_sides
-from pytest_quant.sides.run import Collected, Left
+from pytest_quant.sides.run import Left
 from tests.unit.history.compare.launched import answered, answers
-from tests.unit.sides.test_compare import Played, left, timed
+from tests.unit.sides.test_compare import FILE, Played, left, timed
 
 SLOW, NOISY, EQUAL = Played(1.08), Played(1.05, sd=0.05), Played()
 
 
-def of_commit(*records: Record, collected: Collected | None = None, trouble: str = "") -> Left:
+def of_commit(
+    *records: Record,
+    trouble: str = "",
+    skipped: dict[str, str] | None = None,
+    uncollected: dict[str, str] | None = None,
+) -> Left:
     """What a commit with these records leaves; its own run measures no latency."""
     untimed = [replace(record, latency=None) for record in records]
-    return replace(left(untimed, "b", collected, trouble), environment={})
+    return replace(left(untimed, "b", trouble, skipped, uncollected), environment={})
 
 
 @pytest.mark.parametrize(
@@ -30,7 +35,8 @@ def of_commit(*records: Record, collected: Collected | None = None, trouble: str
         (EQUAL, of_commit(timed("new")), "good", "p50 +0 %"),
         (NOISY, of_commit(timed("new")), "skip", "10 pairs of processes cannot tell"),
         (EQUAL, of_commit(trouble="pytest ended with 4"), "skip", "pytest ended with 4"),
-        (EQUAL, of_commit(collected=Collected(errors={"test_x.py": "no module"})), "skip", "no module"),
+        (EQUAL, of_commit(uncollected={FILE: "no module"}), "skip", "no module"),
+        (EQUAL, of_commit(skipped={FILE: "no VNNI"}), "skip", "no VNNI"),
         (EQUAL, of_commit(), "skip", "the test is not there"),
     ],
 )

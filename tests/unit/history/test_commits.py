@@ -9,9 +9,10 @@ import pytest
 
 from pytest_quant.errors import UsageError
 from pytest_quant.history import open_store
-from pytest_quant.history.commits import compare_run
+from pytest_quant.history.commits import compare_records, compare_run, find_sides
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.report.comparison import fault, verdict
+from pytest_quant.spec import SeriesKey
 from tests.support.repository import ScratchRepository
 from tests.unit.record.examples import RUN, a_check, a_pass, a_record
 
@@ -47,10 +48,33 @@ def test_a_run_is_compared_with_its_merge_base(scratch: ScratchRepository, compa
 
 def test_a_removed_test_lets_the_run_fail(compare: Compare) -> None:
     """Where all tests ran; else it is counted, and ignored."""
-    assert "1 tests of the base are gone" in fault(compare(a_pass()))
+    assert "1 test of the base gone; if that is meant, for each: pytest-quant accept --removed " in fault(
+        compare(a_pass())
+    )
     part = compare(a_pass(), all_ran=False)
     assert fault(part) == ""
     assert "1 test removed (partial run, ignored)" in verdict(part)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_test_under_two_names_is_told_as_the_command_tells_it(
+    scratch: ScratchRepository, compare: Compare, whole: bool
+) -> None:
+    """As where a parameter names the machine: another run of this commit has the name of the base, so it is no new one.
+
+    `pytest-quant compare` sees the records of both runs at once.
+    """
+    store, commit = open_store(scratch.path / ".quant" / "history.db"), scratch.git("rev-parse", "HEAD")
+    store.append(replace(RUN, id="other machine", commit=commit), [a_pass(), _OTHER])
+    key = SeriesKey.parse(a_pass().series)
+    renamed = replace(a_pass(), series=key._replace(test=f"{key.test}[gpu]").text)
+    of_run = compare(renamed, _OTHER, all_ran=whole)
+    store.append(replace(RUN, id="head", commit=commit), [renamed, _OTHER])
+    sides = find_sides(store, None, None, scratch.path)
+    of_command = compare_records(store, scratch.path, *sides, full_suite=whole)
+    for result in (of_run, of_command):
+        assert [each.series for each in result.added] == [renamed.series]
+        assert (result.renamed, result.removed) == ((), ())
 
 
 def test_a_run_is_not_compared_with_itself(scratch: ScratchRepository, compare: Compare) -> None:

@@ -74,7 +74,7 @@ def test_what_never_reported_is_named_and_not_called_removed() -> None:
     assert "- never reported: test_lost\n- never reported: test_new" in comment
     shards = run_comment(None, [], failed=True, compared=[replace(result, removed=())])
     assert "- shard 3/8 and 2 tests never reported\n" in shards
-    assert fault(result).startswith("shard 3/8 and 2 tests never reported; 1 tests of the base")
+    assert fault(result).startswith("shard 3/8 and 2 tests never reported; 1 test of the base")
     Draft202012Validator(_SCHEMA).validate(comparison_json(result))
     only = compare(launch(kept), launch(kept, commit="head"), full_suite=True, unreported=Unreported(("1/2", "2/2")))
     assert verdict(only).startswith("REGRESSION: shards 1/2, 2/2 never reported; ")

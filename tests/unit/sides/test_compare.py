@@ -19,7 +19,8 @@ from pytest_quant.report.comparison import change, values
 from pytest_quant.result import Status, Verdict
 from pytest_quant.sides import compare
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
-from pytest_quant.sides.run import Collected, Left, launch_file
+from pytest_quant.sides.run import Left, launch_file
+from pytest_quant.spec import SeriesKey
 from tests.support.measuring import quiet_tools
 from tests.unit.history.compare.launched import N, answered, answers, key, record_of, row
 from tests.unit.record.examples import RUN, a_check, series_of
@@ -53,12 +54,16 @@ class Played:
         return time_pairs(pair, math.log1p(limit_pct / 100.0), same_reference=same_reference)
 
 
-def left(records: Iterable[Record], name: str, collected: Collected | None = None, trouble: str = "") -> Left:
-    """What a run with these records has left."""
-    stored = tuple(records)
-    tests = Collected(tuple(record.nodeid for record in stored))
-    run = None if trouble else replace(RUN, id=name, commit=name)
-    return Left(Path(name), run, stored, collected or tests, PYTHON, trouble)
+def left(
+    records: Iterable[Record],
+    name: str,
+    trouble: str = "",
+    skipped: dict[str, str] | None = None,
+    uncollected: dict[str, str] | None = None,
+) -> Left:
+    """What a run with these records has left; why it has no others, see `Run`."""
+    lacking = replace(RUN, id=name, commit=name, skipped=skipped or {}, uncollected=uncollected or {})
+    return Left(Path(name), None if trouble else lacking, tuple(records), PYTHON, trouble)
 
 
 def compared(
@@ -193,10 +198,13 @@ def test_a_test_that_the_base_does_not_have_is_new() -> None:
     [
         (left([], "base", trouble="pytest ended there with 4: no"), "the base: pytest ended there with 4: no"),
         (
-            left([], "base", Collected(errors={FILE: "x.py:1: in <module>\nE   ImportError: nothing\n"})),
-            f"the base: {FILE} cannot be collected: ImportError: nothing",
+            left([], "base", uncollected={FILE: "ImportError: nothing"}),
+            "the base: the test is uncollected there: ImportError: nothing",
         ),
-        (left([], "base", Collected((NODEID,))), "the base: the test ended without a check there"),
+        (
+            left([], "base", skipped={SeriesKey.parse(key()).planned: "no VNNI"}),
+            "the base: the test is skipped there: no VNNI",
+        ),
         (
             left([replace(timed(), series=series_of(NODEID, "dynamic"), scheme="dynamic")], "base"),
             "the base: its check there is another one: digits ort-int8-dynamic",
