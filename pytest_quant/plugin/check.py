@@ -30,6 +30,7 @@ from pytest_quant.plugin.collect import (
     simulate_check,
 )
 from pytest_quant.plugin.console import open_steps, width_of
+from pytest_quant.plugin.crashes import note_begun
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
@@ -124,6 +125,7 @@ def check_test(request: pytest.FixtureRequest) -> Measured | None:
             fix="write @pytest.mark.quant(max_drop=1.0) above it, or use build_engine, which needs no mark",
         )
     check = state.check = _with_inputs(request, state)
+    note_begun(item.config, item.nodeid, check)
     session = session_of(item.config)
     try:
         scores = check.scores
@@ -235,6 +237,7 @@ def set_up(item: pytest.Item) -> None:
     refuse_without_gpu(item.config, backends_of([item]))
     state = item.stash[STATE]
     state.check = simulate_check(state.check, settings_of(item.config).simulate)
+    note_begun(item.config, item.nodeid, state.check)
 
 
 def _with_inputs(request: pytest.FixtureRequest, state: ItemState) -> Check:

@@ -107,6 +107,19 @@ class Controller:
         broken = end_of(self._config).broken
         (broken.add if report.failed else broken.discard)(report.nodeid)
 
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
+        """Attach the record of a check to the report of its crash; one that had ended is a test that failed later."""
+        # Here, because few runs crash.
+        from pytest_quant.plugin.crashes import record_of_crash
+        from pytest_quant.plugin.outputs import end_of
+
+        record = record_of_crash(report)
+        if crashitem in self._records:
+            end_of(self._config).broken.add(crashitem)
+        else:
+            vars(report)[RECORD_ATTRIBUTE] = record
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
         """Note what a worker of xdist left to others, and its traffic; a crashed one reports nothing."""

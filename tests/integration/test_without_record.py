@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.fake_session import run_fake, write_fake
+from tests.integration.fake_session import run_apart, run_fake, write_fake
 from tests.integration.projects import output
 from tests.support.in_process import run_here
 from tests.support.repository import ScratchRepository, make_repository, without_ci
@@ -138,3 +138,55 @@ def test_selections_stay_partial_runs(project: Callable[..., ScratchRepository],
     for choice in (["-k", "kept"], ["--deselect", "test_other.py"], ["--ignore", "test_other.py"], ["test_it.py"]):
         result = compared(pytester, *choice)
         assert (result.ret, "1 test removed (partial run" in output(result)) == (0, True), choice
+
+
+CRASHES = """
+import os, signal
+
+@mark.quant(output="PASS")
+def test_in_its_body():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+@pytest.fixture
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@mark.quant(output="PASS")
+def test_in_a_fixture(killed): pass
+
+@pytest.fixture
+def ending():
+    yield
+    os._exit(7)
+
+@mark.quant(output="PASS")
+def test_in_its_tear_down(ending): pass
+
+def test_without_a_mark():
+    os._exit(3)
+"""
+
+
+def test_each_crash_of_a_worker_is_an_error_of_its_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the table, JSON, page, comment and history, with the signal; see pytest-dev/pytest-xdist#932 and #466.
+
+    One that ends after its check keeps its figures, and a test without a mark stays what it was.
+    """
+    folder = pytester.path
+    write_fake(folder, CRASHES + KEPT, CONFTEST)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    result = run_apart(pytester, "-n2", "--quant-json=run.json", "--quant-markdown=run.md", "--quant-html=run.html")
+    records = json.loads((folder / "run.json").read_text())["checks"]
+    checks = {check["nodeid"].partition("::")[2]: check for check in records}
+    ended = {name: check["message"].splitlines()[:1] for name, check in checks.items() if check["status"] == "ERROR"}
+    what = "the process that ran this check ended with"
+    assert ended == {"test_in_its_body": [f"{what} SIGSEGV"], "test_in_a_fixture": [f"{what} SIGKILL"]}
+    said = output(result)
+    assert "4 checks: 1 PASS, 2 ERROR, 1 TEST FAILED" in said
+    for text in (said, (folder / "run.md").read_text(), (folder / "run.html").read_text()):
+        assert f"{what} SIGSEGV" in text
+        assert f"{what} SIGKILL" in text
+    assert checks["test_in_its_body"]["backend"] == "ort"
+    assert list(folder.glob("pytest-quant-work-*/*-gw*")) == []
