@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def name_inputs(value: object, signature: Signature, where: str, optional: froze
                 f"{where}: the model has no input '{name}'",
                 value=f"inputs {', '.join(map(str, value))}",
                 allowed=nearest(str(name), names),
-                fix=f"give {example}",
+                fix=f"give {example}; for labels in a DataLoader's batches Dataset.from_loader(loader, label='{name}')",
             )
     for name in needed:
         if name not in value:
@@ -229,7 +230,7 @@ def open_source(
     if dataset.kind == "arrays":
         return _from_arrays(dataset, contract)
     samples = _require_reiterable(dataset.inputs, dataset.name)
-    blocks = _loader_blocks if dataset.kind == "loader" else _iterable_blocks
+    blocks = partial(_loader_blocks, key=dataset.label) if dataset.kind == "loader" else _iterable_blocks
     return lambda: blocks(samples, contract, dataset.name, labelled=labelled), None, None
 
 
@@ -333,13 +334,17 @@ def _iterable_blocks(
 
 
 def _loader_blocks(
-    batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool
+    batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool, key: str | None
 ) -> Iterator[SampleBlock]:
     for index, item in enumerate(batches):
         where = f"{what}, batch {index}"
         inputs, label = item, None
         if isinstance(item, (tuple, list)) and len(item) in (1, 2):
             inputs, label = (item[0], None) if len(item) == 1 else item
+        elif key is not None and isinstance(item, Mapping):
+            inputs, label = {name: each for name, each in item.items() if name != key}, item.get(key)
+            if label is None and labelled:
+                raise DataError(f"{where}: there is no '{key}', which label= names", allowed=nearest(key, item))
         named = name_inputs(inputs, contract.signature, where, contract.states)
         feeds = {name: _in_front(array, contract.in_arrays.get(name)) for name, array in named.items()}
         lengths = {_length(array, where) for array in feeds.values()}

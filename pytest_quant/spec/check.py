@@ -33,6 +33,7 @@ class Dataset:
     batch_axes : batch axes by the name of an input or an output, in the model's input and in its array here; ``None``
         for one without a batch axis. Axes that are not named are detected.
     stands_in : the samples only stand in for real ones, see `placeholder`.
+    label : ``loader`` only: the key of the labels in a batch that is a dict; ``None`` for batches of a pair.
     """
 
     kind: DatasetKind
@@ -42,6 +43,7 @@ class Dataset:
     name: str = "quant_data"
     batch_axes: BatchAxes = ()
     stands_in: bool = False
+    label: str | None = None
 
     def __post_init__(self) -> None:
         """Reject a calibration count or share outside its range, and a `Dataset` in place of its samples."""
@@ -110,6 +112,7 @@ class Dataset:
         loader: Iterable[object],
         calibration: object | None = None,
         *,
+        label: str | None = None,
         batch_axes: Mapping[str, int | None] | None = None,
     ) -> Dataset:
         """Samples of a torch ``DataLoader``.
@@ -119,9 +122,11 @@ class Dataset:
         loader : yields ``(inputs, labels)`` batches and does not shuffle. Labels are a tensor (n, ...), a list with one
             for each sample, or a dict of such, which is split into one dict for each sample.
         calibration : another ``DataLoader``, a count or a share, as in `from_arrays`.
+        label : the key of the labels where a batch is a dict that has them beside the inputs, ``"labels"`` for example.
         batch_axes : as in `from_arrays`.
         """
-        return cls("loader", loader, None, calibration, batch_axes=read_batch_axes("Dataset", batch_axes))
+        axes = read_batch_axes("Dataset", batch_axes)
+        return cls("loader", loader, None, calibration, batch_axes=axes, label=label)
 
     @classmethod
     def placeholder(cls, inputs: object, calibration: object | None = None) -> Dataset:

@@ -83,3 +83,43 @@ def test_batches_of_unequal_length_are_named() -> None:
     """A collate function that loses labels is found."""
     with pytest.raises(DataError, match="batch 1: inputs and labels differ"):
         load([(numbers(4), [1, 2, 3, 4]), (numbers(4), [1, 2])])
+
+
+class Dicts:
+    """Batches as Hugging Face's datasets give them: labels and a name beside the inputs."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __iter__(self) -> Any:
+        values = {"x": torch.from_numpy(numbers(8)), "labels": torch.arange(8), "name": list("abcdefgh")}
+        for first in (0, 4):
+            yield {name: values[name][first : first + 4] for name in ("x", *self._names)}
+
+
+def test_labels_inside_of_a_dict_batch() -> None:
+    """By their key they are what a pair gives."""
+    data = open_data(Dataset.from_loader(Dicts("labels"), label="labels"), ONE)
+    assert (data.n, data.digest) == (8, opened(numbers(8), np.arange(8)).digest)
+
+
+def test_a_calibration_loader_may_lack_the_labels() -> None:
+    """They are taken out where they are there."""
+    for names in ((), ("labels",)):
+        own = loader_of(torch.from_numpy(numbers(6, seed=1)))
+        plain = load(loader_of(torch.from_numpy(numbers(8))), own).calibration_digest
+        calibration = [{"x": batch, **dict.fromkeys(names, torch.zeros(len(batch)))} for (batch,) in own]
+        data = open_data(Dataset.from_loader(Dicts("labels"), calibration, label="labels"), ONE)
+        assert (data.n_calibration, data.calibration_digest) == (6, plain)
+
+
+def test_a_key_that_is_no_input_is_named_with_what_helps() -> None:
+    """The error of labels that were not named gives the argument, which works; any other key is an error of its own."""
+    with pytest.raises(DataError) as raised:
+        open_data(Dataset.from_loader(Dicts("labels")), ONE)
+    assert "no input 'labels'" in raised.value.what
+    assert "Dataset.from_loader(loader, label='labels')" in str(raised.value.fix)
+    with pytest.raises(DataError, match="no input 'name'"):
+        open_data(Dataset.from_loader(Dicts("labels", "name"), label="labels"), ONE)
+    with pytest.raises(DataError, match=r"no 'label'[\s\S]*labels"):
+        open_data(Dataset.from_loader(Dicts("labels"), label="label"), ONE)
