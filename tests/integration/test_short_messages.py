@@ -92,7 +92,7 @@ def _unknown(backend: str, precision: str, scheme: str | None) -> Callable[[Path
 
 
 FAILURES: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "export-branching": (lambda folder: export_onnx(_module(Branching()), folder), "cannot export 'tiny'", "dependent"),
+    "export-branching": (lambda folder: export_onnx(_module(Branching()), folder), "cannot trace 'tiny'", "dependent"),
     "torch-unwilling": (
         lambda folder: _build(EngineSpec("torch", "int8", "static", _module(Unwilling())), folder),
         "model 'tiny' does not run",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ Sizes = tuple[int, int, int]
 """How many elements the first operand, the second and the output of a product have; no layout changes them."""
 
 _BYTES = (torch.int8, torch.uint8)
+_QUANTIZED = (torch.qint8,)
 _MATRICES = {
     **dict.fromkeys(("_grouped_mm", "_int_mm", "_scaled_mm", "_weight_int8pack_mm", "bmm", "dot", "mm", "mv"), 0),
     **dict.fromkeys(("_addmm_activation", "addbmm", "addmm", "addmv", "baddbmm"), 1),
@@ -57,18 +58,21 @@ class RanProduct:
     ----------
     name : the submodule that it is computed in; where that is the model itself, the function that its node calls.
     op : the operator, ``aten.linear`` for example.
-    macs : its multiply-accumulates, all steps and layers of a recurrent one among them.
+    macs : its multiply-accumulates, all steps and layers of a recurrent one among them; ``None`` where they and its
+        type cannot be seen.
     computed_in : the type of what it multiplies, as PyTorch spells it; an autocast counts.
     sizes : of its last product.
     is_held : it reads a weight in integers, whatever that is turned into before.
+    is_widened : so it does, and the program rounds nothing else: it is to multiply in float.
     """
 
     name: str
     op: str
-    macs: int
+    macs: int | None
     computed_in: str
     sizes: Sizes
     is_held: bool
+    is_widened: bool = False
 
 
 def products_of(module: GraphModule, inputs: Sequence[torch.Tensor]) -> list[RanProduct]:
@@ -81,8 +85,12 @@ def products_of(module: GraphModule, inputs: Sequence[torch.Tensor]) -> list[Ran
     """
     seen = _Multiplications()
     with torch.no_grad():
-        _Reader(module, seen).run(*inputs)
-    return list(seen.found.values())
+        if isinstance(module, GraphModule):
+            _Reader(module, seen).run(*inputs)
+        else:
+            with seen:
+                module(*inputs)
+    return [replace(each, is_widened=each.is_held and not seen.rounds) for each in seen.found.values()]
 
 
 class _Multiplications(TorchDispatchMode):
@@ -94,6 +102,8 @@ class _Multiplications(TorchDispatchMode):
         self.found: dict[object, RanProduct] = {}
         self.made_of_bytes: MutableMapping[torch.Tensor, bool] = WeakTensorKeyDictionary()
         """Tensors that are made of weights alone, and whether one of those is in integers."""
+        self.rounds = False
+        """Something else was turned into bytes."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -110,6 +120,7 @@ class _Multiplications(TorchDispatchMode):
                 self.made_of_bytes[each] = any(made_of)
             else:
                 self.made_of_bytes.pop(each, None)
+                self.rounds |= each.dtype in _BYTES
         # A product of weights alone is folded.
         if not is_constant:
             self.count(str(func.overloadpacket).removeprefix("aten.").removesuffix("_"), args, output)
@@ -118,26 +129,30 @@ class _Multiplications(TorchDispatchMode):
     def count(self, name: str, args: Sequence[Any], output: Any) -> None:
         """Add what an operator multiplies to the product of the node that runs."""
         operands, macs = _multiplied(name, args, output)
-        if not macs:
+        if macs == 0:
             return
         first, second = operands[:2]
         is_held = any(self.made_of_bytes.get(each) for each in operands)
-        key = self.node, first.dtype, is_held
-        before = self.found[key].macs if key in self.found else 0
-        path = next(reversed((self.node.meta.get("nn_module_stack") or {"": ("", None)}).values()))[0]
+        # The calls of a script have no nodes.
+        key = (self.node, first.dtype, is_held) if self.node else len(self.found)
+        before = self.found[key].macs or 0 if key in self.found else 0
+        stack = self.node.meta.get("nn_module_stack") if self.node else None
+        path = next(reversed((stack or {"": ("", None)}).values()))[0]
         self.found[key] = RanProduct(
             # A submodule that is called again has a number behind its path.
-            path.partition("@")[0] or f"{self.node.name}()",
-            str(getattr(self.node.target, "overloadpacket", self.node.target)),
-            before + macs,
-            str(first.dtype),
+            path.partition("@")[0] or f"{getattr(self.node, 'name', f'{name}_{key}')}()",
+            str(getattr(getattr(self.node, "target", name), "overloadpacket", getattr(self.node, "target", name))),
+            None if macs is None else before + macs,
+            str(second.dtype if second.dtype in _QUANTIZED else first.dtype).replace("qint8", "int8"),
             (first.numel(), second.numel(), output.numel() if torch.is_tensor(output) else 0),
             is_held,
         )
 
 
-def _multiplied(name: str, args: Sequence[Any], output: Any) -> tuple[Sequence[torch.Tensor], int]:
-    """Return the tensors that an operator of ATen multiplies, and its multiply-accumulates; 0 if it is no product."""
+def _multiplied(name: str, args: Sequence[Any], output: Any) -> tuple[Sequence[torch.Tensor], int | None]:
+    """Return what an operator multiplies, and its multiply-accumulates: 0 if it is no product, ``None`` if unknown."""
+    if packed := [each for each in tree_leaves(args) if isinstance(each, torch.ScriptObject)]:
+        return _unpacked(name, args[0], packed[0], output)
     if name in _MATRICES:
         operands = args[_MATRICES[name] :][:2]
         first, made = operands[0].shape, output.shape
@@ -147,6 +162,16 @@ def _multiplied(name: str, args: Sequence[Any], output: Any) -> tuple[Sequence[t
         return operands, convolution_macs((operands[0] if is_transposed else output).shape, operands[1].shape)
     count = _OF_THREE.get(name)
     return (args[:3], count(*(each.shape for each in args[:3]))) if count else ((), 0)
+
+
+def _unpacked(name: str, first: torch.Tensor, packed: Any, output: Any) -> tuple[Sequence[torch.Tensor], int | None]:
+    """Return what an operator of eager quantization multiplies, and its multiply-accumulates, ``None`` if unknown."""
+    if name.startswith(("quantized.linear", "quantized.conv")):
+        weight = packed.unpack()[0]
+        moved = first.shape if "transpose" in name else output.shape
+        macs = matrix_macs(first.shape, moved) if weight.ndim == 2 else convolution_macs(moved, weight.shape)
+        return (first, weight), macs
+    return (first, first), None if torch.is_tensor(first) else 0
 
 
 class _Reader(Interpreter):
@@ -214,7 +239,7 @@ def measure_coverage(
     ----------
     products : of the program, see `products_of`.
     in_integers : how many products of each size the compiled graph computes in integers, see `watching`.
-    spec : the engine. Weights that ``weight-only`` holds in integers are widened on the way, and count as asked for.
+    spec : the engine. Where weights alone are held in integers and widened on the way, they count as asked for.
     provider : where it runs, for the report.
     """
     left = Counter(in_integers)
@@ -232,8 +257,10 @@ def measure_coverage(
 
 
 def _tallied(product: RanProduct, spec: EngineSpec, *, is_seen: bool, some_lost: bool) -> Tallied:
-    is_int8 = is_seen or (product.is_held and spec.scheme == "weight-only")
+    is_int8 = is_seen or (product.is_widened)
     kind = product_kind("int8" if is_int8 else product.computed_in, spec.precision)
+    if product.macs is None:
+        kind = Kind.OPAQUE
     if some_lost and product.is_held and not is_int8:
         # Inductor put several into one, or changed their shape.
         kind = Kind.OPAQUE

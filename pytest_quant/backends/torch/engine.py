@@ -13,9 +13,9 @@ import numpy as np
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.backends.torch.module import cast, free_axes, input_names, named_outputs, signature_of
+from pytest_quant.backends.torch.module import cast, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options, torch_quiet
-from pytest_quant.backends.torch.program import PROGRAM_FILE, load_program
+from pytest_quant.backends.torch.program import PROGRAM_FILE, SCRIPT_FILE, load_module
 from pytest_quant.environment.machine import onednn_tier
 from pytest_quant.files import is_own, own_folder
 from pytest_quant.result import Coverage
@@ -40,15 +40,16 @@ class TorchEngine(Engine):
         options = parse_options(spec.options)
         self.spec = spec
         self.signature = signature_of(spec.quantized or spec.model)
-        self.size_bytes = (folder / PROGRAM_FILE).stat().st_size
-        self.simulated = spec.scheme in ("static", "dynamic", *ARRIVING) and not options.compiled
-        self.notes = _notes(spec)
-        self._file = folder / PROGRAM_FILE
-        self._compiles = options.compiled
-        self._freezes = spec.scheme != "weight-only"
+        is_script = (folder / SCRIPT_FILE).exists()
+        self._file = folder / (SCRIPT_FILE if is_script else PROGRAM_FILE)
+        self.size_bytes = self._file.stat().st_size
+        self._compiles = options.compiled and not is_script
+        self.simulated = spec.scheme in ("static", "dynamic", *ARRIVING) and not (options.compiled or is_script)
+        self.notes = (_SIMULATION,) * self.simulated + _notes(spec)
         self.threads: int = options.threads
         self._names = input_names(spec.quantized or spec.model)
-        self._fills = all(0 in free for free in free_axes(spec.quantized or spec.model).values())
+        tensors = (*self.signature.inputs, *self.signature.outputs)
+        self._fills = all(0 in tensor.free_axes for tensor in tensors)
         self._ready: dict[Shapes, Any] = {}
         self._in_integers: dict[Shapes, Counter[tuple[int, int, int]]] = {}
         self._held: set[str] = set()
@@ -57,9 +58,9 @@ class TorchEngine(Engine):
         filled, size = self._filled(feeds)
         call = self._call(filled)
         with torch_quiet(), failing_as(f"a run of {self.spec.id} failed"):
-            outputs = named_outputs(call())
+            outputs = {name: each if size is None else each[:size] for name, each in named_outputs(call()).items()}
         return {
-            name: np.array((output.float() if output.is_floating_point() else output).cpu().numpy())[:size]
+            name: np.array((output.float() if output.is_floating_point() else output).detach().cpu().numpy())
             for name, output in outputs.items()
         }
 
@@ -79,7 +80,7 @@ class TorchEngine(Engine):
         with torch_quiet(), failing_as(f"counting the products of {self.spec.id} failed"):
             from pytest_quant.backends.torch.coverage import measure_coverage, products_of
 
-            products = products_of(load_program(self._file).module(), tensors)
+            products = products_of(load_module(self._file), tensors)
         self._held = {product.name for product in products if product.is_held}
         return measure_coverage(products, self._in_integers.get(self._shapes(feeds), {}), self.spec, self.provider)
 
@@ -123,11 +124,11 @@ class TorchEngine(Engine):
         """Return the inputs in order, as the program takes them."""
         import torch
 
-        return cast((torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in self._names), self.spec)
+        return cast((torch.from_numpy(np.array(feeds[name], order="C")) for name in self._names), self.spec)
 
     def _load(self) -> Any:
         """Return the program as a module, on the device where it runs."""
-        return load_program(self._file).module()
+        return load_module(self._file)
 
     def _program(self, shapes: Shapes, tensors: tuple[Any, ...]) -> Any:
         """Return the program for these shapes, compiled and run once when it is new."""
@@ -147,6 +148,12 @@ class TorchEngine(Engine):
         import torch.compiler.config
 
         module = self._load()
+        freezes = self.spec.scheme != "weight-only"
+        with torch_quiet():
+            from pytest_quant.backends.torch.coverage import products_of, watching
+
+            if self.spec.scheme in ARRIVING:
+                freezes = not any(product.is_widened for product in products_of(module, tensors))
         keys: Any = torch.compiler.config
         fix = "options={'compiled': False} runs it without Inductor; an int8 model is then a simulation"
         # Without freezing, Q/DQ pairs stay and every product runs in float; with it, weights that are kept in int8
@@ -155,14 +162,12 @@ class TorchEngine(Engine):
             failing_as(f"Inductor cannot compile {self.spec.id} of {self.spec.model.name}", fix),
             torch_quiet(),
             torch.no_grad(),
-            torch._inductor.config.patch(_kept_from_others() | {"freezing": self._freezes}),  # noqa: SLF001 - its home
+            torch._inductor.config.patch(_kept_from_others() | {"freezing": freezes}),  # noqa: SLF001 - its home
             torch._dynamo.config.patch(fail_on_recompile_limit_hit=True),  # noqa: SLF001 - its only home
             # Frozen weights are packed for the instruction set, and loops are written for so many threads, which
             # PyTorch's own cache of graphs does not ask for: graphs of other levels there corrupted the heap.
             keys.patch(cache_key_tag=f"pytest-quant {onednn_tier()} {self.threads}"),
         ):
-            from pytest_quant.backends.torch.coverage import watching
-
             # Not the module itself: the hooks of an exported one would run outside what is compiled, some 0.1 ms a
             # call that no user's module has. Nor a function around it, whose code all engines would share: after
             # eight of them Dynamo compiles no more.
@@ -201,9 +206,6 @@ def _is_forgotten(compiled: Any) -> bool:
 
 def _notes(spec: EngineSpec) -> tuple[str, ...]:
     options = parse_options(spec.options)
-    notes = []
-    if spec.scheme in ("static", "dynamic", *ARRIVING) and not options.compiled:
-        notes.append(_SIMULATION)
     if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
-        notes.append(seven_bits_note("activations", onednn_tier(), "'reduce_range': False"))
-    return tuple(notes)
+        return (seven_bits_note("activations", onednn_tier(), "'reduce_range': False"),)
+    return ()

@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends.base import EXPORTED_FILE, Outputs
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.backends.torch.module import free_axes, input_names, module_digest, module_of, named_outputs
+from pytest_quant.backends.torch.digest import module_digest
+from pytest_quant.backends.torch.module import example_tensors, free_axes, input_names, module_of, signature_of
 from pytest_quant.backends.torch.options import torch_quiet
+from pytest_quant.backends.torch.program import traced
+from pytest_quant.backends.torch.quantize import is_packed, quantizing_parts
 from pytest_quant.environment.machine import version
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
@@ -20,13 +23,9 @@ from pytest_quant.spec import Model
 OPSET = 20
 """The newest opset that all the runtimes read here and that has every form of Q/DQ."""
 
-_RECIPE = "1"
-_EXPORT_FIX = "use backend='torch', which needs no export, or export it yourself and name the file"
-_RUN_FIX = "give Model.from_torch inputs that the module accepts"
-_CHECK_FIX = (
-    "ONNX Runtime and numpy compute in float32, and have little or no bfloat16: give it module.float(); "
-    "backend='torch' needs no export"
-)
+_RECIPE = "2"
+_EXPORT_FIX = "use backend='torch', which needs no ONNX, or export it yourself and name the file"
+_CHECK_FIX = "use backend='torch', which needs no ONNX"
 _FLOAT_TOLERANCE = 1e-3
 """Largest relative difference of a float export: each layer may round differently in the seventh digit."""
 
@@ -50,26 +49,22 @@ def export_onnx(model: Model, folder: Path) -> Path:
     import torch
 
     module = module_of(model)
-    examples: Any = model.example_inputs
-    axes = free_axes(model)
-    shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
+    if is_packed(module):
+        raise BuildError(f"'{model.name}' is quantized in eager mode, which ONNX cannot express", fix=_EXPORT_FIX)
+    examples = tuple(example_tensors(model).values())
     path = folder / EXPORTED_FILE
-    with torch.no_grad():
-        with failing_as(f"running '{model.name}' on its example inputs failed", _RUN_FIX):
-            outputs = named_outputs(module(*examples))
-        with failing_as(f"torch cannot export '{model.name}' to ONNX", _EXPORT_FIX), torch_quiet():
-            program = torch.onnx.export(
-                module,
-                examples,
-                dynamo=True,
-                opset_version=OPSET,
-                input_names=list(axes),
-                output_names=list(outputs),
-                dynamic_shapes=shapes,
-                verbose=False,
-            )
-            if program is not None:
-                program.save(str(path))
+    signature, traced_module = signature_of(model), traced(model, module, examples)
+    with torch.no_grad(), failing_as(f"torch cannot export '{model.name}' to ONNX", _EXPORT_FIX), torch_quiet():
+        program = torch.onnx.export(
+            traced_module,
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=[tensor.name for tensor in signature.inputs],
+            output_names=[tensor.name for tensor in signature.outputs],
+            verbose=False,
+        )
+        if program is not None:
+            program.save(str(path))
     _check(model, module, path)
     return path
 
@@ -80,18 +75,18 @@ def _check(model: Model, module: Any, path: Path) -> None:
 
     from pytest_quant.backends.ort.session import open_session
 
-    examples: Any = model.example_inputs
+    examples = tuple(example_tensors(model).values())
     batches = [examples]
     if all(0 in free for free in free_axes(model).values()):
         batches.append(tuple(torch.cat([example, example[:1]]) for example in examples))
-    tolerance = _QUANTIZED_TOLERANCE if _is_quantized(module) else _FLOAT_TOLERANCE
+    tolerance = _QUANTIZED_TOLERANCE if quantizing_parts(module) else _FLOAT_TOLERANCE
     with (
         torch.no_grad(),
         failing_as(f"comparing the ONNX export of '{model.name}' with the module failed", _CHECK_FIX),
     ):
         session, _ = open_session(path, simulates=True)
         for batch in batches:
-            wanted = {name: output.numpy() for name, output in named_outputs(module(*batch)).items()}
+            wanted = {name: output.numpy() for name, output in module(*(each.clone() for each in batch)).items()}
             feeds = dict(zip(input_names(model), (array.numpy() for array in batch), strict=True))
             if difference := _first_difference(wanted, session.run(list(wanted), feeds), tolerance):
                 raise BuildError(
@@ -117,9 +112,3 @@ def _first_difference(wanted: Outputs, outputs: Sequence[NDArray[Any]], toleranc
             off = np.abs(after.astype(np.float64) - before).max()
             return f"output '{name}' is off by {off:.3g}, of values up to {largest:.3g}"
     return ""
-
-
-def _is_quantized(module: Any) -> bool:
-    import torch
-
-    return isinstance(module, torch.fx.GraphModule) and "quantized_decomposed" in str(module.code)

@@ -1,15 +1,12 @@
-"""The user's module: a copy in evaluation mode and one floating type, its inputs by name, its digest."""
+"""The user's module: a copy in evaluation mode that takes and returns tensors by name, and its signature."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
 import math
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import is_dataclass
 from typing import Any
 
 from pytest_quant.backends.runtime import failing_as
@@ -36,17 +33,50 @@ def _narrow(spec: EngineSpec) -> Any:
     return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(float_type(spec))
 
 
-_PLAIN = (bool, bytes, complex, float, int, str, type(None))
+CONSTANTS = (bool, bytes, complex, float, int, str, type(None))
+
+_CONVERT = "torch.ao.quantization.convert(module), or convert_pt2e(module) after prepare_qat_pt2e"
 
 
 def module_of(model: Model) -> Any:
     """Return a copy of the module in evaluation mode, apart from the user's own.
 
+    It takes the tensors of the example inputs one by one, in the order of `input_names`, and returns a dict of tensors,
+    see `named_outputs`.
+
     Raises
     ------
     UsageError : the model is a file.
-    ModelError : it is no ``torch.nn.Module``, or its example inputs are no tuple of tensors.
+    ModelError : it is no ``torch.nn.Module`` with inputs, or of a kind that cannot be traced.
     """
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    module, examples = copy_of(model), model.example_inputs
+    if isinstance(examples, tuple) and all(isinstance(each, torch.Tensor) for each in examples):
+        module.register_forward_hook(lambda _module, _inputs, outputs: named_outputs(outputs))
+        return module
+
+    def forward(*tensors: Any) -> dict[str, Any]:
+        left = iter(tensors)
+        given: Any = tree_map_only(torch.Tensor, lambda _: next(left), examples)
+        args, kwargs = ((), given) if isinstance(given, dict) else (given, {})
+        # Not the module itself, which the tracer would look for among the submodules; its hooks run here as well.
+        return named_outputs(module._call_impl(*args, **kwargs))  # noqa: SLF001 - its only home
+
+    parameters = [
+        inspect.Parameter(f"tensor_{index}", inspect.Parameter.POSITIONAL_ONLY)
+        for index in range(len(input_names(model)))
+    ]
+    vars(forward)["__signature__"] = inspect.Signature(parameters)
+    flat = torch.nn.Module()
+    # Submodules and weights keep their names.
+    vars(flat).update({name: vars(module)[name] for name in ("_modules", "_parameters", "_buffers")}, forward=forward)
+    return flat.eval()
+
+
+def copy_of(model: Model) -> Any:
+    """Return a copy of the user's own module in evaluation mode, out of what wraps it. Raises as `module_of` does."""
     import torch
 
     if model.module is None:
@@ -56,15 +86,10 @@ def module_of(model: Model) -> Any:
             allowed="a torch.nn.Module with one tuple of inputs for it",
             fix="write Model.from_torch(module, (example_input,))",
         )
-    examples = model.example_inputs
-    tensors = isinstance(examples, tuple) and examples and all(isinstance(each, torch.Tensor) for each in examples)
-    if not isinstance(model.module, torch.nn.Module) or not tensors:
-        raise ModelError(
-            f"model '{model.name}' is not a torch.nn.Module with example_inputs that are a tuple of tensors",
-            value=f"{type(model.module).__name__}, {type(examples).__name__}",
-            fix="write Model.from_torch(module, (torch.zeros(2, 3, 224, 224),))",
-        )
-    copied = copy.deepcopy(model.module)
+    module = _unwrapped(model.module)
+    _refuse(model, module)
+    with failing_as(f"model '{model.name}' cannot be copied", "make copy.deepcopy(module) work", ModelError):
+        copied = _copied(module)
     reset = model.reset
     if reset is not None:
         # A hook is traced with the module; what it returned would take the place of the inputs.
@@ -78,61 +103,180 @@ def module_of(model: Model) -> Any:
     return copied.eval()
 
 
-def input_names(model: Model) -> tuple[str, ...]:
-    """Return the names of the forward's parameters, as many as there are example inputs.
+def _refuse(model: Model, module: Any) -> None:
+    """Raise `ModelError` for what is no module with inputs, or cannot be traced or compared as it is."""
+    import torch
 
-    An exported module takes ``*args``; its placeholders then give the names.
+    inputs = input_leaves(model) if isinstance(module, torch.nn.Module) and not _flaw(module) else {}
+    kinds = (torch.Tensor, torch.dtype, *CONSTANTS)
+    wrong = [f"{type(each).__name__} at '{name}'" for name, each in inputs.items() if not isinstance(each, kinds)]
+    parts = (*module.named_modules(), *module.named_parameters(), *module.named_buffers()) if inputs else [("", module)]
+    for name, each in (*parts, *inputs.items()):
+        if flaw := _flaw(each):
+            value = f"{getattr(each, 'dtype', type(each).__name__)} at '{name or 'the module itself'}'"
+            raise ModelError(f"model '{model.name}' {flaw[0]}", value=value, fix=flaw[1])
+    if wrong or not any(isinstance(each, torch.Tensor) for each in inputs.values()):
+        raise ModelError(
+            f"model '{model.name}' is not a torch.nn.Module with example_inputs that are a tuple of tensors",
+            value=", ".join(wrong) or f"{type(module).__name__}, {type(model.example_inputs).__name__}",
+            allowed="a tuple, or a dict by name, of tensors, constants, lists, tuples, dicts and dataclasses",
+            fix="write Model.from_torch(module, (torch.zeros(2, 3, 224, 224),))",
+        )
+
+
+def _flaw(each: Any) -> tuple[str, str] | None:
+    """Return what is wrong with a submodule, a weight or a buffer, and what to do; ``None`` for a sound one."""
+    import torch
+
+    if isinstance(each, torch.jit.ScriptModule):
+        return "is of TorchScript, which cannot be traced", "give the torch.nn.Module that it was made from"
+    if "FakeQuant" in type(each).__name__:
+        return "still has the fake quantizers of training", f"convert it first: {_CONVERT}"
+    if not isinstance(each, torch.Tensor):
+        return None
+    if torch.nn.parameter.is_lazy(each):
+        return "has weights without a size", "run it once: module(*example_inputs)"
+    if each.is_meta:
+        return "has weights without values", "module.to_empty(device='cpu'), then module.load_state_dict(weights)"
+    if each.layout != torch.strided:
+        return "has a sparse tensor", "put tensor.to_dense() in its place"
+    # A subclass may hold integers behind such a type, and a buffer anything.
+    if type(each) is torch.nn.Parameter and each.dtype in (torch.bfloat16, torch.float16):
+        return "is not in float32, as a reference is", "give module.float(), and example inputs that are .float()"
+    return None
+
+
+def _unwrapped(module: Any) -> Any:
+    """Return the module inside of ``torch.compile``, ``DataParallel`` and the like; any other one as it is."""
+    import torch
+
+    parallel = torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel
+    # The class of compiled ones comes with a compiler that warns while it is loaded.
+    while isinstance(module, parallel) or "_orig_mod" in getattr(module, "_modules", ()):
+        (module,) = module.children()
+    return module
+
+
+def _copied(module: Any) -> Any:
+    """Return a copy in which weights are plain, whatever they are computed from before each run of the original."""
+    import torch
+    from torch.nn.utils.parametrize import remove_parametrizations
+    from torch.utils._pytree import tree_leaves
+
+    # PyTorch copies no tensor that a run has left in an attribute.
+    held = (each for child in module.modules() for each in tree_leaves(vars(child)) if isinstance(each, torch.Tensor))
+    copied = copy.deepcopy(module, {id(each): each.detach().clone() for each in held if not each.is_leaf})
+    for child in copied.modules():
+        inner, hooks = vars(child)["_modules"], vars(child)["_forward_pre_hooks"]
+        inner.update({name: _unwrapped(each) for name, each in inner.items()})
+        # Those of weight_norm, spectral_norm and prune.
+        for key in [key for key, hook in hooks.items() if type(hook).__module__.startswith("torch.nn.utils.")]:
+            hooks.pop(key).remove(child)
+        if hasattr(child, "parametrizations"):
+            # It has a class of its own, from which removing takes the property: the original has the same.
+            child.__class__ = type(type(child).__name__, type(child).__bases__, dict(vars(type(child))))
+        for name in list(getattr(child, "parametrizations", ())):
+            remove_parametrizations(child, name)
+    return copied
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is in lists, tuples, dicts and dataclasses, one in the other, in their order, each with its path.
+
+    ``state.h`` is the entry or field ``h`` of ``state``, ``x.0`` the first of a list ``x``.
     """
+    from torch.utils._pytree import SUPPORTED_NODES, register_dataclass, tree_flatten
+
+    is_record = is_dataclass(value) and not isinstance(value, type)
+    if is_record and type(value) not in SUPPORTED_NODES:
+        register_dataclass(type(value))
+    inside, spec = tree_flatten(value, is_leaf=lambda each: each is not value)
+    if spec.is_leaf():
+        yield path, value
+        return
+    fields: Any = value.__dataclass_fields__ if is_record else getattr(value, "_fields", ())
+    # Of a dataclass, fields that are None do not count.
+    names = list(value) if isinstance(value, Mapping) else [each for each in fields if getattr(value, each) is not None]
+    for name, each in zip(names if len(names) == len(inside) else range(len(inside)), inside, strict=True):
+        yield from _leaves(each, f"{path}.{name}".removeprefix("."))
+
+
+def input_leaves(model: Model) -> dict[str, Any]:
+    """Return what the example inputs consist of, by the path from the forward's parameter: tensors and constants.
+
+    An exported module takes ``*args``; its placeholders then give the names of the parameters.
+    """
+    examples: Any = model.example_inputs
+    if not isinstance(examples, dict):
+        module: Any = _unwrapped(model.module)
+        examples = examples if isinstance(examples, tuple) else ()
+        names = [node.target for node in module.graph.nodes if node.op == "placeholder"] if is_graph(module) else []
+        if len(names) != len(examples):
+            parameters = inspect.signature(module.forward).parameters.items()
+            kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+            names = [name for name, parameter in parameters if parameter.kind in kinds]
+        if len(names) < len(examples):
+            names = [f"input_{index}" for index in range(len(examples))]
+        examples = {str(name): each for name, each in zip(names, examples, strict=False)}
+    return dict(_leaves(examples))
+
+
+def example_tensors(model: Model) -> dict[str, Any]:
+    """Return copies of the tensors among the example inputs, laid out as data will be; a channels-last one stays so."""
+    import torch
+
+    layouts = {True: torch.channels_last, False: torch.contiguous_format}
+    return {
+        name: each.detach().clone(memory_format=layouts[each.is_contiguous(memory_format=torch.channels_last)])
+        for name, each in input_leaves(model).items()
+        if isinstance(each, torch.Tensor)
+    }
+
+
+def input_names(model: Model) -> tuple[str, ...]:
+    """Return the names of the inputs that are tensors, in the order in which `module_of` takes them."""
     if model.signature is not None:
         return tuple(tensor.name for tensor in model.signature.inputs)
-    examples: Any = model.example_inputs
-    module: Any = model.module
-    placeholders = [node.target for node in module.graph.nodes if node.op == "placeholder"] if _is_graph(module) else []
-    parameters = [
-        name
-        for name, parameter in inspect.signature(module.forward).parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    names = placeholders if len(placeholders) == len(examples) else parameters
-    if len(names) < len(examples):
-        return tuple(f"input_{index}" for index in range(len(examples)))
-    return tuple(str(name) for name in names[: len(examples)])
+    return tuple(example_tensors(model))
 
 
 def named_outputs(outputs: object) -> dict[str, Any]:
-    """Return the tensors that a module returned by name: ``output``, ``output_0`` and on, or the keys of a dict.
+    """Return the tensors that a module returned by name, without what is ``None``.
+
+    One tensor is ``output``, those of a tuple ``output_0`` and on, those of a dict or a dataclass have its names; what
+    is inside of these has a path, ``output_1.0`` for example.
 
     Raises
     ------
-    ModelError : something in it is not a tensor.
+    ModelError : something in it is not a tensor of real numbers, or nothing is in it.
     """
     import torch
 
-    if isinstance(outputs, torch.Tensor):
-        return {"output": outputs}
-    if isinstance(outputs, dict):
-        named = {str(key): value for key, value in outputs.items()}
-    elif isinstance(outputs, (list, tuple)):
-        named = {"output" if len(outputs) == 1 else f"output_{index}": value for index, value in enumerate(outputs)}
-    else:
-        named = {}
-    if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
+    if isinstance(outputs, (list, tuple)):
+        outputs = {"output" if len(outputs) == 1 else f"output_{index}": each for index, each in enumerate(outputs)}
+    named = {path or "output": each for path, each in _leaves(outputs) if each is not None}
+    wrong = [
+        f"{getattr(each, 'dtype', type(each).__name__)} at '{name}'"
+        for name, each in named.items()
+        if not isinstance(each, torch.Tensor) or each.is_complex() or each.layout != torch.strided
+    ]
+    if wrong or not named:
         raise ModelError(
-            "the module returns something that is not tensors",
-            value=type(outputs).__name__,
-            allowed="a tensor, a tuple or list of tensors, or a dict of tensors",
-            fix="wrap the module in one that returns the tensors you compare",
+            "the module returns something that is not tensors of real numbers",
+            value=", ".join(wrong) or type(outputs).__name__,
+            allowed="a tensor, or tuples, lists, dicts and dataclasses of tensors",
+            fix="wrap the module in one that returns the tensors you compare, with view_as_real(output) or to_dense()",
         )
-    return named
+    return {name: each.dequantize() if each.is_quantized else each for name, each in named.items()}
 
 
 def free_axes(model: Model) -> dict[str, tuple[int, ...]]:
     """Return the free axes of each input by its name."""
     if model.signature is not None:
         return {tensor.name: tensor.free_axes for tensor in model.signature.inputs}
-    names = input_names(model)
+    names = example_tensors(model)
     if isinstance(model.dynamic, bool):
-        return dict.fromkeys(names, (0,) if model.dynamic else ())
+        return {name: (0,) if model.dynamic and each.ndim else () for name, each in names.items()}
     dynamic = dict(model.dynamic)
     for name in dynamic:
         if name not in names:
@@ -154,7 +298,7 @@ def signature_of(model: Model) -> Signature:
 
     module = module_of(model)
     axes = free_axes(model)
-    examples: Any = model.example_inputs
+    examples = tuple(example_tensors(model).values())
     longer = []
     for example, free in zip(examples, axes.values(), strict=True):
         grown = example
@@ -192,11 +336,12 @@ def largest_tensor(model: Model, shapes: Mapping[str, Shape]) -> int:
             sizes.extend(0 if func.is_view else getattr(each, "nbytes", 0) for each in tree_leaves(returned))
             return returned
 
-    module, examples, watching = module_of(model), model.example_inputs, Watching()  # type: ignore[no-untyped-call]
+    module, watching = module_of(model), Watching()  # type: ignore[no-untyped-call]
+    examples = tuple(example_tensors(model).values())
     with watching:
         _outputs(model, module, examples, "its example inputs")
     wanted = sum(math.prod(shape) for shape in shapes.values())
-    return int(max(sizes) * wanted // max(1, sum(each.numel() for each in tree_leaves(examples))))
+    return int(max(sizes) * wanted // max(1, sum(each.numel() for each in examples)))
 
 
 def keeps_state(model: Model) -> bool:
@@ -204,7 +349,7 @@ def keeps_state(model: Model) -> bool:
     import torch
 
     module = module_of(model)
-    examples: Any = model.example_inputs
+    examples = tuple(example_tensors(model).values())
     others = tuple(example + 1 if example.is_floating_point() else example for example in examples)
     runs = []
     with torch.random.fork_rng(devices=[]):
@@ -222,73 +367,14 @@ def keeps_state(model: Model) -> bool:
 def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any]:
     import torch
 
-    fix = "give Model.from_torch inputs that the module accepts, and dynamic=False where sizes are fixed"
+    fix = "give inputs that the module accepts, a dict of those it takes by name, and dynamic=False for fixed sizes"
     with failing_as(f"model '{model.name}' does not run on {what}", fix, ModelError), torch.no_grad():
-        return named_outputs(module(*inputs))
+        outputs: dict[str, Any] = module(*(each.clone() for each in inputs))
+    return outputs
 
 
-def module_digest(model: Model) -> str:
-    """Return SHA-256 of weights, buffers, code, plain attributes and the example inputs' shapes.
-
-    Code is the source of every class that is not torch's own, and of a traced graph its text.
-    """
-    digest = hashlib.sha256()
-    for part in _parts(module_of(model), model):
-        digest.update(part)
-        digest.update(b"\0")
-    return digest.hexdigest()
-
-
-def _parts(module: Any, model: Model) -> Iterator[bytes]:
-    for name, tensor in module.state_dict().items():
-        yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
-        yield _bytes(tensor)
-    for name, child in module.named_modules():
-        yield f"{name} {type(child).__module__}.{type(child).__qualname__} {child.extra_repr()}".encode()
-        if _is_graph(child):
-            yield str(child.code).encode()
-        elif not type(child).__module__.startswith(("torch.", "torchao.")):
-            yield _source(type(child).__module__).encode()
-        yield repr(
-            sorted((key, _text(value)) for key, value in vars(child).items() if not key.startswith("_"))
-        ).encode()
-    examples: Any = model.example_inputs
-    yield repr([(str(example.dtype), tuple(example.shape)) for example in examples]).encode()
-    yield repr(free_axes(model)).encode()
-    yield f"{_text(model.reset)} {_source(getattr(model.reset, '__module__', ''))}".encode()
-
-
-def _text(value: object) -> str:
-    """Return an attribute as text, without the address that a repr may hold."""
-    if isinstance(value, _PLAIN):
-        return repr(value)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return f"{type(value).__name__}{[_text(item) for item in value]}"
-    if isinstance(value, dict):
-        return repr(sorted((str(key), _text(item)) for key, item in value.items()))
-    if callable(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-    return type(value).__qualname__
-
-
-@lru_cache(maxsize=256)
-def _source(module_name: str) -> str:
-    """Return the text of the file that defines a class: the functions that its methods call are mostly there too."""
-    try:
-        file = inspect.getsourcefile(sys.modules[module_name])
-        return "" if file is None else Path(file).read_text(encoding="utf-8")
-    except (KeyError, OSError, TypeError):
-        return ""
-
-
-def _bytes(tensor: Any) -> bytes:
-    import torch
-
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return bytes(flat.view(torch.uint8).numpy().tobytes()) if flat.numel() else b""
-
-
-def _is_graph(module: Any) -> bool:
+def is_graph(module: Any) -> bool:
+    """Tell whether a module is a traced one, which has a graph."""
     import torch
 
     return isinstance(module, torch.fx.GraphModule)

@@ -5,29 +5,35 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
-from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.runtime import failed, failing_as, failing_with
+from pytest_quant.backends.torch.digest import module_digest
 from pytest_quant.backends.torch.module import (
     cast,
     cast_module,
+    example_tensors,
     free_axes,
     input_names,
-    module_digest,
     module_of,
     named_outputs,
     signature_of,
 )
 from pytest_quant.backends.torch.options import float_type, parse_options, torch_quiet
-from pytest_quant.backends.torch.quantize import hold_weights, with_plain_weights
+from pytest_quant.backends.torch.quantize import hold_weights, is_packed, with_plain_weights
 from pytest_quant.environment.machine import onednn_tier, usable_cores, version
-from pytest_quant.errors import UsageError, nearest
+from pytest_quant.errors import QuantError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, Model
 
 PROGRAM_FILE = "program.pt2"
+SCRIPT_FILE = "program.ts"
+"""In its place, of a module with packed weights: PyTorch has kernels for it and exports none."""
+
+_TRACE_FIX = "make torch.export.export(module, example_inputs) work; to branch on values, use torch.cond in forward()"
 
 
 def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
@@ -80,8 +86,14 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         prepared = _prepared(spec, is_dynamic=True)
         with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on its example inputs failed"):
             # The ranges of weights are observed too: converted without a run, they would all be one level wide.
-            prepared(*cast(_examples(spec.model), spec))
+            prepared(*cast(example_tensors(spec.model).values(), spec))
         _save(spec, _converted(spec, prepared), folder)
+    elif spec.quantized is not None and is_packed(spec.quantized.module):
+        script = partial(torch.jit.trace, strict=False, check_trace=False)
+        with torch_quiet(), failing_as(f"tracing '{spec.quantized.name}' failed"):
+            script(module_of(spec.quantized), tuple(example_tensors(spec.quantized).values())).save(
+                folder / SCRIPT_FILE
+            )
     elif spec.quantized is not None:
         _save(spec, with_plain_weights(module_of(spec.quantized)), folder)
     else:
@@ -113,20 +125,43 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
     BuildError : PyTorch cannot trace the module.
     """
     import torch
+    from torch.fx.experimental.symbolic_shapes import is_concrete_int
 
     axes = free_axes(model)
     if all(0 in free for free in axes.values()) and any(example.shape[0] < 2 for example in examples):
         examples = tuple(torch.cat([tensor, tensor]) for tensor in examples)
-    shapes = tuple(dict.fromkeys(free, torch.export.Dim.DYNAMIC) for free in axes.values())
-    fix = "see torch.export.export(module, example_inputs); Model.from_torch(..., dynamic=False) fixes all sizes"
-    with failing_as(f"torch.export cannot trace '{model.name}'", fix), torch_quiet(), torch.no_grad():
-        return torch.export.export(module, examples, dynamic_shapes=shapes)
+
+    def export(free: Any) -> Any:
+        shapes = tuple(dict.fromkeys(each, free) for each in axes.values())
+        with torch_quiet(), torch.no_grad():
+            return torch.export.export(module, examples, dynamic_shapes=shapes)
+
+    def refused(error: Exception) -> QuantError:
+        # Where this works, it gives axes the size that the module needs.
+        with failing_as(f"torch.export cannot trace '{model.name}'", _TRACE_FIX):
+            program = export(torch.export.Dim.AUTO)
+        shapes = {node.name: node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder"}
+        found = [shapes[name] for name in program.graph_signature.user_inputs]
+        left = {
+            name: tuple(axis for axis in free if not is_concrete_int(shape[axis]))
+            for (name, free), shape in zip(axes.items(), found, strict=True)
+        }
+        fixed = [f"axis {axis} of '{name}'" for name, free in axes.items() for axis in {*free} - {*left[name]}]
+        return failed(
+            f"'{model.name}' runs at the size of its example inputs only, though dynamic= says that it is free",
+            error,
+            value=" and ".join(fixed),
+            fix=f"write Model.from_torch(..., dynamic={left if any(left.values()) else False})",
+        )
+
+    with failing_with(refused):
+        return export(torch.export.Dim.DYNAMIC)
 
 
 def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
     """Return the traced module with observers in it."""
     module = module_of(spec.model)
-    graph = traced(spec.model, module, _examples(spec.model)).module()
+    graph = traced(spec.model, module, tuple(example_tensors(spec.model).values())).module()
     _check_excluded(spec, module)
     with torch_quiet():
         import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
@@ -164,7 +199,7 @@ def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
     import torch
 
     model = spec.quantized or spec.model
-    examples = cast(_examples(model), spec)
+    examples = cast(example_tensors(model).values(), spec)
     with torch.no_grad(), failing_as(f"running '{model.name}' as {spec.id} on its example inputs failed"):
         named_outputs(module(*examples))
     if isinstance(module, torch.fx.GraphModule):
@@ -183,11 +218,6 @@ def _drop_unread(module: Any) -> None:
             delattr(module.get_submodule(holder), last)
 
 
-def _examples(model: Model) -> tuple[Any, ...]:
-    examples: Any = model.example_inputs
-    return tuple(examples)
-
-
 def _guarded(spec: EngineSpec, step: Callable[[], Any]) -> Any:
     """Turn whatever torchao raises into a `BuildError` with its cause."""
     fix = "leave the layer in float with exclude=['its.name'], or export to another backend: backend='ort'"
@@ -196,6 +226,16 @@ def _guarded(spec: EngineSpec, step: Callable[[], Any]) -> Any:
 
 
 _REBUILD = "pytest-quant cache clear --kind engine, and the next run writes it again"
+
+
+def load_module(file: Path) -> Any:
+    """Return what `write_engine` wrote as a module. Raises as `load_program` does."""
+    import torch
+
+    if file.name == PROGRAM_FILE:
+        return load_program(file).module()
+    with torch_quiet(), failing_as(f"loading the script {file.name} failed", _REBUILD):
+        return torch.jit.load(file)
 
 
 def load_program(file: Path) -> Any:
@@ -217,7 +257,7 @@ def load_program(file: Path) -> Any:
             return torch.export.load(file)
 
 
-RECIPE_VERSION = "2"
+RECIPE_VERSION = "3"
 """Raised when the same ingredients would be built into something else."""
 
 

@@ -90,6 +90,14 @@ def with_plain_weights(module: Any) -> Any:
     return module
 
 
+def is_packed(module: Any) -> bool:
+    """Tell whether `module` was quantized in eager mode: operators take its weights as objects of their own."""
+    kinds = {type(child).__module__ for child in module.modules()}
+    return any(kind.startswith(_EAGER) and ".reference." not in kind for kind in kinds)
+
+
+_EAGER = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
+
 _ROUNDING_CALLS = ("quantize", "onednn.q", "quantized.")
 """Parts of the names of functions that round, or multiply what was rounded."""
 

@@ -76,7 +76,7 @@ def test_a_module_that_cannot_be_traced_is_refused(tmp_path: Path) -> None:
             """Return one of two things."""
             return x if bool(x.sum() > 0) else -x
 
-    with pytest.raises(BuildError, match="cannot export"):
+    with pytest.raises(BuildError, match="cannot trace"):
         export_onnx(Model.from_torch(Deciding(), (torch.zeros(2, 4),)), tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -97,3 +98,31 @@ def test_a_gpu_that_is_not_here() -> None:
     assert not result.available
     assert "CUDA" in result.reason
     assert result.fix
+
+
+@pytest.mark.parametrize(
+    ("config", "freezes"), [("Int8WeightOnlyConfig", False), ("Int8DynamicActivationInt8WeightConfig", True)]
+)
+def test_weights_that_arrive_in_integers_alone_stay_so(
+    config: str, freezes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frozen, they would be widened once and kept in float; where activations are rounded too, it makes the kernels."""
+    import torchao.quantization as ao
+    from torch._inductor import config as inductor
+
+    module = nn.Sequential(nn.Linear(64, 8))
+    example = (torch.zeros(2, 64),)
+    model = Model.from_torch(copy.deepcopy(module), example)
+    ao.quantize_(module, getattr(ao, config)())
+    spec = EngineSpec("torch", "int8", "given", model, quantized=Model.from_torch(module, example))
+    TORCH.build(spec, None, tmp_path)
+    seen: list[bool] = []
+
+    def compiled(call: object, **_: object) -> object:
+        seen.append(inductor.freezing)
+        return call
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    with TORCH.open(spec, tmp_path) as engine:
+        engine.run({"input": np.zeros((2, 64), np.float32)})
+    assert seen == [freezes]

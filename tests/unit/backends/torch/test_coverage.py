@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def counted(call: Callable[..., Any], *inputs: Tensor) -> int:
 def agrees(call: Callable[..., Any], *inputs: Tensor) -> None:
     """Each product is counted, once."""
     module = call if isinstance(call, nn.Module) else Function(call)
-    assert sum(each.macs for each in products(module, *inputs)) == counted(call, *inputs)
+    assert sum((each.macs or 0) for each in products(module, *inputs)) == counted(call, *inputs)
 
 
 @settings(max_examples=6, deadline=None)
@@ -102,7 +103,7 @@ def test_attention(n: int, heads: int, m: int, k: int, width: int, out: int, mas
     mask = (torch.zeros(m, k),) if masked else ()
     expected = counted(lambda q, k, v: (q @ k.mT).softmax(-1) @ v, queries, keys, values)
     attention = Function(nn.functional.scaled_dot_product_attention)
-    assert sum(each.macs for each in products(attention, queries, keys, values, *mask)) == expected
+    assert sum((each.macs or 0) for each in products(attention, queries, keys, values, *mask)) == expected
 
 
 def test_products_with_formulas_of_their_own() -> None:
@@ -227,7 +228,8 @@ def test_a_reference_with_products_in_integers_is_none() -> None:
 @pytest.mark.parametrize("scheme", ["dynamic", "weight-only"])
 def test_what_takes_linear_layers_only_names_the_rest(scheme: str) -> None:
     """A recurrent body is nothing that these could quantize, and part of the compute."""
-    found = [product("body", 99, op="aten.lstm"), product("head", 1, is_held=True)]
+    head = replace(product("head", 1, is_held=True), is_widened=scheme == "weight-only")
+    found = [product("body", 99, op="aten.lstm"), head]
     coverage = measured(scheme, found, **({"_1": 1} if scheme == "dynamic" else {}))
     assert (coverage.pct, coverage.scheme_pct) == (1.0, 100.0)
     assert coverage.not_quantizable == {"aten.lstm": 99.0}

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_structure
 
-from pytest_quant.backends.torch.module import free_axes, input_names, largest_tensor, module_digest, signature_of
+from pytest_quant.backends.torch.digest import module_digest
+from pytest_quant.backends.torch.module import free_axes, input_names, largest_tensor, module_of, signature_of
 from pytest_quant.data import fixed_batch_size
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model
@@ -91,6 +98,83 @@ def test_everything_that_computes_is_in_the_digest() -> None:
     assert len(set(digests)) == len(digests)
 
 
+class Configured(Scaled):
+    """The same with settings in an object, a set and a state of its own."""
+
+    def __init__(self, width: int, words: set[str], step: int) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(width=width)
+        self.words = words
+        self.step = step
+
+    def get_extra_state(self) -> object:
+        """Return any object."""
+        return SimpleNamespace(step=self.step)
+
+    def set_extra_state(self, state: object) -> None:
+        """Take it."""
+
+
+def test_settings_and_states_of_any_type_are_in_the_digest() -> None:
+    """A field of an object, a word of a set, what ``get_extra_state`` returned."""
+    digests = [
+        module_digest(model(Configured(*settings)))
+        for settings in ((1, {"a"}, 1), (2, {"a"}, 1), (1, {"b"}, 1), (1, {"a"}, 2))
+    ]
+    assert len(set(digests)) == 4
+
+
+@pytest.mark.parametrize("config", ["Int8WeightOnlyConfig", "IntxWeightOnlyConfig", "Float8WeightOnlyConfig"])
+def test_packed_weights_are_in_the_digest(config: str) -> None:
+    """Modules that torchao quantized from other weights differ; from the same ones they do not."""
+    import torchao.quantization as ao
+
+    digests = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        layer = nn.Sequential(nn.Linear(64, 8))
+        ao.quantize_(layer, getattr(ao, config)())
+        digests.append(module_digest(Model.from_torch(layer, (torch.zeros(2, 64),))))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_constants_among_the_inputs_are_in_the_digest() -> None:
+    """A flag decides what is computed, as a weight does."""
+    flags = [Model.from_torch(nn.ReLU(), ({"x": torch.ones(2, 4), "flag": flag},)) for flag in (True, False)]
+    assert module_digest(flags[0]) != module_digest(flags[1])
+
+
+@given(
+    st.recursive(
+        st.sampled_from([torch.ones(2, 3), None, 1, True, "text"]),
+        lambda each: st.lists(each, max_size=3) | st.dictionaries(st.sampled_from("abc"), each, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_nested_inputs_reach_the_module_as_they_are(given_inputs: object) -> None:
+    """Whatever holds the tensors, the module gets it with others in their place and all constants kept."""
+    tensors = [each for each in tree_leaves(given_inputs) if isinstance(each, Tensor)]
+    assume(tensors)
+    received = []
+
+    class Receives(nn.Module):
+        """Keeps what it was given."""
+
+        def forward(self, values: Any) -> Tensor:
+            """Return a tensor of it."""
+            received.append(values)
+            return torch.ones(2)
+
+    taken = Model.from_torch(Receives(), ([given_inputs],))
+    assert len(input_names(taken)) == len(set(input_names(taken))) == len(tensors)
+    module_of(taken)(*(torch.full((2, 3), float(index)) for index in range(len(tensors))))
+    leaves, wanted = tree_leaves(received[0]), tree_leaves([given_inputs])
+    assert tree_structure(received[0]) == tree_structure([given_inputs])
+    numbers = [float(each[0, 0]) for each in leaves if isinstance(each, Tensor)]
+    assert numbers == [float(index) for index in range(len(tensors))]
+    assert [each for each in leaves if not isinstance(each, Tensor)] == [e for e in wanted if not isinstance(e, Tensor)]
+
+
 def test_a_traced_graph_is_told_by_its_code() -> None:
     """Two traced modules without weights differ by what they compute."""
 
@@ -122,14 +206,10 @@ def test_a_module_is_traced_on_a_tuple_of_tensors(inputs: object) -> None:
         signature_of(Model.from_torch(nn.Linear(4, 2), inputs))
 
 
-@pytest.mark.parametrize(
-    ("module", "width", "said"),
-    [(nn.Linear(4, 2), 5, "shapes cannot be multiplied"), (nn.LSTM(4, 2), 4, "not tensors")],
-)
-def test_a_module_that_does_not_run_on_them(module: nn.Module, width: int, said: str) -> None:
-    """What it raised, or that its outputs, such as the states of an LSTM in a tuple, cannot be compared."""
-    with pytest.raises(ModelError, match=said):
-        signature_of(Model.from_torch(module, (torch.zeros(2, width),)))
+def test_a_module_that_does_not_run_on_them() -> None:
+    """The error has what it raised."""
+    with pytest.raises(ModelError, match="shapes cannot be multiplied"):
+        signature_of(Model.from_torch(nn.Linear(4, 2), (torch.zeros(2, 5),)))
 
 
 def test_the_users_module_is_left_alone() -> None:
