@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
-from pytest_quant.backends.offer import Availability, Offer
+from pytest_quant.backends.offer import Availability, Offer, Remedy
 from pytest_quant.backends.torch.options import CPU_KEYS, find_runtime, parse_options
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Shape, Signature
@@ -31,15 +31,6 @@ class TorchBackend(Backend):
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
         """Tell whether torch, torchao and a C++ compiler are installed."""
         return find_runtime()
-
-    def check(self, spec: EngineSpec) -> None:
-        """Raise `UsageError` for what is not offered, and for dynamic quantization that is not compiled."""
-        super().check(spec)
-        if spec.scheme == "dynamic" and not parse_options(spec.options).compiled:
-            raise UsageError(
-                "dynamic quantization is not simulated: PyTorch has no float form of it that is worth comparing",
-                fix="drop options={'compiled': False}",
-            )
 
     def refuses_speed(self, spec: EngineSpec) -> UsageError | None:
         """Refuse a limit on the speed of a graph of float operations around Q/DQ pairs."""
@@ -113,6 +104,18 @@ class TorchBackend(Backend):
         from pytest_quant.backends.torch.export import export_onnx
 
         return export_onnx(model, folder)
+
+    def remedies(self, spec: EngineSpec) -> Sequence[Remedy]:
+        """Other schemes and numbers of bits, and the program as it is before Inductor compiles it."""
+        from pytest_quant.backends.torch.quantize import remedies
+
+        return tuple(remedies(spec, self.offer.precisions.get(spec.precision, ())))
+
+    def quantized_nodes(self, spec: EngineSpec) -> tuple[str, ...]:
+        """Return the submodules that the scheme takes."""
+        from pytest_quant.backends.torch.quantize import quantized_nodes
+
+        return quantized_nodes(spec)
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the program; it is compiled for a shape when that is first run."""

@@ -13,11 +13,14 @@ with Q/DQ pairs in the other runtimes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_quant.backends.torch.options import torch_quiet
-from pytest_quant.spec import EngineSpec
+from pytest_quant.backends.offer import Remedy, with_option, with_scheme
+from pytest_quant.backends.torch.module import copy_of
+from pytest_quant.backends.torch.options import parse_options, torch_quiet
+from pytest_quant.environment.machine import has_vnni, onednn_tier
+from pytest_quant.spec import ARRIVING, EngineSpec
 
 
 def prepare_qat(module: Any, example_inputs: tuple[Any, ...], *, reduce_range: bool = False) -> Any:
@@ -75,6 +78,33 @@ def hold_weights(spec: EngineSpec, module: Any) -> Any:
             filter_fn=lambda layer, name: isinstance(layer, torch.nn.Linear) and name not in spec.exclude,
         )
         return with_plain_weights(module)
+
+
+def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
+    """Return the names of the submodules that the scheme of `spec` takes, and `spec` does not exclude."""
+    import torch
+
+    module = spec.model.module
+    if not isinstance(module, torch.nn.Module) or spec.scheme not in ("static", "dynamic", "weight-only"):
+        return ()
+    # The quantizer goes by the class, and convolves in two dimensions.
+    kinds = (torch.nn.Linear, torch.nn.Conv2d)[: 2 if spec.scheme == "static" else 1]
+    names = (name for name, child in copy_of(spec.model).named_modules() if type(child) in kinds)
+    return tuple(name for name in names if name and name not in spec.exclude)
+
+
+def remedies(spec: EngineSpec, schemes: Sequence[str | None]) -> Iterator[Remedy]:
+    """Yield the other ways to quantize `spec`; `schemes` are those of the backend for its precision."""
+    options = parse_options(spec.options)
+    if spec.scheme in ("static", "dynamic"):
+        others = [each for each in ("static", "dynamic", "weight-only") if each in schemes and each != spec.scheme]
+        changed = (with_scheme(spec, each) for each in others)
+        yield from (each for each in changed if quantized_nodes(each.spec))
+        if options.seven_bits or not has_vnni(onednn_tier()):
+            yield from with_option(spec, "reduce_range", not options.seven_bits)
+    # Where this repairs it, the kernels are at fault and not the levels.
+    if spec.scheme in ("static", "dynamic", *ARRIVING):
+        yield from with_option(spec, "compiled", False)
 
 
 def with_plain_weights(module: Any) -> Any:

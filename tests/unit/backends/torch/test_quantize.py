@@ -13,7 +13,9 @@ from torch import nn
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 from torchao.utils import unwrap_tensor_subclass
 
+from pytest_quant.backends import get_backend
 from pytest_quant.backends.torch.quantize import convert_qat, prepare_qat, quantizing_parts
+from pytest_quant.spec import EngineSpec, Model
 
 EXAMPLE = (torch.zeros(2, 64),)
 
@@ -97,3 +99,37 @@ def test_a_float_module_is_known() -> None:
         (),
         (),
     ]
+
+
+def test_remedies_are_other_schemes_and_the_program_before_the_compiler() -> None:
+    """Each is offered, and none of them is what the engine is already; what arrives quantized keeps its scheme."""
+    torch_backend = get_backend("torch")
+    model = Model.from_torch(network(), EXAMPLE)
+    pasted = {}
+    for scheme in ("static", "dynamic", "weight-only", "given"):
+        quantized = model if scheme == "given" else None
+        spec = EngineSpec("torch", "int8", scheme, model, quantized=quantized, options=(("reduce_range", False),))
+        remedies = torch_backend.remedies(spec)
+        assert spec not in [remedy.spec for remedy in remedies]
+        for remedy in remedies:
+            torch_backend.check(remedy.spec)
+        pasted[scheme] = [remedy.paste.partition("=")[2] for remedy in remedies if "True" not in remedy.paste]
+    eager = "{'reduce_range': False, 'compiled': False}"
+    assert pasted == {
+        "static": ["'dynamic'", "'weight-only'", eager],
+        "dynamic": ["'static'", "'weight-only'", eager],
+        "weight-only": [],
+        "given": [eager],
+    }
+
+
+@pytest.mark.parametrize(("scheme", "names"), [("static", ("0.0", "0.2")), ("dynamic", ("0.2",)), ("given", ())])
+def test_nodes_to_exclude_are_the_submodules_that_a_scheme_takes(scheme: str, names: tuple[str, ...]) -> None:
+    """By the names that the user's module has, inside of what wraps it; those that are excluded are no more of them."""
+    convolution = nn.Conv2d(1, 2, 3)
+    module: Any = torch.compile(
+        nn.Sequential(nn.Sequential(convolution, nn.Flatten(), nn.Linear(72, 4)), nn.Linear(4, 2))
+    )
+    model = Model.from_torch(module, (torch.zeros(2, 1, 8, 8),))
+    spec = EngineSpec("torch", "int8", scheme, model, exclude=("1",))
+    assert get_backend("torch").quantized_nodes(spec) == names
