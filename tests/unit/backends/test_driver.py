@@ -110,6 +110,19 @@ def test_stub_driver_refuses_torch(old_driver: NvmlStub, monkeypatch: pytest.Mon
     assert result.fix.startswith("driver 580 or later, or install torch for an older CUDA, see ")
 
 
+def test_on_a_machine_with_a_fake_gpu_torch_is_available(old_driver: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is what a machine without is told to do."""
+    assert old_driver
+    gpus: list[str] = []
+    cuda = SimpleNamespace(is_available=lambda: bool(gpus), get_device_name=lambda place: gpus[place])
+    torch = SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda="12.4"), cuda=cuda)
+    monkeypatch.setattr(torch_cuda, "import_torch", lambda: torch)
+    assert torch_cuda.find_device(None).fix == "run it on a machine with an NVIDIA GPU; nvidia-smi shows it"
+    gpus.append("A GPU")
+    result = torch_cuda.find_device(None)
+    assert (result.available, result.device) == (True, "cuda:0 A GPU")
+
+
 @pytest.mark.parametrize("distribution", ["tensorrt-cu13", "tensorrt-cu13-bindings"])
 def test_stub_driver_refuses_tensorrt_before_it_is_loaded(
     old_driver: NvmlStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distribution: str

@@ -116,6 +116,19 @@ def test_a_module_is_read_in_every_form(root: Path, attribute: str, expression: 
     assert result.signature.outputs[0].shape == (None, 10)
 
 
+def test_the_function_that_an_error_writes_is_a_model(root: Path) -> None:
+    """Pasted into the file, its name is taken."""
+    pytest.importorskip("torch")
+    source = "import torch\nnet = torch.nn.Conv2d(3, 4, 3)\n"
+    (root / "nets.py").write_text(source)
+    with pytest.raises(UsageError) as error:
+        find(root, "nets:net")
+    code, _, name = str(error.value.fix).removeprefix("write in nets: ").partition(", and name ")
+    (root / "written.py").write_text(source + code)
+    (entry,) = find(root, name.replace("nets", "written")).signature.inputs
+    assert entry.shape == (None, 3, 224, 224)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [

@@ -50,6 +50,11 @@ def test_a_parameter_neither_makes_tests_nor_changes_those_of_a_list() -> None:
     """One case cannot become several, and the test's id would name another engine than the one that runs."""
     with pytest.raises(UsageError, match=r"precision is a list in the mark of a pytest\.param"):
         _combine({}, parameter={"precision": ["fp32", "int8"]})
+    # As the error says: one in each parameter, or the list in the mark of the test.
+    each = [_combine({}, parameter={"precision": precision}) for precision in ("fp32", "int8")]
+    of_test = _combine({"precision": ["fp32", "int8"]}, parameter={})
+    precisions = [check.candidate.precision for keys in each for check in checks_of(keys, "ort")]
+    assert precisions == [check.candidate.precision for check in checks_of(of_test, "ort")] == ["fp32", "int8"]
     values = {"backend": "ort", "precision": "int8", "scheme": "static", "batch_size": 2, "quantized": "q.onnx"}
     for key, value in values.items():
         with pytest.raises(UsageError, match=f"a pytest.param sets {key}"):
