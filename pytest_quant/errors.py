@@ -109,7 +109,7 @@ class HistoryError(QuantError):
 def refused_platform() -> UsageError | None:
     """Return the error where this is not Linux, whose processor, cgroups, locks and clocks are read; else ``None``."""
     fix = "on macOS or Windows run it in a container or in WSL 2, or let the CI job run it"
-    return None if sys.platform == "linux" else UsageError("pytest-quant runs on Linux", value=sys.platform, fix=fix)
+    return None if sys.platform == "linux" else UsageError("this runs on Linux only", value=sys.platform, fix=fix)
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
