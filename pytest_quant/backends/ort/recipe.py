@@ -101,7 +101,7 @@ def left_in_float(spec: EngineSpec, graph: onnx.GraphProto) -> list[str]:
     """
     recipe, graphs = recipe_of(spec), list(all_graphs(graph))
     weights = {tensor.name: tensor for inner in graphs for tensor in inner.initializer}
-    taken = _taken(spec, recipe)
+    taken = _taken(spec, recipe).intersection(WEIGHTED)
     nodes = [node for inner in graphs for node in inner.node if node.op_type in taken and node.name]
     failing = [node.name for node in nodes if _fails(node, weights.get(node.input[1]), spec.scheme, recipe)]
     return [name for name in failing if name not in spec.exclude]

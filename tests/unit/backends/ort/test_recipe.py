@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 from pytest_quant.backends import get_backend
@@ -12,7 +13,7 @@ from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort import recipe as module
 from pytest_quant.backends.ort.macs import FLOAT_OPS, INT8_OPS, NARROW_OPS, ONNX_OPS
 from pytest_quant.backends.ort.openvino import OrtOpenVinoBackend
-from pytest_quant.backends.ort.recipe import excluded_nodes, notes_of, recipe_of
+from pytest_quant.backends.ort.recipe import excluded_nodes, left_in_float, notes_of, recipe_of
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import dense
@@ -180,3 +181,27 @@ def test_every_operator_of_the_runtime_has_its_name_in_the_model() -> None:
     """What computes in integers or packed weights stands for a float operator that a mark can name."""
     assert INT8_OPS | NARROW_OPS | {name for name in FLOAT_OPS if "Fused" in name} <= ONNX_OPS.keys()
     assert set(ONNX_OPS.values()) <= FLOAT_OPS - ONNX_OPS.keys()
+
+
+_BESIDE_PRODUCTS = """
+<ir_version: 9, opset_import: ["" : 17]>
+g (float[n, 4] x) => (float[n, 4] y, float[n, 4] z)
+<float two = {2}, float[3, 4] table = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, int64[2] rows = {0, 1}>
+{
+    [of_one] r = Relu (x)
+    [of_a_number] y = Mul (r, two)
+    [of_rows] t = Gather (table, rows)
+    [of_a_row] s = ReduceSum <keepdims = 1> (t)
+    z = Add (x, s)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "op_types"),
+    [("static", "all"), ("dynamic", ["MatMul", "Gather"]), ("weight-only", ["MatMul", "Gather"])],
+)
+def test_what_is_no_product_is_never_left_for_its_weights(scheme: str, op_types: object) -> None:
+    """It may have one input, a number as the second, or a table whose rows are picked by constant integers."""
+    spec = _asked(scheme, op_types=op_types)
+    assert left_in_float(spec, onnx.parser.parse_model(_BESIDE_PRODUCTS).graph) == []
