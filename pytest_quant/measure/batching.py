@@ -250,13 +250,21 @@ def _free(
 
 
 def _fitting(single: OpenEngine, data: Data, timed_size: int) -> int:
-    """Return how many samples fit, by a run of the first; larger samples are taken to have larger outputs."""
+    """Return how many samples fit, by the bytes of the outputs of one.
+
+    The first sample runs where the signature does not tell them: a runtime may compile for each number of samples.
+    Larger samples are taken to have larger outputs.
+    """
+    outputs = single.engine.signature.outputs
+    if all(tensor.shape and None not in tensor.shape[1:] for tensor in outputs):
+        sizes = [np.dtype(tensor.dtype).itemsize * math.prod((tensor.shape or ())[1:], start=1) for tensor in outputs]
+        return data.evaluated_together(timed_size, sum(sizes))
     feeds = data.first(1)
     try:
-        outputs = single.engine.run(single.feeds(feeds))
+        ran = single.engine.run(single.feeds(feeds))
     except QuantError:
         return data.evaluated_together(timed_size)  # It may run on several samples only.
-    given, returned = (sum(np.asarray(array).nbytes for array in arrays.values()) for arrays in (feeds, outputs))
+    given, returned = (sum(np.asarray(array).nbytes for array in arrays.values()) for arrays in (feeds, ran))
     return data.evaluated_together(timed_size, returned * data.sample_bytes // max(1, given))
 
 

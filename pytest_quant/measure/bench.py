@@ -114,11 +114,12 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     data = with_steps(data, ref_engine)
     own_names = {name: name for name in data.layout.axes}
     axes = named_axes(ref_engine, data.output_axes)
+    # Before the reference runs: a runtime may forget what it compiled when it quantizes.
+    built = build_engine(check.candidate, usable_backend(check.candidate), data, tools)
     reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, axes), data, tools)
     outputs = with_groups(reference.first(data), check.channels)
     metric = choose_metric(check, data, outputs, choose_output(check, outputs))
     del outputs
-    built = build_engine(check.candidate, usable_backend(check.candidate), data, tools)
     timed_size = check.batch_size if check.latency is None else check.latency.batch_size
     size = reference.batch_size if reference.pads else timed_size
     unseen = prove_float(reference, reference.feeds(data.timed(size, check.latency_sample)[0]), tools)

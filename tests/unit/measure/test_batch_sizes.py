@@ -10,7 +10,7 @@ import pytest
 from pytest_quant.data import open_data
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.batching import OpenEngine, find_batching
-from pytest_quant.spec import Dataset
+from pytest_quant.spec import Dataset, Signature, TensorInfo
 from tests.support.measuring import built_of
 from tests.unit.measure.played import data_of, inputs, played
 from tests.unit.measure.test_batching import FREE, ID, SAMPLES, batching_of
@@ -28,11 +28,23 @@ def test_one_sample_runs_before_any_batch(
 ) -> None:
     """Two floats go in and `of_one` doubles come out: as many samples run together as these bytes leave room for."""
     monkeypatch.setattr(LIMIT, bound)
-    engine, batched = batching_of(lambda feeds: {"y": np.ones((len(feeds["x"]), of_one))}, batch_size=None)
+    engine, batched = batching_of(
+        lambda feeds: {"y": np.ones((len(feeds["x"]), of_one))}, batch_size=None, outputs=(None, None)
+    )
     assert engine.runs[0] == 1
     assert max(engine.runs) == batched.batch_size == expected == max(1, min(32, bound // (2 * 4 + 8 * of_one)))
     assert batched.output_bytes == 8 * of_one
     assert batched.notes == ()
+
+
+@pytest.mark.parametrize("of_one", [2, 100])
+def test_outputs_that_the_signature_tells_need_no_run(of_one: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of single precision, 4 bytes a number; a runtime that compiles for each batch compiles once."""
+    monkeypatch.setattr(LIMIT, 10 * (2 * 4 + 4 * of_one))
+    engine, batched = batching_of(
+        lambda feeds: {"y": np.ones((len(feeds["x"]), of_one), np.float32)}, batch_size=None, outputs=(None, of_one)
+    )
+    assert engine.runs[0] == batched.batch_size == 10
 
 
 def test_no_more_samples_run_than_there_are() -> None:
@@ -44,7 +56,7 @@ def test_no_more_samples_run_than_there_are() -> None:
 def test_larger_samples_than_the_first_are_counted_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts of 2 and of 20 words, with 10 scores for each: the batch is that of the longer ones."""
     monkeypatch.setattr(LIMIT, 3 * 20 * (4 + 10 * 4))
-    signature = inputs(x=(None, None))
+    signature = Signature(inputs(x=(None, None)).inputs, (TensorInfo("y", "float32", None),))
     data = open_data(Dataset.from_iterable([np.ones(n, np.float32) for n in (2, 20) * 9]), signature)
 
     def play(feeds: Any) -> Any:
