@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.module import CONSTANTS, copy_of, free_axes, input_leaves, is_graph
 from pytest_quant.backends.torch.options import torch_quiet
@@ -37,8 +39,6 @@ def module_digest(model: Model) -> str:
 
     Code is the source of every class that is not torch's own, and of a traced graph its text.
     """
-    import torch
-
     module, digest = copy_of(model), _Digest()
     with torch_quiet(), failing_as(f"the state of '{model.name}' cannot be written", _STATE_FIX, ModelError):
         # As bytes it has whatever weights are packed in, and what get_extra_state() returned.

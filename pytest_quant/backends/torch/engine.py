@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
@@ -108,8 +109,6 @@ class TorchEngine(Engine):
         }, size
 
     def _call(self, feeds: Feeds) -> Callable[[], Any]:
-        import torch
-
         torch.set_num_threads(self.threads)
         tensors = self._tensors(feeds)
         program = self._program(self._shapes(feeds), tensors)
@@ -122,8 +121,6 @@ class TorchEngine(Engine):
 
     def _tensors(self, feeds: Feeds) -> tuple[Any, ...]:
         """Return the inputs in order, as the program takes them."""
-        import torch
-
         return cast((torch.from_numpy(np.array(feeds[name], order="C")) for name in self._names), self.spec)
 
     def _load(self) -> Any:
@@ -142,7 +139,6 @@ class TorchEngine(Engine):
         return self._ready[key]
 
     def _new(self, tensors: tuple[Any, ...], in_integers: Counter[tuple[int, int, int]]) -> Any:
-        import torch
         import torch._dynamo.config
         import torch._inductor.config
         import torch.compiler.config

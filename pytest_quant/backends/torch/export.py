@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import EXPORTED_FILE, Outputs
@@ -46,8 +47,6 @@ def export_onnx(model: Model, folder: Path) -> Path:
     ------
     BuildError : torch cannot export the module, or ONNX Runtime computes something else from the file.
     """
-    import torch
-
     module = module_of(model)
     if is_packed(module):
         raise BuildError(f"'{model.name}' is quantized in eager mode, which ONNX cannot express", fix=_EXPORT_FIX)
@@ -71,8 +70,6 @@ def export_onnx(model: Model, folder: Path) -> Path:
 
 def _check(model: Model, module: Any, path: Path) -> None:
     """Compare the file with the module on the example inputs, and on another batch size where that is free."""
-    import torch
-
     from pytest_quant.backends.ort.session import open_session
 
     examples = tuple(example_tensors(model).values())

@@ -9,6 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
+import torch
+from torch.nn.utils.parametrize import remove_parametrizations
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import SUPPORTED_NODES, register_dataclass, tree_flatten, tree_leaves, tree_map_only
+
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.backends.torch.options import float_type
 from pytest_quant.errors import ModelError, UsageError
@@ -28,8 +33,6 @@ def cast_module(module: Any, spec: EngineSpec) -> Any:
 
 
 def _narrow(spec: EngineSpec) -> Any:
-    import torch
-
     return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(float_type(spec))
 
 
@@ -49,9 +52,6 @@ def module_of(model: Model) -> Any:
     UsageError : the model is a file.
     ModelError : it is no ``torch.nn.Module`` with inputs, or of a kind that cannot be traced.
     """
-    import torch
-    from torch.utils._pytree import tree_map_only
-
     module, examples = copy_of(model), model.example_inputs
     if isinstance(examples, tuple) and all(isinstance(each, torch.Tensor) for each in examples):
         module.register_forward_hook(lambda _module, _inputs, outputs: named_outputs(outputs))
@@ -77,8 +77,6 @@ def module_of(model: Model) -> Any:
 
 def copy_of(model: Model) -> Any:
     """Return a copy of the user's own module in evaluation mode, out of what wraps it. Raises as `module_of` does."""
-    import torch
-
     if model.module is None:
         raise UsageError(
             f"model '{model.name}' is a file, and backend 'torch' reads modules",
@@ -105,8 +103,6 @@ def copy_of(model: Model) -> Any:
 
 def _refuse(model: Model, module: Any) -> None:
     """Raise `ModelError` for what is no module with inputs, or cannot be traced or compared as it is."""
-    import torch
-
     inputs = input_leaves(model) if isinstance(module, torch.nn.Module) and not _flaw(module) else {}
     kinds = (torch.Tensor, torch.dtype, *CONSTANTS)
     wrong = [f"{type(each).__name__} at '{name}'" for name, each in inputs.items() if not isinstance(each, kinds)]
@@ -126,8 +122,6 @@ def _refuse(model: Model, module: Any) -> None:
 
 def _flaw(each: Any) -> tuple[str, str] | None:
     """Return what is wrong with a submodule, a weight or a buffer, and what to do; ``None`` for a sound one."""
-    import torch
-
     if isinstance(each, torch.jit.ScriptModule):
         return "is of TorchScript, which cannot be traced", "give the torch.nn.Module that it was made from"
     if "FakeQuant" in type(each).__name__:
@@ -148,8 +142,6 @@ def _flaw(each: Any) -> tuple[str, str] | None:
 
 def _unwrapped(module: Any) -> Any:
     """Return the module inside of ``torch.compile``, ``DataParallel`` and the like; any other one as it is."""
-    import torch
-
     parallel = torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel
     # The class of compiled ones comes with a compiler that warns while it is loaded.
     while isinstance(module, parallel) or "_orig_mod" in getattr(module, "_modules", ()):
@@ -159,10 +151,6 @@ def _unwrapped(module: Any) -> Any:
 
 def _copied(module: Any) -> Any:
     """Return a copy in which weights are plain, whatever they are computed from before each run of the original."""
-    import torch
-    from torch.nn.utils.parametrize import remove_parametrizations
-    from torch.utils._pytree import tree_leaves
-
     # PyTorch copies no tensor that a run has left in an attribute.
     held = (each for child in module.modules() for each in tree_leaves(vars(child)) if isinstance(each, torch.Tensor))
     copied = copy.deepcopy(module, {id(each): each.detach().clone() for each in held if not each.is_leaf})
@@ -185,8 +173,6 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
     ``state.h`` is the entry or field ``h`` of ``state``, ``x.0`` the first of a list ``x``.
     """
-    from torch.utils._pytree import SUPPORTED_NODES, register_dataclass, tree_flatten
-
     is_record = is_dataclass(value) and not isinstance(value, type)
     if is_record and type(value) not in SUPPORTED_NODES:
         register_dataclass(type(value))
@@ -223,8 +209,6 @@ def input_leaves(model: Model) -> dict[str, Any]:
 
 def example_tensors(model: Model) -> dict[str, Any]:
     """Return copies of the tensors among the example inputs, laid out as data will be; a channels-last one stays so."""
-    import torch
-
     layouts = {True: torch.channels_last, False: torch.contiguous_format}
     return {
         name: each.detach().clone(memory_format=layouts[each.is_contiguous(memory_format=torch.channels_last)])
@@ -250,8 +234,6 @@ def named_outputs(outputs: object) -> dict[str, Any]:
     ------
     ModelError : something in it is not a tensor of real numbers, or nothing is in it.
     """
-    import torch
-
     if isinstance(outputs, (list, tuple)):
         outputs = {"output" if len(outputs) == 1 else f"output_{index}": each for index, each in enumerate(outputs)}
     named = {path or "output": each for path, each in _leaves(outputs) if each is not None}
@@ -294,8 +276,6 @@ def signature_of(model: Model) -> Signature:
     """
     if model.signature is not None:
         return model.signature
-    import torch
-
     module = module_of(model)
     axes = free_axes(model)
     examples = tuple(example_tensors(model).values())
@@ -324,9 +304,6 @@ def largest_tensor(model: Model, shapes: Mapping[str, Shape]) -> int:
     ------
     ModelError : the module does not take its example inputs.
     """
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
-
     sizes = [0]
 
     class Watching(TorchDispatchMode):
@@ -346,8 +323,6 @@ def largest_tensor(model: Model, shapes: Mapping[str, Shape]) -> int:
 
 def keeps_state(model: Model) -> bool:
     """Return whether its example inputs give other outputs once the module has run on others."""
-    import torch
-
     module = module_of(model)
     examples = tuple(example_tensors(model).values())
     others = tuple(example + 1 if example.is_floating_point() else example for example in examples)
@@ -365,8 +340,6 @@ def keeps_state(model: Model) -> bool:
 
 
 def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any]:
-    import torch
-
     fix = "give inputs that the module accepts, a dict of those it takes by name, and dynamic=False for fixed sizes"
     with failing_as(f"model '{model.name}' does not run on {what}", fix, ModelError), torch.no_grad():
         outputs: dict[str, Any] = module(*(each.clone() for each in inputs))
@@ -375,8 +348,6 @@ def _outputs(model: Model, module: Any, inputs: Any, what: str) -> dict[str, Any
 
 def is_graph(module: Any) -> bool:
     """Tell whether a module is a traced one, which has a graph."""
-    import torch
-
     return isinstance(module, torch.fx.GraphModule)
 
 

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.runtime import failed, failing_as, failing_with
@@ -51,8 +53,6 @@ def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fol
     UsageError : `exclude` names a submodule that is not there.
     BuildError : PyTorch cannot trace or convert the module.
     """
-    import torch
-
     signature = signature_of(spec.model)
     names = input_names(spec.model)
     prepared = _prepared(spec, is_dynamic=False)
@@ -78,8 +78,6 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
     ModelError : the module or its example inputs are not of PyTorch, or it returns something that is not tensors.
     BuildError : PyTorch cannot run, quantize, trace or write the module.
     """
-    import torch
-
     if calibration is not None:
         shutil.copyfile(calibration / PROGRAM_FILE, folder / PROGRAM_FILE)
     elif spec.scheme == "dynamic":
@@ -124,7 +122,6 @@ def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:
     UsageError : the model names a free axis of an input that it does not have.
     BuildError : PyTorch cannot trace the module.
     """
-    import torch
     from torch.fx.experimental.symbolic_shapes import is_concrete_int
 
     axes = free_axes(model)
@@ -196,8 +193,6 @@ def _converted(spec: EngineSpec, prepared: Any) -> Any:
 
 
 def _save(spec: EngineSpec, module: Any, folder: Path) -> None:
-    import torch
-
     model = spec.quantized or spec.model
     examples = cast(example_tensors(model).values(), spec)
     with torch.no_grad(), failing_as(f"running '{model.name}' as {spec.id} on its example inputs failed"):
@@ -230,8 +225,6 @@ _REBUILD = "pytest-quant cache clear --kind engine, and the next run writes it a
 
 def load_module(file: Path) -> Any:
     """Return what `write_engine` wrote as a module. Raises as `load_program` does."""
-    import torch
-
     if file.name == PROGRAM_FILE:
         return load_program(file).module()
     with torch_quiet(), failing_as(f"loading the script {file.name} failed", _REBUILD):
@@ -247,8 +240,6 @@ def load_program(file: Path) -> Any:
     ------
     BuildError : PyTorch cannot read it.
     """
-    import torch
-
     with torch_quiet():
         # Programs name operators that only this import registers.
         import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401

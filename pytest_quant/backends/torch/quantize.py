@@ -16,6 +16,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
+
 from pytest_quant.backends.offer import Remedy, with_option, with_scheme
 from pytest_quant.backends.torch.module import copy_of
 from pytest_quant.backends.torch.options import parse_options, torch_quiet
@@ -32,8 +34,6 @@ def prepare_qat(module: Any, example_inputs: tuple[Any, ...], *, reduce_range: b
     example_inputs : tensors with a leading batch axis of at least 2, which stays free.
     reduce_range : train for 7-bit activations, for CPUs without VNNI.
     """
-    import torch
-
     with torch_quiet():
         import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as x86
         from torchao.quantization.pt2e import allow_exported_model_train_eval, move_exported_model_to_train
@@ -67,8 +67,6 @@ def convert_qat(prepared: Any) -> Any:
 
 def hold_weights(spec: EngineSpec, module: Any) -> Any:
     """Turn the weights of the linear layers of `module` into int8 by torchao, and return it."""
-    import torch
-
     with torch_quiet():
         from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
@@ -82,8 +80,6 @@ def hold_weights(spec: EngineSpec, module: Any) -> Any:
 
 def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
     """Return the names of the submodules that the scheme of `spec` takes, and `spec` does not exclude."""
-    import torch
-
     module = spec.model.module
     if not isinstance(module, torch.nn.Module) or spec.scheme not in ("static", "dynamic", "weight-only"):
         return ()
@@ -112,7 +108,6 @@ def with_plain_weights(module: Any) -> Any:
 
     A packed one could be written to a file by pickle only.
     """
-    import torch
     from torchao.utils import unwrap_tensor_subclass
 
     # It looks at the layers inside only, and the module may be a layer itself.
@@ -138,8 +133,6 @@ def quantizing_parts(module: Any) -> tuple[str, ...]:
     These are layers of ``torch.ao.nn.quantized`` and of torchao, layers that round in training, tensors that keep
     integers behind a float type, and nodes of a graph that round. Observers, which only watch, are none.
     """
-    import torch
-
     if not isinstance(module, torch.nn.Module):
         return ()
     parts = list(_quantized_layers(module))
