@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 import numpy as np
 import onnx
@@ -174,11 +175,11 @@ def float_bytes(graph: onnx.GraphProto) -> Counter[str]:
     return sizes
 
 
-def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    """Let `graph` have `nodes`, which may be some of its own, in this order."""
-    nodes = list(nodes)
-    del graph.node[:]
-    graph.node.extend(nodes)
+def refill(field: Any, entries: Iterable[Any]) -> None:
+    """Let a repeated field of a message, the nodes of a graph for example, have `entries`, some of its own perhaps."""
+    entries = list(entries)
+    del field[:]
+    field.extend(entries)
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -38,8 +38,8 @@ from pytest_quant.backends.onnx_files.graphs import (
     defined_names,
     fresh_name,
     opset_of,
+    refill,
     rename_reads,
-    replace_nodes,
 )
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.errors import UsageError, nearest
@@ -125,7 +125,8 @@ def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
         model = inliner.inline_local_functions(model)
     end_sharing(model.graph)
     for graph in all_graphs(model.graph):
-        _drop_inputs_with_values(graph)
+        valued = constant_names(graph)
+        refill(graph.input, [value for value in graph.input if value.name not in valued])
         _take_out_constants(graph)
         _read_through_identities(graph)
     model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
@@ -174,13 +175,6 @@ def _name_calls(model: onnx.ModelProto) -> None:
         waiting += own.node
 
 
-def _drop_inputs_with_values(graph: onnx.GraphProto) -> None:
-    valued = constant_names(graph)
-    inputs = [value for value in graph.input if value.name not in valued]
-    del graph.input[:]
-    graph.input.extend(inputs)
-
-
 def _take_out_constants(graph: onnx.GraphProto) -> None:
     results = {value.name for value in graph.output}
     nodes = []
@@ -190,7 +184,7 @@ def _take_out_constants(graph: onnx.GraphProto) -> None:
             nodes.append(node)
         else:
             graph.initializer.append(tensor)
-    replace_nodes(graph, nodes)
+    refill(graph.node, nodes)
 
 
 def constant_of(node: onnx.NodeProto) -> TensorProto | None:
@@ -224,7 +218,7 @@ def _read_through_identities(graph: onnx.GraphProto) -> None:
         nodes.append(node)
     if names:
         rename_reads(nodes, names)
-        replace_nodes(graph, nodes)
+        refill(graph.node, nodes)
 
 
 def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str) -> onnx.ModelProto:

@@ -24,7 +24,7 @@ from pytest_quant.backends.onnx_files import (
     needs_external_data,
     read_signature,
 )
-from pytest_quant.backends.onnx_files.graphs import all_graphs, dequantizer_of, opset_of, replace_nodes, scopes
+from pytest_quant.backends.onnx_files.graphs import all_graphs, dequantizer_of, opset_of, refill, scopes
 from pytest_quant.backends.onnx_files.lineage import PARTED
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.macs import FLOAT_OPS
@@ -367,5 +367,5 @@ def part_from_pairs(path: Path, exclude: Collection[str]) -> None:
                 node.input[0] = copied
                 makers[copied] = nodes[-1]
             nodes.append(node)
-        replace_nodes(graph, nodes)
+        refill(graph.node, nodes)
     onnx.save_model(model, path)

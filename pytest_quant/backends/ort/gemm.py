@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from pytest_quant.backends.onnx_files.graphs import all_graphs, defined_names, fresh_name, opset_of, replace_nodes
+from pytest_quant.backends.onnx_files.graphs import all_graphs, defined_names, fresh_name, opset_of, refill
 
 # The attribute that scales what a Gemm reads at a place.
 _FACTORS = {1: "alpha", 2: "beta"}
@@ -40,7 +40,7 @@ def fold_gemm_constants(model: onnx.ModelProto) -> None:
             nodes.append(node)
             if node.op_type == "Gemm":
                 nodes += _fold(node, graph, tensors, taken)
-        replace_nodes(graph, nodes)
+        refill(graph.node, nodes)
 
 
 def _fold(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_quant.backends.onnx_files import write_model
-from pytest_quant.backends.onnx_files.graphs import all_graphs, opset_of, replace_nodes
+from pytest_quant.backends.onnx_files.graphs import all_graphs, opset_of, refill
 from pytest_quant.backends.onnx_files.normalize import normalized, raised
 from pytest_quant.backends.ort.session import refusing
 from pytest_quant.backends.runtime import quiet
@@ -108,7 +108,7 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
                 if not _added(node, taken) or node.output[0] in read - added:
                     nodes.append(node)
                 added.update(node.output)
-            replace_nodes(graph, nodes)
+            refill(graph.node, nodes)
         dropped = sum(1 for _ in _nodes(model)) < nodes_before
 
 

@@ -21,8 +21,8 @@ from pytest_quant.backends.onnx_files.graphs import (
     constant_names,
     defined_names,
     fresh_name,
+    refill,
     rename_captured,
-    replace_nodes,
 )
 from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.ort.gemm import fold_gemm_constants
@@ -62,7 +62,7 @@ def _set_apart(graph: onnx.GraphProto, taken: set[str]) -> None:
             for name in node.output
             if name in names
         ]
-    replace_nodes(graph, nodes)
+    refill(graph.node, nodes)
     for tensor in copied:
         _copy(graph, tensor, copies[tensor.name])
 
@@ -90,9 +90,7 @@ def set_shared_weights_apart(graph: onnx.GraphProto) -> None:
                     node.input[place] = fresh_name(f"{weight.name}_own", taken)
                     readers[node.input[place]] += 1
                     _copy(holder if is_apart else inner, weight, node.input[place])
-        kept = [tensor for tensor in inner.initializer if readers[tensor.name]]
-        del inner.initializer[:]
-        inner.initializer.extend(kept)
+        refill(inner.initializer, [tensor for tensor in inner.initializer if readers[tensor.name]])
 
 
 def _turned(node: onnx.NodeProto) -> tuple[int, ...]:
@@ -177,7 +175,6 @@ def _tidy(path: Path) -> None:
     set_shared_weights_apart(model.graph)
     # Torch's exporter writes shapes of weights; the quantizers transpose those of a Gemm, which the old shape then
     # contradicts. Weights carry their own.
-    infos = [value for value in model.graph.value_info if value.name not in constant_names(model.graph)]
-    del model.graph.value_info[:]
-    model.graph.value_info.extend(infos)
+    weights = constant_names(model.graph)
+    refill(model.graph.value_info, [value for value in model.graph.value_info if value.name not in weights])
     write_model(model, path)

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, parser, shape_inference
 from onnx.external_data_helper import load_external_data_for_model
 
 from pytest_quant.backends.onnx_files import read_graph, write_model
-from pytest_quant.backends.onnx_files.graphs import all_graphs, opset_of, rename_reads, replace_nodes
+from pytest_quant.backends.onnx_files.graphs import all_graphs, opset_of, refill, rename_reads
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.ort.half import retype
 
@@ -108,7 +108,7 @@ def _round_results(graph: onnx.GraphProto, kinds: Mapping[str, int], given: Sequ
                 node.output[place] = f"{name}{_EXACT}"
                 nodes.append(_cast(node.output[place], name, kinds[name]))
                 nodes.append(_cast(name, rounded[name], TensorProto.FLOAT))
-    replace_nodes(graph, nodes)
+    refill(graph.node, nodes)
     del graph.value_info[:]
     return rounded
 
