@@ -18,7 +18,7 @@ from pytest_quant.backends.onnx_files.lineage import excluded_among, nodes_behin
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, PROVIDER, RECURRENT, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refusing, signature_of
-from pytest_quant.backends.openvino.options import parse_options
+from pytest_quant.backends.openvino.options import PLUGIN, parse_options
 from pytest_quant.backends.openvino.quantize import IN_FLOAT, with_names
 from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as
@@ -54,15 +54,8 @@ def compile_model(model: Any, spec: EngineSpec, beside: Mapping[str, object] | N
 
     options = parse_options(spec.options)
     group = 0 if spec.precision == "fp32" else options.dynamic_quantization
-    settings = {
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-        "INFERENCE_NUM_THREADS": options.threads,
-        **({} if group is None else {_GROUP: group}),
-        "NUM_STREAMS": 1,
-        "ENABLE_CPU_PINNING": False,
-        **(beside or {}),
-    }
+    rounds = {} if group is None else {_GROUP: group}
+    settings = {**PLUGIN, "INFERENCE_NUM_THREADS": options.threads, **rounds, **(beside or {})}
     quantized = spec.scheme == "static"
     with refusing("to compile the quantized model", IN_FLOAT) if quantized else refusing("to compile the model"):
         compiled = openvino.Core().compile_model(model, PROVIDER, settings)

@@ -35,6 +35,14 @@ class OpenVinoOptions:
 
 KEYS = keys_of(OpenVinoOptions)
 
+PLUGIN = {
+    "PERFORMANCE_HINT": "LATENCY",
+    "INFERENCE_PRECISION_HINT": "f32",
+    "NUM_STREAMS": "1",
+    "ENABLE_CPU_PINNING": "NO",
+}
+"""Settings of the CPU plugin: without the hint a CPU with bfloat16 may run the float reference in it."""
+
 
 def parse_options(options: Iterable[tuple[str, object]]) -> OpenVinoOptions:
     """Turn the options of a mark into `OpenVinoOptions`. Raises `UsageError`."""

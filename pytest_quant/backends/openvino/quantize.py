@@ -239,20 +239,14 @@ def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored
 
 def _range_estimator(calibration: Calibration) -> Any:
     """Return how ranges are found: NNCF's own default is a mean over batches, which cuts off peaks."""
-    from nncf.quantization.range_estimator import (
-        AggregatorType,
-        RangeEstimatorParameters,
-        RangeEstimatorParametersSet,
-        StatisticsCollectorParameters,
-        StatisticsType,
-    )
+    from nncf.quantization import range_estimator as estimators
 
     if calibration.method == "minmax":
-        return RangeEstimatorParametersSet.MINMAX
-    cut = StatisticsCollectorParameters(
-        StatisticsType.QUANTILE, AggregatorType.MEAN, quantile_outlier_prob=1.0 - calibration.percentile / 100.0
-    )
-    return RangeEstimatorParameters(cut, cut)
+        return estimators.RangeEstimatorParametersSet.MINMAX
+    outside = 1.0 - calibration.percentile / 100.0
+    kinds = estimators.StatisticsType.QUANTILE, estimators.AggregatorType.MEAN
+    cut = estimators.StatisticsCollectorParameters(*kinds, quantile_outlier_prob=outside)
+    return estimators.RangeEstimatorParameters(cut, cut)
 
 
 class _Again:

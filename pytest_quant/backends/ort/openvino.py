@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_quant.backends.base import Engine, Feeds
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED, OPERATORS
+from pytest_quant.backends.openvino.options import PLUGIN
 from pytest_quant.backends.ort import OrtBackend, find_runtime
 from pytest_quant.backends.ort.options import parse_options
 from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
@@ -109,20 +110,11 @@ class OrtOpenVinoBackend(OrtBackend):
         return OrtEngine(spec, path, providers, threads=threads, notes=notes_of(spec), count=count)
 
 
-_SETTINGS = {
-    "PERFORMANCE_HINT": "LATENCY",
-    "INFERENCE_PRECISION_HINT": "f32",
-    "NUM_STREAMS": "1",
-    "ENABLE_CPU_PINNING": "NO",
-}
-"""In words of OpenVINO: without the hint a CPU with bfloat16 may run the float reference in it."""
-
-
 def on_openvino(threads: int) -> tuple[Provider]:
     """Return OpenVINO on this CPU, as a session is asked for it."""
     from pytest_quant.backends.ort.session import Provider
 
-    inside = _SETTINGS | {"INFERENCE_NUM_THREADS": str(threads)}
+    inside = PLUGIN | {"INFERENCE_NUM_THREADS": str(threads)}
     return (Provider(OPENVINO, {"load_config": json.dumps({"CPU": inside})}, tuple(cpu_devices())),)
 
 
