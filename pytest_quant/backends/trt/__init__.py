@@ -28,13 +28,6 @@ from pytest_quant.spec import ARRIVING, EngineSpec
 _TARGET_FIX = "name the GPU to build for: options={'compute_capability': 'SM89'}"
 
 
-def _simulator() -> dict[str, str]:
-    """Return what decides the outputs of a simulation."""
-    from pytest_quant.backends.ort.options import runtime_version
-
-    return {"onnxruntime": runtime_version(), "instruction set": isa_tier()}
-
-
 class TrtRtxBackend(Backend):
     """TensorRT-RTX as parser and builder.
 
@@ -76,10 +69,12 @@ class TrtRtxBackend(Backend):
         return largest_batch(spec, self.signature(spec.quantized or spec.model), batch_axes)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
-        """Model bytes, the quantizer's and the builder's options, library versions, the target, recipe."""
+        """Model bytes, the quantizer's and the builder's options, versions, the target, the recipe, the simulator."""
+        from pytest_quant.backends.ort.options import runtime_version
         from pytest_quant.backends.trt.profile import engine_ingredients
 
-        return engine_ingredients(spec, rtx_version()) | _simulator()
+        simulator = {"onnxruntime": runtime_version(), "instruction set": isa_tier()}
+        return engine_ingredients(spec, rtx_version()) | simulator
 
     def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
         """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
@@ -143,11 +138,7 @@ class TrtBackend(TrtRtxBackend):
 
     name = "trt"
     device = "cuda:0"
-    offer = replace(
-        TrtRtxBackend.offer,
-        options=NATIVE_KEYS,
-        extras=("gpu", "trt"),
-    )
+    offer = replace(TrtRtxBackend.offer, options=NATIVE_KEYS, extras=("gpu", "trt"))
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether TensorRT and a GPU are here, or `spec` names a target that can be simulated."""
@@ -182,7 +173,7 @@ class TrtBackend(TrtRtxBackend):
 
         native = find_native()
         if not native.available:
-            return engine_ingredients(spec, f"RTX {rtx_version()}") | _simulator()
+            return super().ingredients(spec) | {"TensorRT": f"RTX {rtx_version()}"}
         ours = implicit_ingredients if calibrates(spec) else engine_ingredients
         return {**ours(spec, native.version), "GPU": native.device}
 

@@ -12,13 +12,7 @@ from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files import model_file, read_signature
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.runtime import failed
-from pytest_quant.backends.trt.builder import (
-    LOG_FILE,
-    NO_IMPLICIT,
-    SHAPE_INPUT,
-    BuildRequest,
-    build,
-)
+from pytest_quant.backends.trt.builder import LOG_FILE, NO_IMPLICIT, SHAPE_INPUT, BuildRequest, build
 from pytest_quant.backends.trt.graph import write_graph
 from pytest_quant.backends.trt.implicit import write_samples
 from pytest_quant.backends.trt.options import Range, calibrates, float_type, parse_options

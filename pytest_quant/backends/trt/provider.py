@@ -21,11 +21,7 @@ class OrtTrtBackend(TrtRtxBackend):
 
     name = "ort-trt"
     device = "cuda:0"
-    offer = replace(
-        TrtRtxBackend.offer,
-        options=PROVIDER_KEYS,
-        extras=("gpu", "trt10"),
-    )
+    offer = replace(TrtRtxBackend.offer, options=PROVIDER_KEYS, extras=("gpu", "trt10"))
 
     def before_loading(self, spec: EngineSpec) -> None:
         """Switch TF32 off for the whole process: the provider has no option for it, and has it on (version 1.31).
@@ -37,18 +33,15 @@ class OrtTrtBackend(TrtRtxBackend):
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether the provider loads, or for a named target whether a build can be simulated."""
-        if spec is None:
-            return find_provider(TENSORRT)
-        if not target_of(spec):
+        if spec is not None and target_of(spec):
+            return super().availability(spec)
+        if spec is not None:
             self.before_loading(spec)
-            return find_provider(TENSORRT)
-        return super().availability(spec)
+        return find_provider(TENSORRT)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
-        """Those of the graph and the builder, and ONNX Runtime with its provider."""
-        from pytest_quant.backends.ort.options import runtime_version
-
-        ours = {"onnxruntime": runtime_version(), "provider": TENSORRT}
+        """Those of the graph and the builder, ONNX Runtime among them, and its provider."""
+        ours = {"provider": TENSORRT}
         if not target_of(spec):
             gpu = cuda_gpu(self.device)
             ours |= {"GPU": "" if gpu is None else f"{gpu.name} ({gpu.sm})", "native TensorRT": installed_tensorrt()}
