@@ -6,8 +6,9 @@ No runtime is loaded.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from textwrap import shorten
 from typing import Any, Literal, TypeAlias
 
 from pytest_quant.errors import UsageError, nearest
@@ -93,6 +94,22 @@ def check_offer(spec: EngineSpec, offer: Offer) -> None:
     if spec.scheme == "static" and method not in offer.calibrations:
         message = f"backend '{spec.backend}' has no calibration '{method}'"
         raise UsageError(message, allowed=nearest(method, offer.calibrations))
+
+
+_LONGEST = 400
+"""Letters of a message that lists nodes: a large model has thousands of them."""
+
+
+def check_excluded(spec: EngineSpec, names: Collection[str], kind: str = "node") -> None:
+    """Raise `UsageError` when `spec` excludes what is not among `names`, so that nothing would be left in float.
+
+    `kind` is what they name.
+    """
+    for name in spec.exclude:
+        if name not in names:
+            near = nearest(name, names) if names else f"none: its {kind}s have no names; give them some before export"
+            message = f"exclude names a {kind} that {spec.model.name} does not have"
+            raise UsageError(message, value=repr(name), allowed=shorten(near, _LONGEST, placeholder=" ..."))
 
 
 def calibration_ingredients(spec: EngineSpec) -> dict[str, str]:

@@ -201,7 +201,6 @@ def failed(
     error: BaseException | str,
     *,
     value: str | None = None,
-    allowed: str | None = None,
     fix: str | None = None,
     kind: type[QuantError] = BuildError,
 ) -> QuantError:
@@ -214,7 +213,6 @@ def failed(
         process does. The file that the message names gets the traceback or that text.
     value : the library's own words, of which the first lines are shown, up to a traceback; ``None`` for those of
         `error`, see `root_cause`.
-    allowed : what would have worked; ``None`` where that is not known.
     fix : what the user can do; ``None`` where nothing is known to help. Where memory or the disk is full, the message
         says so in place of `what`, and what helps then.
     kind : class of the error that is returned.
@@ -226,7 +224,7 @@ def failed(
     elif isinstance(error, MemoryError) or _NO_MEMORY.search(words):
         what, fix = f"no memory was left: {what}", LESS_MEMORY
     log = keep_text(f"{what}\n\n{text}")
-    return kind(what, value=_shortened(words), allowed=allowed, fix=fix, log=None if log is None else str(log))
+    return kind(what, value=_shortened(words), fix=fix, log=None if log is None else str(log))
 
 
 @contextmanager

@@ -47,6 +47,7 @@ class CallableEngine(Engine):
         self.spec = spec
         self.signature = model.signature or Signature((), ())
         self._model = model
+        self._function: Any = model.call
         self._lock = threading.Lock()
         self._is_running = self._is_stopped = False
 
@@ -109,11 +110,6 @@ class CallableEngine(Engine):
         except Exception as error:
             what = f"callable {self._model.name} failed"
             raise failed(what, error, fix="call it by itself with these samples") from error
-
-    @property
-    def _function(self) -> Callable[[Any], object]:
-        assert self._model.call is not None  # nosec B101 # noqa: S101 - for the type checker: the backend looked
-        return self._model.call
 
     def _array(self, name: str, value: Any, n: int) -> NDArray[Any]:
         """Return one output as a new array (n, ...): the function may write the next one into the same memory."""

@@ -21,7 +21,6 @@ import re
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -42,11 +41,6 @@ from pytest_quant.backends.onnx_files.graphs import (
     rename_reads,
 )
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.errors import UsageError, nearest
-from pytest_quant.spec import EngineSpec
-
-_LONGEST = 400
-"""Letters of a message that lists nodes: a large model has thousands of them."""
 
 _CONSTANTS: dict[str, type] = {
     **dict.fromkeys(("value_float", "value_floats"), np.float32),
@@ -57,15 +51,6 @@ _CONSTANTS: dict[str, type] = {
 
 _INITIALIZERS_APART = 4
 """The first IR version whose initializers need not be inputs."""
-
-
-def check_excluded(spec: EngineSpec, names: Collection[str]) -> None:
-    """Raise `UsageError` when `spec` excludes a node that is not `names`, so that nothing would be left in float."""
-    for name in spec.exclude:
-        if name not in names:
-            near = nearest(name, names) if names else "none: its nodes have no names; give them some before export"
-            message = f"exclude names a node that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=shorten(near, _LONGEST, placeholder=" ..."))
 
 
 def names_made_of(name: str, model: onnx.ModelProto, candidates: Collection[str]) -> set[str]:

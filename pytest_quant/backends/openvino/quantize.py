@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.feeds import Feeds, fitting_batches
-from pytest_quant.backends.offer import Remedy, calibrated, with_option
+from pytest_quant.backends.offer import Remedy, calibrated, check_excluded, with_option
 from pytest_quant.backends.onnx_files import model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nodes
-from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of, normalized, write_normalized
+from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized, write_normalized
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options

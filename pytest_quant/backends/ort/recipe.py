@@ -20,10 +20,10 @@ from typing import TypeAlias
 
 import onnx
 
-from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
+from pytest_quant.backends.offer import Remedy, calibrated, check_excluded, seven_bits_note, with_option, with_scheme
 from pytest_quant.backends.onnx_files import has_bodies, model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_graphs, all_nodes, scopes
-from pytest_quant.backends.onnx_files.normalize import check_excluded, names_made_of
+from pytest_quant.backends.onnx_files.normalize import names_made_of
 from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
 from pytest_quant.backends.ort.options import ALL_OPS, CPU, OrtOptions, parse_options
 from pytest_quant.backends.ort.prepare import WEIGHTED

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from pytest_quant.backends.feeds import Feeds, fitting_batches
-from pytest_quant.backends.offer import calibration_ingredients
+from pytest_quant.backends.offer import calibration_ingredients, check_excluded
 from pytest_quant.backends.runtime import failed, failing_as, failing_with
 from pytest_quant.backends.torch.digest import module_digest
 from pytest_quant.backends.torch.module import (
@@ -28,7 +28,7 @@ from pytest_quant.backends.torch.module import (
 from pytest_quant.backends.torch.options import float_type, parse_options, torch_quiet
 from pytest_quant.backends.torch.quantize import hold_weights, is_packed, with_plain_weights
 from pytest_quant.environment.machine import onednn_tier, usable_cores, version
-from pytest_quant.errors import QuantError, UsageError, nearest
+from pytest_quant.errors import QuantError
 from pytest_quant.spec import EngineSpec, Model
 
 PROGRAM_FILE = "program.pt2"
@@ -175,11 +175,7 @@ def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
 
 
 def _check_excluded(spec: EngineSpec, module: Any) -> None:
-    names = {name for name, _ in module.named_modules()}
-    for name in spec.exclude:
-        if name not in names:
-            message = f"exclude names a submodule that {spec.model.name} does not have"
-            raise UsageError(message, value=repr(name), allowed=nearest(name, names - {""}))
+    check_excluded(spec, dict(module.named_modules()).keys() - {""}, "submodule")
 
 
 def _converted(spec: EngineSpec, prepared: Any) -> Any:
