@@ -315,8 +315,12 @@ def largest_tensor(model: Model, shapes: Mapping[str, Shape]) -> int:
 
     module, watching = module_of(model), Watching()  # type: ignore[no-untyped-call]
     examples = tuple(example_tensors(model).values())
-    with watching:
-        _outputs(model, module, examples, "its example inputs")
+
+    def watched(*tensors: Any) -> Any:
+        with watching:
+            return module(*tensors)
+
+    _outputs(model, watched, examples, "its example inputs")
     wanted = sum(math.prod(shape) for shape in shapes.values())
     return int(max(sizes) * wanted // max(1, sum(each.numel() for each in examples)))
 
