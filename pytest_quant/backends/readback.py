@@ -271,12 +271,5 @@ def device_times(
         ended_ns = REAL.perf_counter_ns()
         rows.append((h2d_ms, time_ms(start), time_ms(copy_out), ended_ns - began_ns, started_ns - began_ns))
     h2d_ms, gpu_ms, d2h_ms, host_ns, enqueue_ns = (median(column) for column in zip(*rows[_WARM_RUNS:], strict=True))
-    return DeviceTimes(
-        _TIMED_RUNS,
-        gpu_ms,
-        h2d_ms,
-        d2h_ms,
-        host_ns * 1e-6,
-        pinned=pinned,
-        enqueue_ms=enqueue_ns * 1e-6,
-    )
+    host_ms, enqueue_ms = host_ns * 1e-6, enqueue_ns * 1e-6
+    return DeviceTimes(_TIMED_RUNS, gpu_ms, h2d_ms, d2h_ms, host_ms, pinned=pinned, enqueue_ms=enqueue_ms)

@@ -264,8 +264,7 @@ def quiet(*loggers: str) -> Iterator[list[str]]:
     for logger in silenced:
         logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             yield errors
     finally:
         root.removeHandler(handler)

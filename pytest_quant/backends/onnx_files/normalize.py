@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -228,9 +229,5 @@ def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str
 
 def _infer_shapes(path: Path) -> None:
     """Write the shapes into the file; where ONNX's inference fails, the file stays without them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            shape_inference.infer_shapes_path(str(path), str(path))
-        except shape_inference.InferenceError:
-            return
+    with warnings.catch_warnings(action="ignore"), suppress(shape_inference.InferenceError):
+        shape_inference.infer_shapes_path(str(path), str(path))

@@ -34,10 +34,8 @@ def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
 
     Returns
     -------
-    A `BuildError`; or `error` itself where it is one of our own.
+    A `BuildError`.
     """
-    if isinstance(error, QuantError):
-        return error
     text = str(error)
     unknown = _OPERATORS.search(text)
     if unknown is not None:

@@ -21,7 +21,7 @@ from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options
-from pytest_quant.backends.runtime import quiet
+from pytest_quant.backends.runtime import failing_with, quiet
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import Calibration, EngineSpec, Model
 
@@ -189,13 +189,11 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
         source = _source(spec.model, work)
         model = read_model(source)
         ignored = excluded_nodes(spec, model, source)
-        try:
+        with failing_with(lambda error: refused(f"to quantize {spec.model.name}", error, _fix(error))):
             # Before the screen is taken away: NNCF's logger keeps the stream that it finds when it is imported.
             import_module("nncf")
             with quiet("nncf"):
                 quantized = _quantize(spec, model, _Again(batches), count, ignored)
-        except Exception as error:
-            raise refused(f"to quantize {spec.model.name}", error, _fix(error)) from error
         save_model(quantized, folder)
 
 

@@ -109,10 +109,7 @@ def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> byt
 
 
 def _profile(
-    trt: Any,
-    builder: tensorrt.Builder,
-    network: tensorrt.INetworkDefinition,
-    shapes: Mapping[str, Range],
+    trt: Any, builder: tensorrt.Builder, network: tensorrt.INetworkDefinition, shapes: Mapping[str, Range]
 ) -> tensorrt.IOptimizationProfile:
     """Return a profile that gives every input with free axes its range; TensorRT names one that has none."""
     profile = builder.create_optimization_profile()

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from pytest_quant.backends.cuda import Blocks, DeviceMemory, block_of, free_blocks
 from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.feeds import Feeds, fitting_batches
-from pytest_quant.errors import BuildError, DataError, QuantError
+from pytest_quant.backends.runtime import failing_with
+from pytest_quant.errors import BuildError, DataError
 from pytest_quant.spec import Signature
 
 if TYPE_CHECKING:
@@ -203,13 +204,13 @@ def calibrating(
             yield
         finally:
             release(calibrator, device)
-    try:
-        new_ranges = settle(calibrator)
-    except QuantError:
-        raise
-    except Exception as error:
+
+    def failed_callback(error: Exception) -> BuildError:
         said = f"{type(error).__name__}: {error}"
-        raise BuildError(f"the calibrator failed after {calibrator.batches} batches: {said}") from error
+        return BuildError(f"the calibrator failed after {calibrator.batches} batches: {said}")
+
+    with failing_with(failed_callback):
+        new_ranges = settle(calibrator)
     if earlier is None:
         Path(ranges).write_bytes(new_ranges)
 

@@ -119,9 +119,7 @@ def count_products(
         Tallied(name, op, _left_kind(op, precision), next((macs[node] for node in macs if is_of(name, node)), None))
         for name, (op, _) in left.items()
     ]
-    where = ", ".join(
-        sorted({TENSORRT, *(provider for _, provider in left.values())}, key=lambda name: name != TENSORRT)
-    )
+    where = ", ".join(dict.fromkeys((TENSORRT, *(provider for _, provider in left.values()))))
     coverage = tally([*tallied_products(layers, inside, precision, macs), *outside], where)
     return replace(coverage, notes=(why_not,) if why_not else precision_notes(layers, inside, precision))
 
