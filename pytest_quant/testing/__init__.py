@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     from pytest_quant.testing.conformance import BackendConformance, ModuleBackendConformance
     from pytest_quant.testing.numpy_backend import NumpyBackend
 
-_HOME = {
-    "BackendConformance": "pytest_quant.testing.conformance",
-    "ModuleBackendConformance": "pytest_quant.testing.conformance",
-    "NumpyBackend": "pytest_quant.testing.numpy_backend",
-}
-
 __all__ = ["BackendConformance", "ModuleBackendConformance", "NumpyBackend"]
 
 
 def __getattr__(name: str) -> object:
     """Import a public name from where it lives: the backend needs no pytest."""
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'pytest_quant.testing' has no attribute '{name}'")
-    return getattr(import_module(_HOME[name]), name)
+    home = "numpy_backend" if name == "NumpyBackend" else "conformance"
+    return getattr(import_module(f"pytest_quant.testing.{home}"), name)

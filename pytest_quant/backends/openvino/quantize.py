@@ -32,12 +32,8 @@ _BESIDE = frozenset({
 })  # fmt: skip
 """Operators that hand values on, so that none of them is quantized for itself."""
 
-_NOT_COMPUTED = ("Constant", "Parameter", "Result")
-
 IN_FLOAT = "leave the layer that it names in float, by its name in your model: exclude=[...]"
 """What to do where a layer cannot be quantized, or its quantized form not compiled."""
-
-_EMPTY = "Calibration dataset must not be empty"
 
 
 def remedies(spec: EngineSpec) -> Iterator[Remedy]:
@@ -157,7 +153,7 @@ def _parts(model: Any, graph: Any) -> dict[int, set[str]]:
     parts: dict[int, set[str]] = defaultdict(set)
     places: dict[str, set[int]] = {}
     for operation in reversed(model.get_ordered_ops()):
-        if operation.get_type_name() in _NOT_COMPUTED:
+        if operation.get_type_name() in ("Constant", "Parameter", "Result"):
             continue
         name, ports = operation.get_friendly_name(), operation.outputs()
         own = {made_by[tensor] for port in ports for tensor in port.get_names() if tensor in made_by}
@@ -199,7 +195,7 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
 
 def _fix(error: Exception) -> str:
     """NNCF quantizes each branch of an If over the samples that take it."""
-    if _EMPTY in str(error):
+    if "Calibration dataset must not be empty" in str(error):
         return "a branch of an If is taken by no calibration sample: add samples that take it"
     if any("fast_bias_correction" in step.filename for step in traceback.extract_tb(error.__traceback__)):
         return "NNCF's fast bias correction fails on this model: options={'fast_bias_correction': False}"

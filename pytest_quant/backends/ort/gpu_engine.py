@@ -44,13 +44,13 @@ def on_stream(clock: DeviceClock, providers: Sequence[Provider]) -> tuple[Provid
 
 
 @cache
-def device_clock(index: int = 0) -> tuple[DeviceClock | None, str]:
-    """Return the clock of GPU `index`, which all sessions of a process share; or ``None`` and why there is none.
+def device_clock() -> tuple[DeviceClock | None, str]:
+    """Return the clock of the GPU, which all sessions of a process share; or ``None`` and why there is none.
 
     ONNX Runtime runs without one: the library is not installed, or is made for a newer driver than ONNX Runtime is.
     """
     try:
-        memory = open_device(index)
+        memory = open_device()
     except (BackendUnavailable, BuildError) as error:
         return None, "; ".join(part for part in (error.what, error.value, error.fix) if part)
     return make_clock(memory), ""

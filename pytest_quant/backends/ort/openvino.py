@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 OPENVINO = "OpenVINOExecutionProvider"
 _DISTRIBUTION = "onnxruntime-ep-openvino"
 _PACKAGE = "onnxruntime_ep_openvino"
-_KNOWN_ALREADY = "already registered"
 
 
 def find_plugin() -> Availability:
@@ -67,7 +66,7 @@ def cpu_devices() -> list[Any]:
         onnxruntime.register_execution_provider_library(OPENVINO, import_module(_PACKAGE).get_library_path())
     except Exception as error:
         # ONNX Runtime's own exceptions have no common base, and it has no way to ask what is registered.
-        if _KNOWN_ALREADY not in str(error):
+        if "already registered" not in str(error):
             raise
     kind = onnxruntime.OrtHardwareDeviceType.CPU
     devices = [device for device in onnxruntime.get_ep_devices() if device.device.type == kind]

@@ -158,7 +158,6 @@ _CALIBRATIONS = (
 _ENTROPY_S = 0.5
 """Seconds of one tensor with 1024 bins; a node has two."""
 
-_SMALLEST_BLOCK = 16
 _MATRICES = frozenset({"Gemm", "MatMul"})
 
 
@@ -180,7 +179,7 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
         yield with_scheme(spec, "static")
     yield from _with_tables(spec, recipe.op_types or ())
     if spec.scheme == "weight-only":
-        for name, value in (("block_size", _SMALLEST_BLOCK), ("symmetric", False), ("accuracy_level", 0)):
+        for name, value in (("block_size", 16), ("symmetric", False), ("accuracy_level", 0)):
             if getattr(recipe, name) != value:
                 yield from with_option(spec, name, value)
 

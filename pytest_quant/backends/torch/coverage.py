@@ -33,7 +33,6 @@ Sizes = tuple[int, int, int]
 """How many elements the first operand, the second and the output of a product have; no layout changes them."""
 
 _BYTES = (torch.int8, torch.uint8)
-_QUANTIZED = (torch.qint8,)
 _MATRICES = {
     **dict.fromkeys(("_grouped_mm", "_int_mm", "_scaled_mm", "_weight_int8pack_mm", "bmm", "dot", "mm", "mv"), 0),
     **dict.fromkeys(("_addmm_activation", "addbmm", "addmm", "addmv", "baddbmm"), 1),
@@ -143,7 +142,7 @@ class _Multiplications(TorchDispatchMode):
             path.partition("@")[0] or f"{getattr(self.node, 'name', f'{name}_{key}')}()",
             str(getattr(getattr(self.node, "target", name), "overloadpacket", getattr(self.node, "target", name))),
             None if macs is None else before + macs,
-            str(second.dtype if second.dtype in _QUANTIZED else first.dtype).replace("qint8", "int8"),
+            str(second.dtype if second.dtype == torch.qint8 else first.dtype).replace("qint8", "int8"),
             (first.numel(), second.numel(), output.numel() if torch.is_tensor(output) else 0),
             is_held,
         )
@@ -257,12 +256,11 @@ def measure_coverage(
 
 
 def _tallied(product: RanProduct, spec: EngineSpec, *, is_seen: bool, some_lost: bool) -> Tallied:
-    is_int8 = is_seen or (product.is_widened)
+    is_int8 = is_seen or product.is_widened
     kind = product_kind("int8" if is_int8 else product.computed_in, spec.precision)
-    if product.macs is None:
-        kind = Kind.OPAQUE
-    if some_lost and product.is_held and not is_int8:
-        # Inductor put several into one, or changed their shape.
+    # Inductor put several into one, or changed their shape.
+    is_lost = some_lost and product.is_held and not is_int8
+    if product.macs is None or is_lost:
         kind = Kind.OPAQUE
     beyond = "" if spec.scheme not in ("dynamic", "weight-only") or product.op in _LINEAR else product.op
     return Tallied(product.name, product.op, kind, product.macs, beyond=beyond)

@@ -87,19 +87,18 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
             prepared(*cast(example_tensors(spec.model).values(), spec))
         _save(spec, _converted(spec, prepared), folder)
     elif spec.quantized is not None and is_packed(spec.quantized.module):
-        script = partial(torch.jit.trace, strict=False, check_trace=False)
+        module, examples = module_of(spec.quantized), tuple(example_tensors(spec.quantized).values())
         with torch_quiet(), failing_as(f"tracing '{spec.quantized.name}' failed"):
-            script(module_of(spec.quantized), tuple(example_tensors(spec.quantized).values())).save(
-                folder / SCRIPT_FILE
-            )
+            script: Any = torch.jit.trace(module, examples, strict=False, check_trace=False)
+            script.save(folder / SCRIPT_FILE)
     elif spec.quantized is not None:
         _save(spec, with_plain_weights(module_of(spec.quantized)), folder)
     else:
         module = cast_module(module_of(spec.model), spec)
         _check_excluded(spec, module)
-        _save(
-            spec, _guarded(spec, lambda: hold_weights(spec, module)) if spec.scheme == "weight-only" else module, folder
-        )
+        if spec.scheme == "weight-only":
+            module = _guarded(spec, partial(hold_weights, spec, module))
+        _save(spec, module, folder)
 
 
 def traced(model: Model, module: Any, examples: tuple[Any, ...]) -> Any:

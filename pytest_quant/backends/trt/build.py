@@ -128,7 +128,6 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
 # How versions of TensorRT say that the memory of the GPU does not suffice.
 NO_ROOM = re.compile("out ?of ?memory|could not be allocated|user allocator error", re.IGNORECASE)
 
-_NO_KERNEL = "Could not find any implementation"
 _SMALLER = "nvidia-smi tells who holds the GPU's memory; fewer workers (-n), a smaller max_batch or shapes need less"
 _OTHER_OPERATORS = "export the model with operators that TensorRT has, or use another backend"
 _WORKSPACE = "write a larger workspace_mb, or none: then it is the memory of the GPU"
@@ -182,7 +181,7 @@ def next_step(said: str, shapes: Mapping[str, Range], log: str = "") -> str:
     for words, step in _STEPS.items():
         if words in said:
             return step
-    if NO_ROOM.search(said) or (_NO_KERNEL in said and NO_ROOM.search(log)):
+    if NO_ROOM.search(said) or ("Could not find any implementation" in said and NO_ROOM.search(log)):
         return _SMALLER
     if _NO_OPERATOR.search(said):
         return f"options={{'libraries': ['/path/libplugin.so']}} names that of a plugin; else {_OTHER_OPERATORS}"

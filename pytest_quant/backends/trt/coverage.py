@@ -85,7 +85,6 @@ COMPUTE_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"}) | _RECURREN
 _PRODUCTS = re.compile(r"attention|conv|correlation|fullyconnected|gemm|gemv|matmul|matrixmul|mha|runtime_fusion", re.I)
 """Words in the types of layers that multiply. The importer makes a Shuffle, Scale or Cast of the same node too."""
 
-_GENERATED = frozenset({"fusion", "kgen"})
 _KERNELS = re.compile(r"(?i:conv|gemm|gemv|mha|xmma)|__myl_Fc")
 """Words in the names of kernels that Myelin generated and that multiply: ``_gemm_mha_v2``, and not ``__myl_Slic``."""
 
@@ -162,7 +161,7 @@ def _read(layers: Sequence[Layer], name: str) -> set[str]:
 
 
 def _multiplies(layer: Layer) -> bool:
-    if layer.kind not in _GENERATED:
+    if layer.kind not in ("fusion", "kgen"):
         return bool(_PRODUCTS.search(layer.kind))
     own = re.sub("|".join(map(re.escape, layer.nodes)), "", layer.name)
     return bool(_KERNELS.search(f"{own} {layer.tactic}"))
@@ -228,12 +227,9 @@ def layer_times_of(
     spent_ms : milliseconds of each layer that ran, by its name; ``None`` where nothing ran, and all are returned.
     """
     by_name = {layer.name: layer for layer in layers}
-    names = list(by_name) if spent_ms is None else list(spent_ms)
+    times: Mapping[str, float | None] = dict.fromkeys(by_name) if spent_ms is None else spent_ms
     unknown = Layer("", "", (), ())
-    return tuple(
-        _layer_time(name, by_name.get(name, unknown), ops, None if spent_ms is None else spent_ms[name])
-        for name in names
-    )
+    return tuple(_layer_time(name, by_name.get(name, unknown), ops, ms) for name, ms in times.items())
 
 
 def _layer_time(name: str, layer: Layer, ops: Mapping[str, str], ms: float | None) -> LayerTime:

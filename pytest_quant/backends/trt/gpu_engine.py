@@ -166,15 +166,11 @@ class GpuEngine(Engine):
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return one synchronized run over inputs that are on the device already; `device_times` has the copies."""
-        with self._current():
-            self._load(feeds)
-        return partial(self._timed, feeds)
+        return self._over(feeds, self._runner.run)
 
     def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
         """Return the same run twice, with an event on either side of the second one's compute."""
-        with self._current():
-            self._load(feeds)
-        return partial(self._timed_by_events, feeds)
+        return self._over(feeds, partial(self._runner.clock.time_ms, self._runner.execute))
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Ask the engine's inspector for its layers and count the products in the asked precision."""
@@ -210,8 +206,7 @@ class GpuEngine(Engine):
 
         def run() -> dict[str, float]:
             spent_ms.clear()
-            runner.execute()
-            runner.wait()
+            runner.run()
             if not runner.context.report_to_profiler() or not spent_ms:
                 raise BuildError(
                     "TensorRT tells no times of layers",
@@ -245,19 +240,19 @@ class GpuEngine(Engine):
             self._runner.close()
             self._plan.close()
 
-    def _timed(self, feeds: Feeds) -> None:
-        """A run over other inputs in between costs one copy, and never the right inputs."""
-        with self._current():
-            if self._staged is not feeds:
-                self._load(feeds)
-            self._runner.execute()
-            self._runner.wait()
+    def _over(self, feeds: Feeds, run: Callable[[], Any]) -> Callable[[], Any]:
+        """Return `run` over `feeds`, which are on the device from now on."""
 
-    def _timed_by_events(self, feeds: Feeds) -> float:
+        def timed() -> Any:
+            with self._current():
+                # A run over other inputs in between costs one copy, and never the right inputs.
+                if self._staged is not feeds:
+                    self._load(feeds)
+                return run()
+
         with self._current():
-            if self._staged is not feeds:
-                self._load(feeds)
-            return self._runner.clock.time_ms(self._runner.execute)
+            self._load(feeds)
+        return timed
 
     def _current(self) -> AbstractContextManager[None]:
         """Make the primary context current, and let what TensorRT logs be told of this plan."""

@@ -104,6 +104,11 @@ class Runner:
         if not self.context.execute_async_v3(self.stream):
             raise BuildError("TensorRT did not start the run", value=complaints(self._lines))
 
+    def run(self) -> None:
+        """Do one run, and wait until it is done."""
+        self.execute()
+        self.wait()
+
     def copy_out(self) -> None:
         """Start the copies of all outputs from the device."""
         for slot in self._slots:

@@ -15,7 +15,6 @@ from pytest_quant.spec import ARRIVING, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, module_model
 
 CALIBRATION_SEEDS = range(20, 28)
-_GPU = "SM89"
 SEVERAL = 16
 """Samples in a batch where their number is not the point: what compiles for each number does so once."""
 
@@ -72,7 +71,7 @@ def _options(backend: Backend) -> tuple[tuple[str, object], ...]:
     """Return the name of a GPU to build for, where `backend` takes one and there is none here."""
     spec = EngineSpec(backend.name, "fp32", None, Model("any"))
     needed = TARGET in backend.offer.options and not backend.availability(spec).available
-    return ((TARGET, _GPU),) if needed else ()
+    return ((TARGET, "SM89"),) if needed else ()
 
 
 def specs(backend: Backend, model: Model, *, exclude: tuple[str, ...] = ()) -> list[EngineSpec]:
