@@ -144,7 +144,7 @@ class ContractTests:
         """Two builds of the same things have the same ingredients, so they share one cache entry."""
         for spec in [bench.float_spec(dense()), *bench.specs(dense())]:
             before = backend.ingredients(spec), backend.calibration_ingredients(spec)
-            build(backend, spec, dense(), _folder(bench, spec.id))
+            build(backend, spec, dense(), bench.folder / f"build-{spec.id}")
             assert before == (backend.ingredients(spec), backend.calibration_ingredients(spec))
             assert all(isinstance(text, str) for text in before[0].values())
 
@@ -189,7 +189,7 @@ class ContractTests:
             nodes = backend.quantized_nodes(spec)
             assert not set(nodes) & set(backend.quantized_nodes(replace(spec, exclude=nodes[:1]))) & set(nodes[:1])
             if nodes:
-                build(backend, replace(spec, exclude=nodes), dense(), _folder(bench, f"excluded-{spec.id}"))
+                build(backend, replace(spec, exclude=nodes), dense(), bench.folder / f"excluded-{spec.id}")
 
     @pytest.mark.parametrize("kind", _BAD_FEEDS)
     def test_wrong_inputs(self, bench: Workbench, kind: str) -> None:
@@ -220,9 +220,3 @@ class ContractTests:
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-
-
-def _folder(bench: Workbench, name: str) -> Path:
-    folder = bench.folder / f"build-{name}"
-    folder.mkdir()
-    return folder

@@ -109,13 +109,13 @@ def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) ->
     ----------
     backend, spec : what to build, and with what.
     example : gives the calibration samples and the shapes.
-    folder : an existing, empty folder; ranges and engine each get a folder in it.
+    folder : an empty folder, or a new one; ranges and engine each get a folder in it.
     """
     spec = _shaped(backend, spec, example)
     backend.check(spec)
     ranges, engine = folder / "ranges", folder / "engine"
     for each in (ranges, engine):
-        each.mkdir()
+        each.mkdir(parents=True)
     static = backend.calibration_ingredients(spec) is not None
     if static:
         backend.calibrate(spec, lambda: (example.feeds(4, seed) for seed in CALIBRATION_SEEDS), ranges)
