@@ -46,7 +46,9 @@ class TorchEngine(Engine):
         self.size_bytes = self._file.stat().st_size
         self._compiles = options.compiled and not is_script
         self.simulated = spec.scheme in ("static", "dynamic", *ARRIVING) and not (options.compiled or is_script)
-        self.notes = (_SIMULATION,) * self.simulated + _notes(spec)
+        self.notes = (_SIMULATION,) * self.simulated
+        if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
+            self.notes += (seven_bits_note("activations", onednn_tier(), "'reduce_range': False"),)
         self.threads: int = options.threads
         self._names = input_names(spec.quantized or spec.model)
         tensors = (*self.signature.inputs, *self.signature.outputs)
@@ -198,10 +200,3 @@ def _is_forgotten(compiled: Any) -> bool:
     from torch._dynamo.convert_frame import input_codes
 
     return compiled._torchdynamo_orig_callable.__code__ not in input_codes  # noqa: SLF001 - its only home
-
-
-def _notes(spec: EngineSpec) -> tuple[str, ...]:
-    options = parse_options(spec.options)
-    if spec.scheme in ("static", "dynamic") and options.reduce_range is None and options.seven_bits:
-        return (seven_bits_note("activations", onednn_tier(), "'reduce_range': False"),)
-    return ()

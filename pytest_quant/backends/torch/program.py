@@ -26,7 +26,7 @@ from pytest_quant.backends.torch.module import (
     signature_of,
 )
 from pytest_quant.backends.torch.options import float_type, parse_options, torch_quiet
-from pytest_quant.backends.torch.quantize import hold_weights, is_packed, with_plain_weights
+from pytest_quant.backends.torch.quantize import converted, hold_weights, is_packed, with_plain_weights
 from pytest_quant.environment.machine import onednn_tier, usable_cores, version
 from pytest_quant.errors import QuantError
 from pytest_quant.spec import EngineSpec, Model
@@ -60,7 +60,7 @@ def write_observed(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fol
     for feeds in fitting_batches(batches(), signature, spec.model.name):
         with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on a calibration batch failed"):
             prepared(*(torch.from_numpy(feeds[name]) for name in names))
-    _save(spec, _converted(spec, prepared), folder)
+    _save(spec, _guarded(spec, partial(converted, prepared)), folder)
 
 
 def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
@@ -85,7 +85,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         with torch.no_grad(), failing_as(f"observing '{spec.model.name}' on its example inputs failed"):
             # The ranges of weights are observed too: converted without a run, they would all be one level wide.
             prepared(*cast(example_tensors(spec.model).values(), spec))
-        _save(spec, _converted(spec, prepared), folder)
+        _save(spec, _guarded(spec, partial(converted, prepared)), folder)
     elif spec.quantized is not None and is_packed(spec.quantized.module):
         module, examples = module_of(spec.quantized), tuple(example_tensors(spec.quantized).values())
         with torch_quiet(), failing_as(f"tracing '{spec.quantized.name}' failed"):
@@ -175,16 +175,6 @@ def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
 
 def _check_excluded(spec: EngineSpec, module: Any) -> None:
     check_excluded(spec, dict(module.named_modules()).keys() - {""}, "submodule")
-
-
-def _converted(spec: EngineSpec, prepared: Any) -> Any:
-    from torchao.quantization.pt2e import move_exported_model_to_eval
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
-
-    with torch_quiet():
-        converted = _guarded(spec, lambda: convert_pt2e(prepared))
-        move_exported_model_to_eval(converted)
-    return converted
 
 
 def _save(spec: EngineSpec, module: Any, folder: Path) -> None:

@@ -56,13 +56,21 @@ def convert_qat(prepared: Any) -> Any:
     """Return the trained module with Q/DQ pairs in place of the rounding, in evaluation mode; judge this one."""
     with torch_quiet():
         from torchao.quantization.pt2e import move_exported_model_to_eval
-        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
         trained = copy.deepcopy(prepared)
         move_exported_model_to_eval(trained)
-        converted = convert_pt2e(trained)
-        move_exported_model_to_eval(converted)
-    return converted
+    return converted(trained)
+
+
+def converted(prepared: Any) -> Any:
+    """Return a graph with Q/DQ pairs in place of its observers, in evaluation mode; `prepared` itself is used up."""
+    with torch_quiet():
+        from torchao.quantization.pt2e import move_exported_model_to_eval
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+        quantized = convert_pt2e(prepared)
+        move_exported_model_to_eval(quantized)
+    return quantized
 
 
 def hold_weights(spec: EngineSpec, module: Any) -> Any:
