@@ -63,9 +63,6 @@ def read_profile(file: Path) -> list[RanNode]:
     return nodes_in(json.loads(file.read_text(encoding="utf-8")))
 
 
-_CONTAINERS = frozenset({"If", "Loop", "Scan"})
-
-
 def nodes_in(events: Iterable[Mapping[str, Any]]) -> list[RanNode]:
     """Return the nodes among the events of a profile, in the order they began."""
     nodes = [
@@ -86,7 +83,7 @@ def nodes_in(events: Iterable[Mapping[str, Any]]) -> list[RanNode]:
     for place, node in enumerate(nodes):
         within = within if node.start_us < until_us else ""
         nodes[place] = replace(node, within=within)
-        if not within and node.op_type in _CONTAINERS:
+        if not within and node.op_type in ("If", "Loop", "Scan"):
             within, until_us = node.op_type, node.start_us + node.spent_us
     return nodes
 

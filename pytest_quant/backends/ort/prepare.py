@@ -101,9 +101,8 @@ def _turned(node: onnx.NodeProto) -> tuple[int, ...]:
 
 
 def _copy(graph: onnx.GraphProto, tensor: onnx.TensorProto, name: str) -> None:
-    copy = graph.initializer.add()
-    copy.CopyFrom(tensor)
-    copy.name = name
+    graph.initializer.append(tensor)
+    graph.initializer[-1].name = name
 
 
 def prepared(spec: EngineSpec, *, per_channel: bool) -> Path:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
+
 from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.runtime import failed, failing_with
@@ -116,8 +118,6 @@ def open_session(
     ------
     BuildError : ONNX Runtime refuses the model, falls back, or puts a product on a provider that was not asked for.
     """
-    import onnxruntime
-
     settings = _settings(threads, profile or trace, simulates=simulates)
     if trace is not None and COMPILING.isdisjoint(provider.name for provider in providers):
         settings.optimized_model_filepath = str(trace / OPTIMIZED_FILE)
@@ -152,8 +152,6 @@ def open_session(
 
 
 def _settings(threads: int | None, profile: Path | None, *, simulates: bool) -> Any:
-    import onnxruntime
-
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = _FATAL
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
@@ -179,8 +177,6 @@ def _load(settings: Any, libraries: Sequence[str]) -> Any:
 @contextmanager
 def tools_with(libraries: Sequence[str]) -> Iterator[None]:
     """Let sessions that ONNX Runtime's own tools open in the block, which take no settings, load `libraries`."""
-    import onnxruntime
-
     plain = onnxruntime.SessionOptions
     onnxruntime.SessionOptions = lambda: _load(plain(), libraries)
     try:
@@ -191,8 +187,6 @@ def tools_with(libraries: Sequence[str]) -> Iterator[None]:
 
 def new_run_options() -> Any:
     """Return the options of runs; setting `terminate` on them ends those under way."""
-    import onnxruntime
-
     return onnxruntime.RunOptions()
 
 

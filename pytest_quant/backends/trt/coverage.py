@@ -21,7 +21,7 @@ import onnx
 
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.onnx_files.graphs import all_graphs
-from pytest_quant.backends.ort.macs import find_products
+from pytest_quant.backends.ort.macs import CONVERSIONS, find_products
 from pytest_quant.backends.readback import Kind, LayerTime, Role, Tallied, precision_of, tally
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
@@ -210,7 +210,6 @@ def _word(phrase: str | None) -> str:
     return matched[1] if matched else ""
 
 
-_QUANTIZING = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"})
 _REFORMATS = ("Reformat", "Shuffle")
 """How types of layers begin that change type or layout only; of a node of the model they are that node's work."""
 
@@ -233,7 +232,7 @@ def layer_times_of(
 
 
 def _layer_time(name: str, layer: Layer, ops: Mapping[str, str], ms: float | None) -> LayerTime:
-    nodes = tuple(node for node in dict.fromkeys(layer.nodes) if ops.get(node) not in _QUANTIZING)
+    nodes = tuple(node for node in dict.fromkeys(layer.nodes) if ops.get(node) not in CONVERSIONS)
     word = layer.input_types[0] if layer.input_types else ""
     return LayerTime(name, layer.kind, precision_of(word), ms, nodes, _role(layer, nodes))
 

@@ -62,7 +62,6 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(file, copied)
 
 
-_PAIRS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _INTEGER = re.compile(r"DynamicQuantizeLinear|QLinear\w+|QGemm|QAttention|(Conv|MatMul)Integer\w*")
 """Operators of ONNX Runtime and of the standard that TensorRT does not read."""
 
@@ -102,7 +101,7 @@ def _faults(graph: onnx.GraphProto, around: _Constants, folder: Path) -> Iterato
             yield from _faults(body, constants, folder)
         if _INTEGER.fullmatch(node.op_type):
             yield node, "it reads Q/DQ pairs: no operators on integers, and none that finds ranges while it runs"
-        elif node.op_type in _PAIRS:
+        elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             zero_point = constants.get(node.input[2]) if len(node.input) > 2 else None
             if wrong := _WRONG.get(_type_of(node, zero_point, constants)):
                 yield node, wrong

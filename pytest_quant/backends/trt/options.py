@@ -121,12 +121,10 @@ PROVIDER_KEYS = {
 """Options of ``trt``, ``trt-rtx`` and ``ort-trt``."""
 
 
-_KEYS_OF = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}
-
-
 def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:
     """Turn the options of a mark into `TrtOptions`. Raises `UsageError`."""
-    return TrtOptions(**checked(backend, options, _KEYS_OF.get(backend, PROVIDER_KEYS)))
+    keys = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}.get(backend, PROVIDER_KEYS)
+    return TrtOptions(**checked(backend, options, keys))
 
 
 def target_of(spec: EngineSpec) -> str | None:
