@@ -52,11 +52,8 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
     if 0 < opset_of(model) < _PAIRS_IN_HALF and any(node.op_type in _PAIRS for node in _nodes(model)):
         need = f"Q/DQ pairs in {kind} need {_PAIRS_IN_HALF} or later"
         model = normalized(raised(model, _PAIRS_IN_HALF, source.name, need=need, fix="or leave out `beside`"))
-    exact = {
-        tensor.name: deepcopy(tensor)
-        for tensor in _tensors(model)
-        if kind == "bf16" and tensor.data_type == TensorProto.FLOAT
-    }
+    floats = (tensor for tensor in _tensors(model) if tensor.data_type == TensorProto.FLOAT)
+    exact = {tensor.name: deepcopy(tensor) for tensor in floats} if kind == "bf16" else {}
     whole = _of_sizes(model)
     ours = {node.name for node in _nodes(model)}
     with refusing(f"to convert {source.name} to {kind}"), quiet():

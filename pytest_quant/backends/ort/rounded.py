@@ -71,9 +71,8 @@ def write_rounded(source: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
     watched = [(node, name) for node in outer.node for name in node.output if name in halves]
     # From the inside out: a graph copies the nodes that it is given, with what is in them.
     for graph in reversed(graphs):
-        rounded = _round_results(
-            graph, kinds, [each.name for each in graph.input if graph is outer and each.name in kinds]
-        )
+        given = [each.name for each in graph.input if graph is outer and each.name in kinds]
+        rounded = _round_results(graph, kinds, given)
         for value in () if graph is outer else graph.output:
             value.name = rounded.get(value.name, value.name)
     model.functions.append(parser.parse_function(_WATCH.format(opset_of(model))))

@@ -55,9 +55,8 @@ def _parts(module: Any, model: Model) -> Iterator[bytes]:
             yield str(child.code).encode()
         elif not type(child).__module__.startswith(("torch.", "torchao.")):
             yield _source(type(child).__module__).encode()
-        yield repr(
-            sorted((key, _text(value)) for key, value in vars(child).items() if not key.startswith("_"))
-        ).encode()
+        attributes = sorted((key, _text(value)) for key, value in vars(child).items() if not key.startswith("_"))
+        yield repr(attributes).encode()
     for name, each in input_leaves(model).items():
         yield f"{name} {getattr(each, 'dtype', repr(each))} {tuple(getattr(each, 'shape', ()))}".encode()
     yield repr(free_axes(model)).encode()

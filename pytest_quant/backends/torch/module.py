@@ -288,12 +288,10 @@ def signature_of(model: Model) -> Signature:
     first = _outputs(model, module, examples, "its example inputs")
     second = _outputs(model, module, longer, "longer inputs, though dynamic= says that they are free")
     inputs = tuple(_info(name, example, free) for (name, free), example in zip(axes.items(), examples, strict=True))
-    outputs = [
-        _info(
-            name, tensor, tuple(axis for axis in range(tensor.ndim) if second[name].shape[axis] != tensor.shape[axis])
-        )
-        for name, tensor in first.items()
-    ]
+    outputs = []
+    for name, tensor in first.items():
+        free = tuple(axis for axis, size in enumerate(tensor.shape) if second[name].shape[axis] != size)
+        outputs.append(_info(name, tensor, free))
     return Signature(inputs, tuple(outputs))
 
 

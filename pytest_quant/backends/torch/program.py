@@ -165,9 +165,8 @@ def _prepared(spec: EngineSpec, *, is_dynamic: bool) -> Any:
 
         quantizer = x86.X86InductorQuantizer()
         seven_bits = parse_options(spec.options).seven_bits
-        quantizer.set_global(
-            x86.get_default_x86_inductor_quantization_config(is_dynamic=is_dynamic, reduce_range=seven_bits)
-        )
+        config = x86.get_default_x86_inductor_quantization_config(is_dynamic=is_dynamic, reduce_range=seven_bits)
+        quantizer.set_global(config)
         for name in spec.exclude:
             quantizer.set_module_name_qconfig(name, None)
         return _guarded(spec, lambda: prepare_pt2e(graph, quantizer))
