@@ -12,26 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_quant.plugin.option_kinds import (
-    BUCKET,
-    COMMAND,
-    DEVICE,
-    DIRECTORY,
-    FILE,
-    LAUNCHES,
-    LEVEL,
-    LOCATION,
-    NAME,
-    NAMES,
-    PERCENT,
-    REVISION,
-    SECONDS,
-    SECONDS_OR_NONE,
-    SIZE_OF_PAGES,
-    TARGET,
-    WORKERS,
-    OptionKind,
-)
+from pytest_quant.plugin import option_kinds as kinds
 
 if TYPE_CHECKING:
     from pytest_quant.spec import Pages
@@ -54,7 +35,7 @@ class Option:
 
     def __init__(
         self,
-        kind: OptionKind | None,
+        kind: kinds.OptionKind | None,
         help: str,  # noqa: A002 - as in argparse
         default: object = None,
         *,
@@ -100,12 +81,12 @@ class Option:
             except argparse.ArgumentTypeError as error:
                 raise pytest.UsageError(f"ini option {self.name}: {error}") from None
         value = self.default if value is None else value
-        if isinstance(value, str) and self.kind in (FILE, DIRECTORY):
+        if isinstance(value, str) and self.kind in (kinds.FILE, kinds.DIRECTORY):
             return _start(config, self.name) / Path(value).expanduser()
         return value
 
 
-def _option(kind: OptionKind, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
+def _option(kind: kinds.OptionKind, help: str, default: object = None, **more: str) -> Any:  # noqa: A002 - as there
     return Option(kind, help, default, **more)
 
 
@@ -125,7 +106,7 @@ class Settings:
         vars(self).update(values)
 
     html_file: Path | None = _option(
-        FILE,
+        kinds.FILE,
         "write a page about this run that a browser opens from the disk: every check, the comparison, the history; "
         "pytest-quant report writes one of earlier runs",
         name="quant_html",
@@ -134,53 +115,53 @@ class Settings:
         "compare the records of this run with those of the merge base with the target branch; a regression fails the "
         "run"
     )
-    compare_base: str | None = _option(REVISION, "compare with this revision of git; turns --quant-compare on")
+    compare_base: str | None = _option(kinds.REVISION, "compare with this revision of git; turns --quant-compare on")
     against: str | None = _option(
-        REVISION,
+        kinds.REVISION,
         "when the tests have run, run those of this revision of git too, in a worktree with its own files, and time "
         "the engines of both in pairs of processes whose runs alternate; a regression fails the run (without REV, or "
         "merge-base: the merge base with the target branch)",
         alone="merge-base",
     )
     against_env: str | None = _option(
-        COMMAND,
+        kinds.COMMAND,
         "environment of --quant-against's base, where it is not that of this run: an interpreter, or a command that "
         "prints one on its last line, with the base's folder for {worktree} in it",
     )
     against_limit_pct: float = _option(
-        PERCENT,
+        kinds.PERCENT,
         "largest slow-down that --quant-against allows a test whose mark sets neither max_slowdown nor "
         "max_p50_increase (default: 5)",
         5.0,
         name="quant_against_limit",
     )
-    backend: str = _option(NAME, "backend of marks that name none (default: ort)", "ort")
+    backend: str = _option(kinds.NAME, "backend of marks that name none (default: ort)", "ort")
     confidence: float | None = _option(
-        LEVEL,
+        kinds.LEVEL,
         "ask for proof of max_drop at this level, for example 0.95: judge it on the paired confidence interval in "
         "place of the measured value",
     )
     diagnose_s: float = _option(
-        SECONDS_OR_NONE,
+        kinds.SECONDS_OR_NONE,
         "when a limit on accuracy or coverage is broken, try for about this long at most what repairs it: other "
         "options, and which nodes to exclude (default: 30; 0 tries nothing)",
         30.0,
         name="quant_diagnose_time",
     )
     columns: tuple[str, ...] = _option(
-        NAMES, "columns of the table at the end, in this order; pytest-quant guide reference names them", ()
+        kinds.NAMES, "columns of the table at the end, in this order; pytest-quant guide reference names them", ()
     )
     history: str | None = _option(
-        LOCATION,
+        kinds.LOCATION,
         "add the records to this history (default: $PYTEST_QUANT_HISTORY, else .quant/history.db)",
         ".quant/history.db",
     )
     no_history: bool = _flag("add the records of this run to no history")
     cache: Path = _option(
-        DIRECTORY, "keep built engines and reference outputs here (default: .quant/cache)", ".quant/cache"
+        kinds.DIRECTORY, "keep built engines and reference outputs here (default: .quant/cache)", ".quant/cache"
     )
     cache_remote: str | None = _option(
-        BUCKET,
+        kinds.BUCKET,
         "read what is not in the cache from this bucket, which other machines have filled, and write to it what is "
         "built here: s3:// gs:// az:// https:// file://; credentials are those of the environment",
     )
@@ -193,21 +174,21 @@ class Settings:
         name="quant_only_latency",
     )
     max_time_s: float = _option(
-        SECONDS,
+        kinds.SECONDS,
         "measure the latency of one check for at most this long, warming up and confirming a broken limit included "
         "(default: 10); each further launch has as long again",
         10.0,
         name="quant_max_time",
     )
     launches: int | Literal["auto"] = _option(
-        LAUNCHES,
+        kinds.LAUNCHES,
         "time each check in N processes, fresh ones that open the built engines and do nothing else, and judge "
         "min_speedup and the median of max_latency_ms over all of them; auto: in more than one only where a limit is "
         "in doubt, until it is decided, in at most 10 (default: 1; a comparison needs 5 on both sides)",
         1,
     )
     workers: str = _option(
-        WORKERS,
+        kinds.WORKERS,
         "evaluate large sets on workers of Dask: local:N starts N processes on this machine for each check, and "
         "tls://HOST:PORT, or tcp:// without encryption, names a scheduler that is trusted as code is, whose workers "
         "have the versions of this process; latency stays here, alone (needs the extra dask; pays from some 5 s on)",
@@ -217,28 +198,28 @@ class Settings:
         "let --quant-against time engines that are the same on both sides too, which shows the noise of this machine"
     )
     pages: Pages = _option(
-        SIZE_OF_PAGES,
+        kinds.SIZE_OF_PAGES,
         "small: time engines on the processor on the pages of memory that the system gives, as with max_latency_ms; "
         "huge: move them into pages of 2 MB before, on which two sessions of an engine are alike (default: huge, where "
         "the system can)",
         "huge",
     )
     lock_timeout_s: float = _option(
-        SECONDS,
+        kinds.SECONDS,
         "wait for a device that another process measures on, at most this long; then the check is an error that names "
         "that process (default: 600)",
         600.0,
         name="quant_lock_timeout",
     )
     step_timeout_s: float = _option(
-        SECONDS_OR_NONE,
+        kinds.SECONDS_OR_NONE,
         "end a single run or build of an engine that takes longer: the check is an error, or, where the runtime cannot "
         "be asked to stop, the process is ended and finished checks are kept (default: 3600; 0 for no limit)",
         3600.0,
         name="quant_step_timeout",
     )
     require: tuple[str, ...] = _option(
-        NAMES,
+        kinds.NAMES,
         "backends that must be here: a check on one of them fails where it would be skipped, an unknown name is an "
         "error, and so is one that no test used in a run of the whole suite",
         (),
@@ -247,21 +228,21 @@ class Settings:
         "fail checks that could not be judged (INCONCLUSIVE) or have nothing to compare with (NO_BASELINE)"
     )
     json_file: Path | None = _option(
-        FILE, "write the records of this run as JSON; without a check, an empty list", name="quant_json"
+        kinds.FILE, "write the records of this run as JSON; without a check, an empty list", name="quant_json"
     )
     markdown_file: Path | None = _option(
-        FILE,
+        kinds.FILE,
         "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request, which "
         "pytest-quant comment posts",
         name="quant_markdown",
     )
     device: str | None = _option(
-        DEVICE,
+        kinds.DEVICE,
         "run on this GPU only, cuda:1 or the UUID of a card or of a MIG instance that nvidia-smi -L shows; it is then "
         "cuda:0 everywhere (default: CUDA's first; workers of xdist spread over the GPUs of its model)",
     )
     simulate: str | None = _option(
-        TARGET,
+        kinds.TARGET,
         "on a machine without a GPU, build trt, ort-trt and trt-rtx checks with TensorRT-RTX for this compute "
         "capability and judge them by float simulation; everywhere labelled simulated, and nothing that needs the "
         "device, or for trt and ort-trt their own plan, is measured",
