@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_quant.clocks  # noqa: F401 - before a test can put another clock in the place of the real one
-from pytest_quant.errors import refused_platform
+from pytest_quant.errors import QuantError, UsageError, nearest, refused_platform
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import Controller, note_left_out
@@ -36,8 +36,6 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
     nobodys = parser.parse_known_and_unknown_args(args)[1] if any("-quant-" in word for word in args) else []
     for name in (word.partition("=")[0] for word in nobodys):
         if name.startswith(("--quant-", "--no-quant-")):
-            from pytest_quant.errors import UsageError, nearest
-
             hint = nearest(name, (option.flag for option in OPTIONS)).partition(" known: ")[0]
             raise pytest.UsageError(str(UsageError(f"there is no option {name}", allowed=hint, fix="pytest --help")))
 
@@ -171,7 +169,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Attach the record of a check to its report."""
     report = yield
-    if is_marked(item) or _raised_by_us(call):
+    if is_marked(item) or (call.excinfo is not None and isinstance(call.excinfo.value, QuantError)):
         from pytest_quant.plugin.check import attach
 
         attach(item, call, report)
@@ -197,11 +195,3 @@ def _refuse_workers(config: pytest.Config, place: str) -> None:
         )
     if find_spec("distributed") is None:
         raise pytest.UsageError('--quant-workers needs dask.distributed: pip install "pytest-quant[dask]"')
-
-
-def _raised_by_us(call: pytest.CallInfo[None]) -> bool:
-    if call.excinfo is None:
-        return False
-    from pytest_quant.errors import QuantError
-
-    return isinstance(call.excinfo.value, QuantError)

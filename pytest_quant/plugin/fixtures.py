@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_quant.errors import UsageError
+
 if TYPE_CHECKING:
     from pytest_quant.backends import Engine
     from pytest_quant.marks.keys import ModelSource
@@ -33,16 +35,12 @@ _WRITE_DATA = """in conftest.py:
 @pytest.fixture
 def quant_model() -> object:
     """Give the model under test: a path to ONNX, a `Model`, or ``(torch module, example inputs)``. Override it."""
-    from pytest_quant.errors import UsageError
-
     raise UsageError("there is no model to test: the fixture quant_model is not written", fix=_WRITE_MODEL)
 
 
 @pytest.fixture
 def quant_data() -> object:
     """Give the labelled data: a `Dataset`, arrays, an iterable of ``(inputs, label)`` or a DataLoader. Override it."""
-    from pytest_quant.errors import UsageError
-
     raise UsageError("there is no data to test with: the fixture quant_data is not written", fix=_WRITE_DATA)
 
 
