@@ -291,7 +291,10 @@ def read_settings(config: pytest.Config) -> Settings:
     values = {field: row.value(config) for field, row in _ROWS.items()}
     values["compare"] = values["compare"] or values["compare_base"] is not None
     values["latency_off"] = _latency_off(config, is_off=values["latency_off"])
-    values["accuracy_off"] = _accuracy_off(is_off=values["accuracy_off"], latency_off=values["latency_off"])
+    off = values["latency_off"]
+    if off and values["accuracy_off"]:
+        raise pytest.UsageError(f"--quant-only-latency leaves nothing to measure: {off}; leave one of them out")
+    values["accuracy_off"] = "--quant-only-latency is set" if values["accuracy_off"] else ""
     values["history"] = None if values["no_history"] else _history(config, values["history"])
     return Settings(**values)
 
@@ -320,13 +323,6 @@ def _latency_off(config: pytest.Config, *, is_off: bool) -> str:
         if config.getoption(name, False) and not config.getoption(overruled_by, False):
             return f"--{name.replace('_', '-')} is set"
     return ""
-
-
-def _accuracy_off(*, is_off: bool, latency_off: str) -> str:
-    """Return which option turns accuracy off, empty for none. Raises `pytest.UsageError` where latency is off too."""
-    if is_off and latency_off:
-        raise pytest.UsageError(f"--quant-only-latency leaves nothing to measure: {latency_off}; leave one of them out")
-    return "--quant-only-latency is set" if is_off else ""
 
 
 _BENCHMARK_FILES = ("save", "autosave", "json", "compare", "histogram")
