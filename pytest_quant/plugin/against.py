@@ -25,7 +25,7 @@ from pytest_quant.marks import is_marked
 from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.timing_process import TimingJob
-from pytest_quant.plugin.collect import STATE
+from pytest_quant.plugin.collect import nodeid_of
 from pytest_quant.plugin.console import open_steps
 from pytest_quant.plugin.controller import Controller, takes_all
 from pytest_quant.plugin.outputs import end_of
@@ -240,14 +240,14 @@ class Leaving:
         if self._selection is None:
             return
         wanted, marked = set(self._selection.nodeids), filter(is_marked, items)
-        items[:] = [item for item in marked if self._selection.others or _nodeid(item) in wanted]
+        items[:] = [item for item in marked if self._selection.others or nodeid_of(item) in wanted]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Function) -> None:
         """Leave what was timed; of another commit nothing but the measurement is wanted."""
         measurement = item.funcargs.get("quant") if is_marked(item) else None
         if isinstance(measurement, Measurement):
-            self._leave(_nodeid(item), measurement, settings_of(item.config).pages)
+            self._leave(nodeid_of(item), measurement, settings_of(item.config).pages)
         if self._selection is not None:
             pytest.skip("measured")
 
@@ -265,12 +265,6 @@ class Leaving:
             TimingJob.of(*measurement.bench.timed, plan).save(file)
         except LaunchError as error:
             file.with_suffix(".why").write_text(error.what, encoding="utf-8")
-
-
-def _nodeid(item: pytest.Item) -> str:
-    """Return the node id of the check, to which xdist may have added a group since."""
-    state = item.stash.get(STATE, None)
-    return item.nodeid if state is None else state.check.nodeid
 
 
 def _imported_from(checkout: Path) -> Sequence[str]:

@@ -65,6 +65,11 @@ class ItemState:
 STATE = pytest.StashKey[ItemState]()
 
 
+def nodeid_of(item: pytest.Item) -> str:
+    """Return the node id of a test at collection, which its record has: xdist may have added a group to it since."""
+    return item.stash[STATE].check.nodeid if STATE in item.stash else item.nodeid
+
+
 def refuse_unknown_names(config: pytest.Config) -> None:
     """Raise `pytest.UsageError` for a backend that is not registered, and for a column that does not exist."""
     settings = settings_of(config)

@@ -36,17 +36,12 @@ def note_split(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     if _COLLECTED not in config.stash:
         return
     here = {id(item) for item in items}
-    left = [item for item in config.stash[_COLLECTED] if id(item) not in here and is_marked(item)]
-    nodeids = config.stash[_LEFT] = tuple(map(_nodeid, left))
-    getattr(config, "workeroutput", {})[_OF_WORKER] = list(nodeids)
-
-
-def _nodeid(item: pytest.Item) -> str:
-    """Return the node id at collection, which the record has: xdist may have added a group to it."""
     # Here, because a run without a quant test needs none of it.
-    from pytest_quant.plugin.collect import STATE
+    from pytest_quant.plugin.collect import nodeid_of
 
-    return item.stash[STATE].check.nodeid if STATE in item.stash else item.nodeid
+    left = [item for item in config.stash[_COLLECTED] if id(item) not in here and is_marked(item)]
+    nodeids = config.stash[_LEFT] = tuple(map(nodeid_of, left))
+    getattr(config, "workeroutput", {})[_OF_WORKER] = list(nodeids)
 
 
 def from_worker(config: pytest.Config, output: Mapping[str, object]) -> None:
