@@ -7,6 +7,7 @@ tests, and what is in the temporary folder is gone in any case.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
@@ -36,14 +37,14 @@ from pytest_quant.printable import clean, clean_lines
 from pytest_quant.report.comparison import fault
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides
 from pytest_quant.sides.run import (
-    Imported,
+    IMPORTED,
     Invocation,
     Left,
     Selection,
+    is_installed,
     launch_file,
-    leave,
-    left_in,
     run_side,
+    selection_in,
 )
 from pytest_quant.spec import LatencyPlan, Pages
 
@@ -232,7 +233,7 @@ class Leaving:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._selection = left_in(folder, Selection)
+        self._selection = selection_in(folder)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -254,7 +255,8 @@ class Leaving:
     def pytest_sessionfinish(self) -> None:
         """Leave what another commit's run imported from the user's checkout, where it imported anything."""
         if self._selection is not None:
-            leave(self._folder, Imported(tuple(_imported_from(Path(self._selection.elsewhere)))))
+            names = _imported_from(Path(self._selection.elsewhere))
+            (self._folder / IMPORTED).write_text(json.dumps(names), "utf-8")
 
     def _leave(self, nodeid: str, measurement: Measurement, pages: Pages) -> None:
         if measurement.bench is None:
@@ -269,14 +271,11 @@ class Leaving:
 
 def _imported_from(checkout: Path) -> Sequence[str]:
     """Return the modules that came from a folder, but for this package and what is installed there."""
-    installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
     names = set()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or name.partition(".")[0] in ("pytest_quant", "__main__"):
             continue
-        place = Path(file).resolve()
-        inside = place.is_relative_to(checkout.resolve())
-        if inside and not any(map(place.is_relative_to, installed)):
+        if Path(file).resolve().is_relative_to(checkout.resolve()) and not is_installed(Path(file)):
             names.add(name.partition(".")[0])
     return sorted(names)

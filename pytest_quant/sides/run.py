@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -28,6 +27,10 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.record import Record, Run, run_from_json
 
 _RECORDS = "records.json"
+_SELECTION = "selection.json"
+IMPORTED = "imported.json"
+"""File with the names of the modules that a run imported from the user's checkout."""
+
 _KEPT = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 _DROPPED = ("PYTEST_", "COV_CORE_")
 _PYTEST = "import ctypes, sys; ctypes.CDLL(None).prctl(1, 9); import pytest; sys.exit(pytest.main())"
@@ -50,15 +53,6 @@ class Selection(msgspec.Struct, frozen=True):
     nodeids: tuple[str, ...]
     others: bool
     elsewhere: str
-
-
-class Imported(msgspec.Struct, frozen=True):
-    """The modules that a run imported from the user's checkout."""
-
-    modules: tuple[str, ...] = ()
-
-
-T = TypeVar("T", Selection, Imported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +84,17 @@ def launch_file(folder: Path, nodeid: str) -> Path:
     return folder / f"{hashlib.sha256(nodeid.encode()).hexdigest()[:32]}.launch"
 
 
-def leave(folder: Path, value: Selection | Imported) -> None:
-    """Write what a run that is to start shall run, or what one has imported."""
-    _file_of(folder, type(value)).write_bytes(msgspec.json.encode(value))
+def selection_in(folder: Path) -> Selection | None:
+    """Return what the run that leaves its results in a folder is to run; ``None`` for what the user asked for."""
+    file = folder / _SELECTION
+    return msgspec.json.decode(file.read_bytes(), type=Selection) if file.is_file() else None
 
 
-def left_in(folder: Path, kind: type[T]) -> T | None:
-    """Return what `leave` wrote; ``None`` where a run runs what the user asked for, or did not come so far."""
-    file = _file_of(folder, kind)
-    return msgspec.json.decode(file.read_bytes(), type=kind) if file.is_file() else None
-
-
-def _file_of(folder: Path, kind: type) -> Path:
-    return folder / f"{kind.__name__.lower()}.json"
+def is_installed(file: Path) -> bool:
+    """Whether a file or folder lies in the environment of this process."""
+    prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
+    # A system's own Python may have the root of all files for its prefix.
+    return any(file.resolve().is_relative_to(prefix) for prefix in prefixes if prefix != prefix.parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +151,7 @@ def run_side(
     paths = _paths(tree, invocation, selection, rootdir)
     if paths is not None and not paths:
         return left
-    leave(folder, selection)
+    (folder / _SELECTION).write_bytes(msgspec.json.encode(selection))
     root = [] if rootdir is None else [f"--rootdir={rootdir}"]
     command = [*_command(python, folder, invocation), *root, *(["--", *paths] if paths else [])]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
@@ -167,15 +159,16 @@ def run_side(
             code = process.wait()
         log.seek(0)
         said = log.read()
-    imported, file = left_in(folder, Imported), folder / _RECORDS
-    if imported is None or not file.is_file():
+    file = folder / _RECORDS
+    if not file.is_file():
         return replace(left, trouble=f"pytest ended there with {code}: {_last(said)}")
     try:
         run, records = run_from_json(json.loads(file.read_text("utf-8")))
-    except (HistoryError, ValueError) as error:
+        imported = json.loads((folder / IMPORTED).read_text("utf-8"))
+    except (HistoryError, OSError, ValueError) as error:
         return replace(left, trouble=f"its records cannot be read: {error}")
-    if imported.modules:
-        names = ", ".join(imported.modules[:_SHOWN_MODULES])
+    if imported:
+        names = ", ".join(imported[:_SHOWN_MODULES])
         note = f"both sides ran the same {names}: the base imported it from the user's checkout"
         left = replace(left, notes=(*left.notes, note))
     return replace(left, run=run, records=records)
@@ -235,12 +228,9 @@ def _import_path(tree: Tree, invocation: Invocation, python: str) -> Sequence[st
     folders: dict[str, None] = {}
     ours = [] if python != sys.executable else [Path(entry or invocation.cwd) for entry in sys.path]
     inherited = [Path(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    installed = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
     for entry in (*ours, *inherited):
         moved = invocation.in_tree(tree.path, entry)
-        if moved is not None and not any(
-            entry.resolve().is_relative_to(folder) for folder in installed if folder != folder.parent
-        ):
+        if moved is not None and not is_installed(entry):
             folders[str(moved)] = None
         elif entry in inherited:
             folders[str(entry)] = None
