@@ -50,9 +50,11 @@ class Tree:
 def top_level(root: Path) -> Path:
     """Return the folder of the checkout around `root`. Raises `UsageError` where there is none."""
     answer = _git(root, "rev-parse", "--show-toplevel")
-    if not answer.ok:
+    if not answer.ok or not answer.text:
         raise UsageError(
-            f"git knows no checkout at {root}", value=answer.error, fix="run this inside a repository of git"
+            f"git knows no checkout at {root}",
+            value=answer.error or None,
+            fix="run this inside a repository of git; 'git init' makes one",
         )
     return Path(answer.text)
 

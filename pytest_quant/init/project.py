@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_quant.environment.revision import ask_git, main_branch
+from pytest_quant.environment.worktree import top_level
 from pytest_quant.errors import UsageError
 from pytest_quant.files import read_file
 
@@ -79,14 +80,7 @@ def find_project(here: Path) -> Project:
     UsageError : it is no repository, git is not installed, the name of its target branch cannot stand in a workflow, or
         pyproject.toml is no TOML.
     """
-    top = ask_git(here, "rev-parse", "--show-toplevel")
-    if not top.ok or not top.text:
-        raise UsageError(
-            f"git knows no checkout at {here}",
-            value=top.error.partition("\n")[0] or None,
-            fix="run it in a repository of git; 'git init' makes one",
-        )
-    root = Path(top.text)
+    root = top_level(here)
     remotes = ask_git(root, "remote").text.splitlines()
     remote = "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else ""
     address = ask_git(root, "remote", "get-url", remote).text.partition("\n")[0] if remote else ""
