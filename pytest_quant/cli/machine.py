@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from pytest_quant.backends import backend_names
+from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache, StoredEntry
 from pytest_quant.cli.common import (
     HISTORY_VARIABLE,
@@ -134,8 +134,7 @@ def doctor(as_json: bool, require: str | None, verbose: bool) -> None:
     """  # noqa: D301 - click reads a backspace
     required = split_names(require)
     for name in required:
-        if name not in backend_names():
-            raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
+        get_backend(name)
     examination = examine(history_place(os.environ.get(HISTORY_VARIABLE)))
     if as_json:
         show_json(asdict(examination), indent=2)

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pytest_quant.backends import TARGET, Backend, backend_names, get_backend, get_exporter
 from pytest_quant.doctor.probe import OK, probe_all
 from pytest_quant.environment.revision import ask_git
-from pytest_quant.errors import BackendUnavailable, UsageError, nearest
+from pytest_quant.errors import BackendUnavailable, UsageError
 from pytest_quant.files import file_errors, write_whole
 from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.init.model import CALIBRATION, ModelToTest, described, find_model, input_line, is_scores
@@ -44,8 +44,7 @@ _PRECISION, _SCHEME = "int8", "static"
 def named(names: Sequence[str], model: ModelToTest) -> tuple[str, ...]:
     """Return the backends that the user names. Raises `UsageError` for one that is unknown, or has no static int8."""
     for name in names:
-        if name not in backend_names():
-            raise UsageError(f"unknown backend '{name}'", allowed=nearest(name, backend_names()))
+        get_backend(name)
         if name not in _offering(model):
             raise UsageError(f"backend '{name}' has no static int8 for this model", allowed=", ".join(_offering(model)))
     return tuple(names)
