@@ -49,20 +49,11 @@ def _side(side: Side) -> str:
     return f"{commit} ({', '.join([*about, count(side.runs, 'run')])})"
 
 
-_WORDS = {
-    Word.REGRESSION: "REGRESSION",
-    Word.INCONCLUSIVE: "INCONCLUSIVE",
-    Word.NO_BASELINE: "NO BASELINE",
-    Word.NOTHING: "NOTHING TO COMPARE",
-    Word.OK: "NO REGRESSION",
-}
-
-
 def verdict(comparison: Comparison) -> str:
     """Return the one line that says what came out, the worst first; its first word stands for the exit code."""
     both = comparison.base.checks and comparison.head.checks
     counts = ", ".join(_counts(comparison) if both else _lost_counts(comparison))
-    word = _WORDS[comparison.verdict]
+    word = comparison.verdict.value.replace("_", " ").upper() if comparison.verdict is not Word.OK else "NO REGRESSION"
     return ": ".join([word, "; ".join(filter(None, (_unreported(comparison), counts)))]).removesuffix(": ")
 
 
