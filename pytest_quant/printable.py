@@ -44,7 +44,8 @@ def clean(text: str) -> str:
 
 def clean_lines(text: str) -> str:
     """Return a message as it may be printed, its lines and tabs kept: each line clean, addresses without secrets."""
-    return "\n".join(_clean_line(line.removesuffix("\r")) for line in redact(text).split("\n"))
+    lines = (line.removesuffix("\r").split("\t") for line in redact(text).split("\n"))
+    return "\n".join("\t".join(map(clean, parts)) for parts in lines)
 
 
 def guard_lines(text: str) -> str:
@@ -61,10 +62,6 @@ def guard_json(text: str) -> str:
     The second half of each is escaped as ``\u0023``.
     """
     return text.replace("##", "#\\u0023")
-
-
-def _clean_line(line: str) -> str:
-    return "\t".join(map(clean, line.split("\t"))) if "\t" in line else clean(line)
 
 
 def _without_commands(line: str) -> str:
