@@ -65,11 +65,9 @@ def writing(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-@contextmanager
-def outside(engine: Engine) -> Iterator[Connection]:
+def outside(engine: Engine) -> Connection:
     """Open a connection to SQLite without a transaction, which settings of the whole file require."""
-    with engine.connect().execution_options(**{_BEGIN: ""}) as connection:
-        yield connection
+    return engine.connect().execution_options(**{_BEGIN: ""})
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
