@@ -237,6 +237,4 @@ def _common(git: Repository, tip: str, *, dirty: bool) -> tuple[str, str]:
 
 
 def _shallow_hint(git: Repository) -> str:
-    if git.is_shallow():
-        return "the repository is shallow and older commits are not here: git fetch --unshallow"
-    return ""
+    return "the repository is shallow and older commits are not here: git fetch --unshallow" if git.is_shallow() else ""

@@ -250,6 +250,6 @@ def _subjects(points: Iterable[CheckSummary]) -> dict[str, str]:
 
 def _fullest_branch(points: Sequence[CheckSummary]) -> str | None:
     """Return the branch of most points; of several with as many, the one whose last point is the newest."""
-    counts = Counter(point.branch for point in points)
-    most = max(counts.values(), default=0)
-    return next((point.branch for point in reversed(points) if counts[point.branch] == most), None)
+    # The first of equals comes first.
+    counts = Counter(point.branch for point in reversed(points))
+    return counts.most_common(1)[0][0] if counts else None

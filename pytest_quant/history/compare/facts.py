@@ -102,7 +102,7 @@ def _usual(launches: tuple[StoredCheck, ...]) -> Status:
 def _commonest(launches: Sequence[StoredCheck]) -> Status:
     counts = Counter(launch.record.status for launch in launches)
     # `Status` lists its words worst first, and `max` takes the first of equals.
-    return max((status for status in Status if counts[status]), key=lambda status: counts[status])
+    return max(Status, key=lambda status: counts[status])
 
 
 def _others(name: str, launches: tuple[StoredCheck, ...], usual: Status) -> tuple[str, ...]:
