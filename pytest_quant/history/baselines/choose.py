@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -136,35 +137,28 @@ class Baselines:
 
     def _with_answers(self, baseline: Baseline, series: str, data: str | None) -> Baseline:
         """Return a baseline with what the history has of its scores; one that cannot be read has nothing."""
-        recorded = self._merge_base.recorded
-        if recorded is None:
-            return baseline
-        try:
-            checks = recorded.launches(*self._merge_base.commits, baseline.commit, series=series)
-        except HistoryError:
-            return baseline
         alike = [
             check
-            for check in checks
+            for check in self._launches(series, baseline.commit)
             if check.record.status not in _NEVER_A_BASE and check.record.digests.get("data") == data
         ]
         own = [check.record.accuracy for check in alike if baseline.commit in (check.run.commit, check.run.tree)]
         run_sd, freedom = _run_noise(alike)
         return replace(baseline, accuracy=own[-1] if own else baseline.accuracy, run_sd=run_sd, run_freedom=freedom)
 
+    def _launches(self, series: str, *more: str) -> list[StoredCheck]:
+        """Return the records of a series of the last commits, and of `more`; none where the history cannot be read."""
+        base = self._merge_base
+        # A damaged record of an earlier commit: with less known the interval is wider, and never a wrong verdict.
+        with suppress(HistoryError):
+            return [] if base.recorded is None else base.recorded.launches(*base.commits, *more, series=series)
+        return []
+
     def _timed_before(self, series: str, way: tuple[str, ...]) -> list[StoredCheck]:
         """Return the sound records of a series of the last commits on this machine, timed in this way, oldest first."""
-        base = self._merge_base
-        if base.recorded is None:
-            return []
-        try:
-            checks = join_passes(base.recorded.launches(*base.commits, series=series))
-        except HistoryError:
-            # A damaged record of an earlier commit: with less known the interval is wider, and never a wrong verdict.
-            return []
         return [
             check
-            for check in checks
+            for check in join_passes(self._launches(series))
             if check.record.status not in _NEVER_A_BASE
             and dict(check.run.environment.identity) == self._identity
             and check.record.latency is not None
