@@ -10,11 +10,10 @@ import logging
 import os
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import click
 
@@ -75,7 +74,7 @@ class PullRequest(NamedTuple):
 
 
 @click.command()
-@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.argument("file", metavar="FILE", type=click.File(encoding="utf-8", errors="replace"))
 @click.option("--github", "forge", flag_value="github", help="On GitHub, also a server of your own.")
 @click.option("--gitlab", "forge", flag_value="gitlab", help="On GitLab, also a server of your own.")
 @click.option("--repository", metavar="NAME", help="owner/name, or the project of GitLab or its id  [the CI job's]")
@@ -84,7 +83,7 @@ class PullRequest(NamedTuple):
 @click.option("--name", default="", metavar="NAME", help="Keep a comment of this name: one for each job of several.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and post nothing.")
 def comment(
-    file: Path,
+    file: TextIO,
     forge: str | None,
     repository: str | None,
     number: int | None,
@@ -103,7 +102,7 @@ def comment(
       pytest-quant comment --gitlab quant.md --name gpu
       pytest-quant comment --github quant.md --repository me/models --number 12 --dry-run
     """  # noqa: D301 - click reads a backspace
-    text = named(_read(file), name)
+    text = named(file.read(), name)
     on_github = forge == "github" if forge else _is_github(os.environ)
     kind = "pull" if on_github else "merge"
     variables = _ON_GITHUB if on_github else _ON_GITLAB
@@ -177,14 +176,6 @@ def named(text: str, name: str) -> str:
             "--name is no name", value=name, allowed="letters, digits, points and dashes", fix="--name gpu"
         )
     return f"<!-- pytest-quant {marker['what']}{f' {name}' if name else ''} -->\n{rest}"
-
-
-def _read(file: Path) -> str:
-    try:
-        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return content.decode()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file} cannot be read", value=str(error), allowed="text in UTF-8") from error
 
 
 def _is_github(environ: Mapping[str, str]) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,12 +10,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from pytest_quant.cli import main
-from pytest_quant.cli.comment import find, named, number_on_github, open_github, open_gitlab
-from pytest_quant.errors import UsageError
-from pytest_quant.history.compare import compare
-from pytest_quant.report.pull_request import run_comment
+from pytest_quant.cli.comment import find, open_github, open_gitlab
 from tests.support.forge_server import FakeForge, Reply, serving
-from tests.unit.record.examples import RUN, a_record
 
 MARKER = "<!-- pytest-quant comment -->"
 TEXT = f"{MARKER}\n**PASS: 1 check: 1 PASS**\n"
@@ -333,43 +327,6 @@ def test_a_token_that_is_none_is_refused(
     assert "characters that no token has" in said
 
 
-def test_a_name_is_part_of_the_first_line() -> None:
-    """So that each job finds its own; a file of either command will do."""
-    assert named(TEXT, "") == TEXT
-    assert named(TEXT, "gpu-a10") == TEXT.replace("comment", "comment gpu-a10")
-    assert named("<!-- pytest-quant compare -->\r\nx\r\n", "").splitlines() == ["<!-- pytest-quant compare -->", "x"]
-
-
-EVENTS: list[tuple[Any, int | None]] = [
-    ({"pull_request": {"number": 5}}, 5),
-    ({"issue": {"number": 7, "pull_request": {}}}, 7),
-    ({"workflow_run": {"pull_requests": [{"number": 8}]}}, 8),
-    ({"workflow_run": {"pull_requests": []}}, None),
-    ({"ref": "refs/heads/main"}, None),
-    (5, None),
-    ([], None),
-    ({"workflow_run": None}, None),
-    ({"workflow_run": {"pull_requests": 5}}, None),
-    ({"workflow_run": {"pull_requests": ["x"]}, "pull_request": [], "issue": {"number": 9}}, 9),
-]
-
-
-@pytest.mark.parametrize(("event", "number"), EVENTS)
-def test_the_number_is_in_what_started_the_job(tmp_path: Path, event: Any, number: int | None) -> None:
-    """Of a pull request, a comment on one, or the run of another workflow; the ref of a pull request comes before."""
-    file = tmp_path / "event.json"
-    file.write_text(json.dumps(event))
-    variables = {"GITHUB_EVENT_PATH": str(file), "GITHUB_REF": "refs/heads/main"}
-    assert number_on_github(variables) == number
-    assert number_on_github(variables | {"GITHUB_REF": "refs/pull/17/merge"}) == 17
-    for text in ("{", "[" * 100_000):
-        file.write_text(text)
-        assert number_on_github(variables) is None
-    file.unlink()
-    os.mkfifo(file)
-    assert number_on_github(variables) is None
-
-
 def test_a_request_that_ci_does_not_name_is_named_as_the_message_says(
     on_github: FakeForge, comment: Comment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,16 +337,6 @@ def test_a_request_that_ci_does_not_name_is_named_as_the_message_says(
     assert "write --number N" in " ".join(said.split())
     assert comment("quant.md", "--number", "12")[0] == 0
     assert on_github.written()
-
-
-def test_what_writes_a_comment_as_the_message_says_is_one() -> None:
-    """Both commands that the refusal of another file names give a text that can be posted."""
-    with pytest.raises(UsageError, match="no comment") as caught:
-        named("# my notes\n", "")
-    assert "--quant-markdown FILE" in str(caught.value)
-    assert "pytest-quant compare --markdown" in str(caught.value)
-    for text in (run_comment(RUN, [a_record()]), run_comment(None, (), compared=[compare([], [])])):
-        assert named(text, "gpu").partition("\n")[2] == text.partition("\n")[2]
 
 
 MISSING = {
@@ -414,13 +361,14 @@ def test_what_is_missing_is_told(
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"# Hello\n", "no comment of pytest-quant"), (b"\xff\xfe\x00", "cannot be read")],
+    [(b"# Hello\n", "got: # Hello"), (b"\xff\xfe\x00", "next: write it with: pytest --quant-markdown FILE")],
 )
 def test_a_file_that_is_none_of_ours_is_refused(
     on_github: FakeForge, comment: Comment, tmp_path: Path, content: bytes, words: str
 ) -> None:
-    """Before anything is asked: it could never be found again."""
+    """Text or not, before anything is asked: it could never be found again."""
     (tmp_path / "other.md").write_bytes(content)
     code, said = comment("other.md")
     assert (code, on_github.requests) == (2, [])
+    assert "this is no comment of pytest-quant" in said
     assert words in said
