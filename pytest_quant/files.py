@@ -181,16 +181,13 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     PermissionError : the file at `path` is read-only; a folder that can be written would let it be replaced.
     OSError : it cannot be written.
     """
-    if str(path) in _STREAMS:
-        # Opened by its name, a file would be written from its beginning, over what the process has written there.
+    number = _STREAMS.get(str(path))
+    mode = path.stat().st_mode if path.exists() else 0
+    if number or (mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)):
         sys.stdout.flush()
         sys.stderr.flush()
-        with os.fdopen(os.dup(_STREAMS[str(path)]), "wb") as stream:
-            yield stream
-        return
-    mode = path.stat().st_mode if path.exists() else 0
-    if mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        with path.open("wb") as stream:
+        # Opened by its name, a file would be written from its beginning, over what the process has written there.
+        with os.fdopen(os.dup(number), "wb") if number else path.open("wb") as stream:
             yield stream
         return
     target = Path(os.path.realpath(path))
