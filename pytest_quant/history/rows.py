@@ -14,7 +14,6 @@ from pytest_quant.errors import HistoryError
 from pytest_quant.files import inflate, parse_json
 from pytest_quant.record import Encoded, Json, Record, Run, encoded, from_json, run_of, run_to_json
 from pytest_quant.result import LatencyFigures, LatencyResult
-from pytest_quant.spec import SeriesKey
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -71,12 +70,6 @@ def run_row(run: Run) -> Row:
         "repository": indexed(" ".join(run.repository)),
         "run": encode(run_to_json(run, [])["run"]),
     }
-
-
-def series_row(record: Record) -> Row:
-    """Return the row of the series that `record` belongs to. Raises `HistoryError` where its key is none."""
-    key = SeriesKey.parse(record.series)
-    return {"digest": key.digest, "key": key.text}
 
 
 def searchable(text: str) -> str:
@@ -138,7 +131,7 @@ def decoded(read: Callable[[object], T], text: str | bytes, where: str) -> T:
         return read(parse_json(text))
     except HistoryError as error:
         raise HistoryError(f"{where}: {error.what}", value=error.value, allowed=error.allowed, fix=error.fix) from error
-    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise _damaged(where, error, repr(text[:80])) from error
 
 

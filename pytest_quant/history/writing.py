@@ -5,7 +5,7 @@ Pruning drops the times of single rounds: every figure that is shown stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Table, bindparam, insert, select, tuple_, update
 
 from pytest_quant.history.connect import open_engine, outside, storage_errors, writing
-from pytest_quant.history.rows import Row, pack, run_row, series_row, unpack
+from pytest_quant.history.rows import Row, pack, run_row, unpack
 from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Encoded, Record, Run
@@ -48,10 +48,9 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
     """Add the runs that are not stored yet, in the transaction of `connection`, and return their number."""
     summaries = [(str(row["id"]), row, run, records) for run, records in batch for row in (run_row(run),)]
     # Series before runs, each sorted: two processes that add the same ones take their locks in the same order.
-    series = _series_numbers(
-        connection,
-        {encoded.series: series_row(encoded) for _, records in batch for encoded in map(_record, records)}.values(),
-    )
+    names = {_record(each).series for _, records in batch for each in records}
+    keys = {name: SeriesKey.parse(name) for name in names}
+    series = _series_numbers(connection, {key.digest: key.text for key in keys.values()})
     new = _new_runs(connection, {run_id: row for run_id, row, _, _ in reversed(summaries)})
     checks: list[Row] = []
     rows: list[Row] = []
@@ -63,10 +62,10 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
         for position, each in enumerate(records):
             record = _record(each)
             place: Row = {"run": number, "position": position}
-            digest = SeriesKey.parse(record.series).digest
+            number_of_series = series[keys[record.series].digest]
             summary = CheckSummary.of(run, record)
             found: Row = {"status": summary.status.value, "figures": summary.figures}
-            checks.append(place | found | {"series": series[digest], "started_at": row["started_at"]})
+            checks.append(place | found | {"series": number_of_series, "started_at": row["started_at"]})
             rows.append(place | {"record": pack(each)})
     if checks:
         connection.execute(insert(CHECKS), checks)
@@ -78,8 +77,8 @@ def _record(record: Record | Encoded) -> Record:
     return record.record if isinstance(record, Encoded) else record
 
 
-def _series_numbers(connection: Connection, rows: Iterable[Row]) -> dict[str, int]:
-    wanted = {str(row["digest"]): row for row in rows}
+def _series_numbers(connection: Connection, wanted: Mapping[str, str]) -> dict[str, int]:
+    """Return the numbers of series by their digests; `wanted` has their keys, by which those that are new are added."""
     numbers: dict[str, int] = {}
     for _ in range(2):
         missing = sorted(wanted.keys() - numbers.keys())
@@ -89,7 +88,7 @@ def _series_numbers(connection: Connection, rows: Iterable[Row]) -> dict[str, in
                 select(SERIES.c.digest, SERIES.c.number).where(SERIES.c.digest.in_(portion))
             )
             numbers |= {str(digest): int(number) for digest, number in rows_found}
-        new = [wanted[digest] for digest in missing if digest not in numbers]
+        new = [{"digest": digest, "key": wanted[digest]} for digest in missing if digest not in numbers]
         if not new:
             break
         connection.execute(_insert_where_new(connection, SERIES), new)

@@ -35,11 +35,12 @@ from sqlalchemy import insert
 
 from pytest_quant.history import open_store
 from pytest_quant.history.connect import open_engine, writing
-from pytest_quant.history.rows import pack, run_row, series_row
+from pytest_quant.history.rows import pack, run_row
 from pytest_quant.history.schema import SERIES
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.writing import prune
 from pytest_quant.record import Encoded, Record, Run, encoded
+from pytest_quant.spec import SeriesKey
 from tests.benchmarks.history_records import make_commits
 from tests.benchmarks.test_history_speed import YARDSTICK_S, compiled
 from tests.benchmarks.yardstick import beside_yardstick
@@ -127,8 +128,9 @@ def fill(server: PostgresServer, url: str, records: int, commits: Sequence[str])
     """Fill an empty history with so many records, those of `commits` as the last of them."""
     engine, _ = open_engine(url)
     every = [record(number, 0) for number in range(SUITES * CHECKS)]
+    keys = [SeriesKey.parse(each.series) for each in every]
     with writing(engine) as connection:
-        connection.execute(insert(SERIES), [series_row(each) for each in every])
+        connection.execute(insert(SERIES), [{"digest": key.digest, "key": key.text} for key in keys])
     runs = records // CHECKS - len(commits) * LAUNCHES
     template = str(run_row(RUN)["run"])
     values = {
