@@ -21,7 +21,7 @@ from pytest_quant.report.columns import (
     rows_of,
     word,
 )
-from pytest_quant.report.text import GAP, count, in_unit, pad, points, shorten, wrapped
+from pytest_quant.report.text import GAP, count, first_of, in_unit, pad, points, shorten, wrapped
 from pytest_quant.result import Status
 
 _LEAST_TEST = 30
@@ -156,7 +156,9 @@ def summary(records: Sequence[Record], expected: Collection[str] = (), broken: C
         tests: dict[tuple[str, str], list[str]] = {}
         for said, test in ((said, row.test) for row in rows for said in kind(row.record)):
             tests.setdefault(said, []).append(test)
-        texts = [": ".join(filter(None, (what, _names(named), why))) for (what, why), named in tests.items()]
+        texts = [
+            ": ".join(filter(None, (what, first_of(named, _MAX_NAMED), why))) for (what, why), named in tests.items()
+        ]
         more = len(texts) - _MAX_LISTED
         lines += texts if more <= 0 else [*texts[:_MAX_LISTED], f"... and {more} more of these"]
     # Speedups depend on a reference with TF32, or that is not FP32.
@@ -171,11 +173,6 @@ def counted(records: Sequence[Record], expected: Collection[str] = (), broken: C
     words = (*(status.value for status in reversed(Status)), TEST_FAILED, EXPECTED)
     texts = ", ".join(f"{counts[status]} {status}" for status in words if counts[status])
     return f"{count(len(records), 'check')}: {texts}"
-
-
-def _names(tests: Sequence[str]) -> str:
-    more = len(tests) - _MAX_NAMED
-    return ", ".join(tests[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _not_run(record: Record) -> Iterator[tuple[str, str]]:

@@ -89,6 +89,12 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return the first `most` names in one line, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def letter(number: int) -> str:
     """Return A, B, .. Z, A1, B1, .. for the numbers from 0 on."""
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")

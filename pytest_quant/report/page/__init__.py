@@ -38,7 +38,7 @@ from pytest_quant.report.page.charts import (
 )
 from pytest_quant.report.page.checks import run_table
 from pytest_quant.report.series import series_name
-from pytest_quant.report.text import count, figure, letter
+from pytest_quant.report.text import count, figure, first_of, letter
 
 _COMMIT, _SUBJECT = 12, 72
 """Characters of the id of a commit, and of the first line of its message."""
@@ -132,12 +132,8 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
         ("machine", [run.environment.identity.get("cpu") for run in runs]),
         ("run", [run.id for run in runs]),
     )
-    return [(label, _few([text for text in dict.fromkeys(texts) if text])) for label, texts in pairs if any(texts)]
-
-
-def _few(values: Sequence[str]) -> str:
-    more = len(values) - _MOST_NAMED
-    return ", ".join(values[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    said = ((label, list(dict.fromkeys(filter(None, texts)))) for label, texts in pairs)
+    return [(label, first_of(texts, _MOST_NAMED)) for label, texts in said if texts]
 
 
 def _points(history: Sequence[SeriesHistory]) -> str:
