@@ -92,8 +92,8 @@ history_option = click.option(
 
 
 def history_place(place: str | None) -> str:
-    """Return the file or URL of the history that an option names, else of the nearest one."""
-    return place or str(nearest_folder() / "history.db")
+    """Return the file or URL of the history that an option names, else the environment; else of the nearest one."""
+    return place or os.environ.get(HISTORY_VARIABLE) or str(nearest_folder() / "history.db")
 
 
 def existing_history(place: str | None) -> str:

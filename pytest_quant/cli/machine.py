@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ import click
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache, StoredEntry
 from pytest_quant.cli.common import (
-    HISTORY_VARIABLE,
     history_option,
     history_place,
     nearest_folder,
@@ -135,7 +133,7 @@ def doctor(as_json: bool, require: str | None, verbose: bool) -> None:
     required = split_names(require)
     for name in required:
         get_backend(name)
-    examination = examine(history_place(os.environ.get(HISTORY_VARIABLE)))
+    examination = examine(history_place(None))
     if as_json:
         show_json(asdict(examination), indent=2)
     else:
