@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -143,9 +144,9 @@ def import_records(files: tuple[Path, ...], expect: int | None, place: str | Non
     elif not files:
         raise UsageError("no FILE is named", fix="pytest-quant history import FILE...; --expect N takes none as lost")
     # Read twice, so that a file with a bad line is refused before any of it is imported, without holding it in memory.
-    read = [(run, {record.nodeid for record in records}) for run, records in _runs(files)]
+    read = [(run, {record.nodeid for record in records}) for run, records in chain.from_iterable(map(read_runs, files))]
     where = history_place(place)
-    added, repeated = open_store(where).append_many(_runs(files))
+    added, repeated = open_store(where).append_many(chain.from_iterable(map(read_runs, files)))
     rest = f", {repeated} already there" if repeated else ""
     say(f"{added} of {added + repeated} runs added to {where}{rest}")
     if expect is not None and (missing := _missing(read, expect)):
@@ -163,11 +164,6 @@ def _missing(read: Sequence[tuple[Run, set[str]]], expected: int) -> str:
     found = find_unreported([run for run, _ in of_commit], set().union(*(tests for _, tests in of_commit)), expected)
     lines = [f"shards that never reported: {', '.join(found.shards)}"] if found.shards else []
     return "\n".join([*lines, *(f"never reported: {test}" for test in found.tests)])
-
-
-def _runs(files: tuple[Path, ...]) -> Iterator[RunWithRecords]:
-    for file in files:
-        yield from read_runs(file)
 
 
 @click.command(short_help="Add the runs on a branch of the git remote to the history.")
