@@ -149,13 +149,12 @@ def compare_latency(pair: Pair, machines: Mapping[str, Machine]) -> Iterator[Dra
 
 def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft]:
     """Yield a row with the reason, where only one of base and head was timed and the other was measured."""
-    record = pair.head[-1].record
-    if base_timed and measured(record):
-        why = record.latency_off or "it was not measured"
-        yield Draft(replace(row_of(pair, "speedup"), outcome=Outcome.INCONCLUSIVE, notes=(f"head: {why}",)))
-    if head_timed and measured(pair.base[-1].record):
-        why = pair.base[-1].record.latency_off or "it was not measured"
-        yield Draft(replace(row_of(pair, "speedup"), outcome=Outcome.NO_BASELINE, notes=(f"base: {why}",)))
+    without = [("head", pair.head[-1].record, Outcome.INCONCLUSIVE)] if base_timed else []
+    without += [("base", pair.base[-1].record, Outcome.NO_BASELINE)] if head_timed else []
+    for side, record, outcome in without:
+        if measured(record):
+            note = f"{side}: {record.latency_off or 'it was not measured'}"
+            yield Draft(replace(row_of(pair, "speedup"), outcome=outcome, notes=(note,)))
 
 
 def _on_one_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
