@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,8 +43,6 @@ _BEGINNING = "<!-- pytest-quant "
 
 _MARKER = re.compile(r"<!-- pytest-quant (?P<what>[\w.-]+(?: [\w.-]+)*) -->")
 _PER_PAGE, _TIMEOUT_S, _RETRIES, _LONGEST_WAIT_S = 100, 30, 3, 120.0
-_LONGEST_S = 300
-"""For the whole conversation, since `_TIMEOUT_S` is for the next byte only."""
 _TOO_MANY = 429
 """The first of the statuses that may pass."""
 
@@ -271,17 +268,9 @@ def open_gitlab(api: str, token: str, project: str, number: int) -> PullRequest:
 
 @contextmanager
 def _refusals(api: str, token: str) -> Iterator[None]:
-    """Raise `ForgeError`, with what to do, for what a library raises in the block, or if that takes too long."""
-
-    def end(*_: object) -> None:
-        raise ForgeError(f"{api} has not answered to the end within {_LONGEST_S} s", fix=_API)
-
-    signal.signal(signal.SIGALRM, end)
-    signal.alarm(_LONGEST_S)
+    """Raise `ForgeError`, with what to do, for what a library raises in the block."""
     try:
         yield
-    except ForgeError:
-        raise
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed", fix='pip install "pytest-quant[comment]"') from error
     except Exception as error:
@@ -301,5 +290,3 @@ def _refusals(api: str, token: str) -> Iterator[None]:
         # A page, or a text with escapes, may repeat the token in another spelling.
         value = None if re.search(r"[<\\]|&#", text) else shown
         raise ForgeError(f"{api} answers {status}", value=value, fix=fix) from None
-    finally:
-        signal.alarm(0)

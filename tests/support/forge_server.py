@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
@@ -24,13 +24,12 @@ GITLAB_NOTE = re.compile(r"/api/v4/projects/(?:5|group%2Fmodels)/merge_requests/
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer; a `body` that is no text is JSON. One that drips has no end, and comes byte by byte."""
+    """An answer; a `body` that is no text is JSON."""
 
     status: int
     body: Any
     headers: Mapping[str, str] = field(default_factory=dict)
     drops: bool = False
-    drips: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,6 @@ class FakeForge:
 
 class _Server(ThreadingHTTPServer):
     forge: FakeForge
-    ended: threading.Event
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -161,13 +159,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         data = reply.body.encode() if isinstance(reply.body, str) else json.dumps(reply.body).encode()
-        if reply.drips:
-            self.send_response(reply.status)
-            self.end_headers()
-            with suppress(OSError):
-                while not cast(_Server, self.server).ended.wait(0.05):
-                    self.wfile.write(b" ")
-            return
         kind = "text/html" if isinstance(reply.body, str) else "application/json; charset=utf-8"
         self.send_response(reply.status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **reply.headers}.items():
@@ -186,13 +177,12 @@ def serving() -> Iterator[FakeForge]:
     """Give a forge that answers on this machine until the block ends."""
     forge = FakeForge()
     with _Server(("127.0.0.1", 0), _Handler) as server:
-        server.forge, server.ended = forge, threading.Event()
+        server.forge = forge
         forge.address = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
             yield forge
         finally:
-            server.ended.set()
             server.shutdown()
             thread.join()

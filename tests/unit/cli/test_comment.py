@@ -285,20 +285,6 @@ def test_no_answer_says_what_may_be_wrong(on_gitlab: FakeForge, comment: Comment
     assert "--api" in said
 
 
-def test_an_answer_without_end_is_not_waited_for(
-    on_gitlab: FakeForge, comment: Comment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each byte of it comes in time."""
-    monkeypatch.setattr("pytest_quant.cli.comment._LONGEST_S", 1)
-    on_gitlab.scripted = [Reply(200, "", drips=True)]
-    code, said = comment("quant.md")
-    assert (code, on_gitlab.written()) == (2, [])
-    assert "has not answered to the end within 1 s" in said
-    assert "is --api right" in said
-    on_gitlab.scripted = []
-    assert comment("quant.md", "--api", f"{on_gitlab.address}/api/v4")[0] == 0
-
-
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
