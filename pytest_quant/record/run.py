@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,10 @@ def start_run(root: Path, shard: str | None = None) -> Run:
     # A container's user may not own the checkout, or it was given the files without .git.
     state = in_git or ci_state(os.environ)
     repository, commit = Repository(root), None if in_git is None else in_git.commit
-    target = None if commit is None else _target(repository)
+    target = None
+    # A branch that was not fetched: then there is no merge base to be kept either.
+    with suppress(UsageError):
+        target = None if commit is None else repository.target()
     return Run(
         id=f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}",
         started_at=began.isoformat(),
@@ -91,14 +95,6 @@ def start_run(root: Path, shard: str | None = None) -> Run:
         shard=shard,
         repository=repository.names(),
     )
-
-
-def _target(repository: Repository) -> str | None:
-    try:
-        return repository.target()
-    except UsageError:
-        # The branch was not fetched: then there is no merge base to be kept either.
-        return None
 
 
 def run_to_json(run: Run, records: Sequence[Record | Encoded]) -> dict[str, Json]:
