@@ -182,11 +182,9 @@ def usable_cores() -> int:
 
 def _cores() -> float:
     """Return the number of cores that this process may use: its affinity, or the container's quota if that is less."""
-    visible = len(os.sched_getaffinity(0))
-    try:
+    visible, quota = len(os.sched_getaffinity(0)), None
+    with suppress(OSError):
         quota = quota_cores(Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8"))
-    except OSError:
-        quota = None
     return visible if quota is None else min(visible, quota)
 
 

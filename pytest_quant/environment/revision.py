@@ -278,11 +278,6 @@ class Repository:
         answer = ask_git(self.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
         if answer.ok:
             return answer.text
-        self.check()
-        return None
-
-    def check(self) -> None:
-        """Raise `UsageError`, with git's own message, when git is not installed or there is no repository here."""
         answer = ask_git(self.root, "rev-parse", "--git-dir")
         if not answer.ok:
             raise UsageError(
@@ -290,6 +285,7 @@ class Repository:
                 value=answer.error,
                 fix="run this inside the repository; without one, name runs of 'pytest-quant history' as BASE and HEAD",
             )
+        return None
 
     def merge_base(self, first: str, second: str) -> str | None:
         """Return the best common ancestor; ``None`` when there is none, or it was not fetched."""
