@@ -23,7 +23,7 @@ from pytest_quant.plugin.outputs import RunEnd, end_of, json_of, write_markdown,
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.plugin.shard import left_to_others, shard_of
 from pytest_quant.plugin.without_record import without_record
-from pytest_quant.printable import clean, clean_lines, guard_lines
+from pytest_quant.printable import clean, clean_lines, guard_lines, redact_address
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, start_run
 from pytest_quant.report.summary import summary, table
 
@@ -184,19 +184,11 @@ def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequen
                 str(error),
                 "the records of this run are in no history; --quant-json FILE on another disk keeps them",
             ]
-        words = f"{shlex.quote(str(journal.file))}{_history_option(place)}"
+        # A server is named without its password. A file need not be named: the command finds the nearest history.
+        option = f" --history {shlex.quote(redact_address(place))}" if "://" in place else ""
+        words = f"{shlex.quote(str(journal.file))}{option}"
         return [str(error), f"the next run adds the records of this one, or now: pytest-quant history import {words}"]
     return []
-
-
-def _history_option(place: str) -> str:
-    """Return the option that names a server to the import, without its password; empty for a file."""
-    if "://" not in place:
-        return ""
-    # Here, because it loads the database libraries, which a run without a history does not need.
-    from pytest_quant.history.connect import shown_place
-
-    return f" --history {shlex.quote(shown_place(place))}"
 
 
 def faults_of_required(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:
