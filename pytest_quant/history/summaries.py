@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pytest_quant.errors import HistoryError
-from pytest_quant.history.rows import encode, identity_of, in_utc, version_of
+from pytest_quant.history.rows import decoded, encode, identity_of, in_utc, version_of
 from pytest_quant.record import Record, Run
 from pytest_quant.record.figures import PLACES, figures
 from pytest_quant.result import Status
@@ -98,15 +96,11 @@ _RECORDED = tuple(name for name in FIGURES if name in PLACES)
 
 def read_summary(columns: dict[str, Any], figures: str) -> CheckSummary:
     """Return the summary with these `columns`, see `CheckSummary.figures`. Raises `HistoryError` when damaged."""
-    try:
-        return CheckSummary(**columns | {"status": Status(columns["status"])}, **json.loads(figures))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise HistoryError(
-            f"the figures of a check of run {columns['run_id']} of the history are damaged",
-            value=figures[:80],
-            allowed="JSON",
-            fix="pytest-quant history export FILE, then pytest-quant history import FILE --history NEW",
-        ) from error
+
+    def read(found: Any) -> CheckSummary:
+        return CheckSummary(**columns | {"status": Status(columns["status"])}, **found)
+
+    return decoded(read, figures, f"a check of run {columns['run_id']}")
 
 
 @dataclass(frozen=True, slots=True)
