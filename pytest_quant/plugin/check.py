@@ -19,16 +19,7 @@ from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE, SERIES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
 from pytest_quant.measure.bench import Measurement
-from pytest_quant.plugin.collect import (
-    STATE,
-    ItemState,
-    backends_of,
-    find_data,
-    find_models,
-    find_scores,
-    prepare,
-    simulate_check,
-)
+from pytest_quant.plugin import collect
 from pytest_quant.plugin.console import open_steps, width_of
 from pytest_quant.plugin.crashes import note_begun
 from pytest_quant.plugin.devices import refuse_without_gpu
@@ -117,7 +108,7 @@ def check_test(request: pytest.FixtureRequest) -> Measured | None:
     QuantError : the check cannot be measured; its record is made when pytest reports the error.
     """
     item: pytest.Item = request.node
-    state = item.stash.get(STATE, None)
+    state = item.stash.get(collect.STATE, None)
     if state is None:
         raise UsageError(
             "the fixture 'quant' is the check of a marked test, and this test is not marked",
@@ -151,7 +142,7 @@ def check_test(request: pytest.FixtureRequest) -> Measured | None:
 
 def close(item: pytest.Item, measurement: Measured) -> None:
     """Release the engines of a measurement, unless it is of scores and has none."""
-    if item.stash[STATE].check.scores is None:
+    if item.stash[collect.STATE].check.scores is None:
         cast("Measurement", measurement).close()
 
 
@@ -183,8 +174,8 @@ def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
 def measurement_or_error(item: pytest.Item, measurement: Measured | None) -> Measurement:
     """Return the measurement; raise the error of a required backend that cannot run here, or of scores."""
     if measurement is None:
-        raise cast("BackendUnavailable", item.stash[STATE].absent)
-    if item.stash[STATE].check.scores is not None:
+        raise cast("BackendUnavailable", item.stash[collect.STATE].absent)
+    if item.stash[collect.STATE].check.scores is not None:
         raise UsageError("a check of scores has no engines", fix="ask for the fixture quant: quant.accuracy has scores")
     return cast("Measurement", measurement)
 
@@ -197,7 +188,7 @@ def before_body(item: pytest.Item) -> None:
     BackendUnavailable : a required backend cannot run here.
     UsageError : another fixture has replaced the plugin's fixture ``quant``.
     """
-    state = item.stash.get(STATE, None)
+    state = item.stash.get(collect.STATE, None)
     if state is not None and state.absent is not None:
         raise state.absent
     if state is None or state.record is None:
@@ -210,7 +201,7 @@ def before_body(item: pytest.Item) -> None:
 
 def apply_verdict(item: pytest.Item) -> None:
     """Fail, warn about or pass a test whose body has run, according to its record."""
-    state = item.stash[STATE]
+    state = item.stash[collect.STATE]
     record = cast("Encoded", state.record).record
     unsure = record.status in (Status.INCONCLUSIVE, Status.NO_BASELINE)
     settings, dataset = settings_of(item.config), state.check.dataset
@@ -233,19 +224,19 @@ def apply_verdict(item: pytest.Item) -> None:
 
 def set_up(item: pytest.Item) -> None:
     """Plan the check of a marked item before its fixtures are set up, and drop the results of an earlier run of it."""
-    prepare(item)
-    refuse_without_gpu(item.config, backends_of([item]))
-    state = item.stash[STATE]
-    state.check = simulate_check(state.check, settings_of(item.config).simulate)
+    collect.prepare(item)
+    refuse_without_gpu(item.config, collect.backends_of([item]))
+    state = item.stash[collect.STATE]
+    state.check = collect.simulate_check(state.check, settings_of(item.config).simulate)
     note_begun(item.config, item.nodeid, state.check)
 
 
-def _with_inputs(request: pytest.FixtureRequest, state: ItemState) -> Check:
+def _with_inputs(request: pytest.FixtureRequest, state: collect.ItemState) -> Check:
     """Return the check with its scores, or with its model, its data and, where timed, the noise of its runner."""
     if state.keys.scores is not None:
-        return replace(state.check, scores=find_scores(request, state.keys.scores))
-    model, quantized = find_models(request, state.keys)
-    dataset = find_data(request, state.keys.data or "quant_data")
+        return replace(state.check, scores=collect.find_scores(request, state.keys.scores))
+    model, quantized = collect.find_models(request, state.keys)
+    dataset = collect.find_data(request, state.keys.data or "quant_data")
     check = fill_in(state.check, model, quantized, dataset)
     if check.latency is None:
         return check
@@ -281,7 +272,7 @@ def _noise_of_runner(config: pytest.Config, device: str) -> Spread:
     return by_device[device]
 
 
-def _set_record(item: pytest.Item, state: ItemState, record: Encoded) -> None:
+def _set_record(item: pytest.Item, state: collect.ItemState, record: Encoded) -> None:
     """Keep the record and its JUnit properties; a rerun replaces those of the run before."""
     state.record = record
     properties = junit_properties(record.record)
@@ -303,7 +294,7 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     """
     error = None if call.excinfo is None else call.excinfo.value
     skipped = isinstance(error, pytest.skip.Exception)
-    state = item.stash.get(STATE, None)
+    state = item.stash.get(collect.STATE, None)
     if report.when == "setup" and error is not None and not skipped and state is not None:
         ours = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
         _set_record(item, state, session_of(item.config).failed(state.check, ours))
