@@ -164,7 +164,8 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
     HistoryError : it cannot be opened, or another version of this package wrote it; then nothing is changed.
     """
     url = _url(place)
-    shown = shown_place(place)
+    address = str(place)
+    shown = redact_address(address) if "://" in address else address
     with storage_errors(shown, "opened"):
         file = _sqlite_file(url)
         if file is not None:
@@ -180,12 +181,6 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
             event.listen(engine, "begin", _begin_sqlite)
         _create_tables(engine, shown, file)
     return engine, shown
-
-
-def shown_place(place: str | Path) -> str:
-    """Return the place of a history for messages, an address without its secrets."""
-    address = str(place)
-    return redact_address(address) if "://" in address else address
 
 
 @contextmanager
