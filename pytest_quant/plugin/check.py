@@ -311,8 +311,10 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         vars(report)[RECORD_ATTRIBUTE] = state.record.json
         item.config.stash.setdefault(ENCODED, {})[id(state.record.json)] = state.record
         vars(report)[SAMPLES_ATTRIBUTE] = state.samples_ns
-        if skipped and report.when == "setup":
-            _show_at_the_test(item, report)
+        if skipped and report.when == "setup" and isinstance(report.longrepr, tuple):
+            # The line of the test, in place of the plugin's own.
+            path, line = item.reportinfo()[:2]
+            report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])
 
 
 def _show_text_only(
@@ -337,10 +339,3 @@ def _name_the_limit(report: pytest.TestReport, record: Record) -> None:
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         crash.message = headline(record) or crash.message
-
-
-def _show_at_the_test(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Set the line of the test as the location of a skip, in place of the plugin's own."""
-    if isinstance(report.longrepr, tuple):
-        path, line = item.reportinfo()[:2]
-        report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])
