@@ -109,9 +109,8 @@ class Cache:
             lock = self._hold(folder, slot)
         except OSError as error:
             # Nothing has to be kept where it is there: in the layers of an image, on a disk that is full.
-            with suppress(DamagedEntryError):
-                if (entry := _found(folder)) is not None:
-                    return entry
+            if (entry := self.find(kind, ingredients)) is not None:
+                return entry
             raise self._fault(f"{slot} cannot be kept in", error) from error
         try:
             try:
@@ -133,6 +132,12 @@ class Cache:
         except CacheError as error:
             self._notify(str(error))
         return entry
+
+    def find(self, kind: str, ingredients: Mapping[str, str]) -> Entry | None:
+        """Return the entry made from `ingredients` if it is here and whole, without a wait for others; else ``None``."""
+        with suppress(DamagedEntryError):
+            return _found(self.root / kind / key_of(kind, ingredients))
+        return None
 
     def _open(self, place: Path) -> None:
         """Create the root, which others may remove at any time, with the folder `place` in it. Raises `OSError`.

@@ -93,10 +93,6 @@ class BuiltEngine:
         return Rollout(engine, self.spec.model.state) if self.spec.model.state else engine
 
 
-class _NotInCacheError(Exception):
-    """An engine has to be built, which this process is not ready for yet."""
-
-
 def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: Tools) -> BuiltEngine:
     """Return an engine from the cache, calibrating and building it when the cache does not have it.
 
@@ -141,17 +137,11 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
             "build_memory_mb": memory.process_mb,
         }
 
-    shared = backend.shares(spec)
-    if backend.tunes(spec):
-        try:
-            entry = tools.cache.obtain("engine", slot, ingredients, _not_yet, shared=shared)
-        except _NotInCacheError:
-            # The device first, the cache after it: in the other order a process that shares the device, and waits for
-            # this engine, would never let it be built.
-            with tools.locks.alone_within_share(backend.device):
-                entry = tools.cache.obtain("engine", slot, ingredients, build, shared=shared)
-    else:
-        entry = tools.cache.obtain("engine", slot, ingredients, build, shared=shared)
+    # The device first, the cache after it: in the other order a process that shares the device, and waits for this
+    # engine, would never let it be built.
+    alone = backend.tunes(spec) and tools.cache.find("engine", ingredients) is None
+    with tools.locks.alone_within_share(backend.device) if alone else nullcontext():
+        entry = tools.cache.obtain("engine", slot, ingredients, build, shared=backend.shares(spec))
     return BuiltEngine(
         spec,
         backend,
@@ -175,10 +165,6 @@ def _models(ingredients: Mapping[str, str]) -> dict[str, str]:
         if files:
             digests[name.replace(" ", "_")] = hashlib.sha256("\n".join(files).encode()).hexdigest()
     return digests
-
-
-def _not_yet(_: Path) -> dict[str, float | None]:
-    raise _NotInCacheError
 
 
 def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, work: Path) -> BuiltEngine:
