@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from pytest_quant.backends import Engine
@@ -45,6 +45,7 @@ def _placeholder_named(dataset: Dataset) -> Iterator[None]:
 _ONLY_SCORES = Hint("nothing was tried: scores are given, and no model that another way to quantize could be tried on")
 
 
+@dataclass(eq=False)
 class Session:
     """Runs the checks of one process.
 
@@ -61,23 +62,19 @@ class Session:
     workers : where large sets are evaluated, see `Workers`; empty for this process.
     """
 
-    def __init__(
-        self,
-        cache: Cache,
-        *,
-        baseline: Callable[[Measured], Baseline | str | None],
-        steps: Steps,
-        times: bool = True,
-        diagnose_s: float = DIAGNOSE_S,
-        lock_timeout_s: float = LOCK_TIMEOUT_S,
-        launches: int | Literal["auto"] = 1,
-        workers: str = "",
-    ) -> None:
-        self._tools = Tools(cache, steps, DeviceLocks(steps.notify, lock_timeout_s), workers)
-        self._baseline = baseline
-        self._times = times
-        self._diagnose_s = diagnose_s
-        self._launches = launches
+    cache: Cache
+    _: KW_ONLY
+    baseline: Callable[[Measured], Baseline | str | None]
+    steps: Steps
+    times: bool = True
+    diagnose_s: float = DIAGNOSE_S
+    lock_timeout_s: float = LOCK_TIMEOUT_S
+    launches: int | Literal["auto"] = 1
+    workers: str = ""
+
+    def __post_init__(self) -> None:
+        locks = DeviceLocks(self.steps.notify, self.lock_timeout_s)
+        self._tools = Tools(self.cache, self.steps, locks, self.workers)
 
     def compare_scores(self, check: Check, scores: Scores) -> Measured:
         """Compare scores that were given. Raises `QuantError` when they cannot be read or paired."""
@@ -85,7 +82,7 @@ class Session:
         from pytest_quant.measure.scored import measure_scores
 
         began_s = REAL.perf_counter()
-        measured = measure_scores(check, scores, self._baseline, self._tools)
+        measured = measure_scores(check, scores, self.baseline, self._tools)
         return replace(measured, cost=Cost(0.0, REAL.perf_counter() - began_s, 0.0))
 
     def measure(self, check: Check) -> Measurement:
@@ -103,14 +100,14 @@ class Session:
 
     def _launched(self, measurement: Measurement) -> Measurement:
         """Add further launches to a measurement, as far as more than one is wanted."""
-        if measurement.latency is None or measurement.bench is None or self._launches == 1:
+        if measurement.latency is None or measurement.bench is None or self.launches == 1:
             return measurement
         # Here, because most checks have one launch.
         from pytest_quant.measure.timing import LaunchCount, add_launches
 
         began_s = REAL.perf_counter()
-        wanted = LaunchCount(auto=True) if self._launches == "auto" else LaunchCount(self._launches)
-        baseline = self._baseline(measurement)
+        wanted = LaunchCount(auto=True) if self.launches == "auto" else LaunchCount(self.launches)
+        baseline = self.baseline(measurement)
 
         def unsure(latency: LatencyResult) -> bool:
             return in_doubt(replace(measurement, latency=latency), baseline)
@@ -126,7 +123,7 @@ class Session:
 
     def judge(self, measurement: Measured) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""
-        baseline = self._baseline(measurement)
+        baseline = self.baseline(measurement)
         verdicts = judge(measurement, baseline)
         status = worst(verdicts)
         hints: tuple[Hint, ...] = (_ONLY_SCORES,) if status is Status.FAIL and measurement.check.scores else ()
@@ -134,7 +131,7 @@ class Session:
             # Here, because a check that passes needs no advice.
             from pytest_quant.diagnose.advise import find_hints
 
-            budget_s = 0.0 if measurement.check.accuracy_off else self._diagnose_s
+            budget_s = 0.0 if measurement.check.accuracy_off else self.diagnose_s
             hints = find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), budget_s, self._tools)
         accuracy, check = measurement.accuracy, measurement.check
         notes = reference_doubts(accuracy, check.output) + unread_outputs(check.limits, accuracy, check.output)
@@ -160,7 +157,7 @@ class Session:
         data = None if dataset is None else read_data(dataset, spec, self._tools)
         if data is not None:
             spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, data.fitting())
-        with self._tools.locks.shared(backend.device, waits=self._times), ExitStack() as opened:
+        with self._tools.locks.shared(backend.device, waits=self.times), ExitStack() as opened:
             if spec.model.state and data is not None:
                 # Calibration sequences are split into steps, for which the float model gives the states.
                 plain = replace(spec, precision="fp32", scheme=None, quantized=None)

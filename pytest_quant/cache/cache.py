@@ -11,6 +11,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -53,6 +54,7 @@ _OWN_FOLDER = 0o755
 """Mode of folders of the cache: where the user's own mask lets a group write, others could put engines into it."""
 
 
+@dataclass(eq=False)
 class Cache:
     """Keeps results that are slow to build, under a key of everything they were made from.
 
@@ -72,18 +74,11 @@ class Cache:
     root : the folder that entries are in.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        max_bytes: int = 10 * 10**9,
-        notify: Callable[[str], None] = lambda _: None,
-        remote: Remote | None = None,
-    ) -> None:
-        self.root = root
-        self._remote = remote
-        self._max_bytes = max_bytes
-        self._notify = notify
-        self._is_open = False
+    root: Path
+    max_bytes: int = 10 * 10**9
+    notify: Callable[[str], object] = lambda _: None
+    remote: Remote | None = None
+    _is_open: bool = field(default=False, init=False)
 
     def obtain(
         self, kind: str, slot: str, ingredients: Mapping[str, str], build: Build, *, shared: bool = True
@@ -118,7 +113,7 @@ class Cache:
                     return entry
             except DamagedEntryError as error:
                 damage = f"cache entry damaged ({error})"
-            remote = self._remote if shared else None
+            remote = self.remote if shared else None
             entry = None if remote is None else self._fetch(folder, slot, remote)
             if entry is None:
                 began_s = REAL.perf_counter()
@@ -128,13 +123,13 @@ class Cache:
         finally:
             lock.release()
         try:
-            self.shrink(self._max_bytes)
+            self.shrink(self.max_bytes)
         except CacheError as error:
-            self._notify(str(error))
+            self.notify(str(error))
         return entry
 
     def find(self, kind: str, ingredients: Mapping[str, str]) -> Entry | None:
-        """Return the entry made from `ingredients` if it is here and whole, without a wait for others; else ``None``."""
+        """Return the entry made from `ingredients` if it is here and whole, else ``None``; waits for nobody."""
         with suppress(DamagedEntryError):
             return _found(self.root / kind / key_of(kind, ingredients))
         return None
@@ -166,7 +161,7 @@ class Cache:
         try:
             lock.acquire(timeout=_SILENT_S, poll_interval=_POLL_S)
         except Timeout:
-            self._notify(f"waiting for another process, which builds {slot}")
+            self.notify(f"waiting for another process, which builds {slot}")
             lock.acquire(poll_interval=_POLL_S)
         return lock
 
@@ -176,19 +171,19 @@ class Cache:
         try:
             with self._storage(f"{slot} cannot be kept in"):
                 temporary.mkdir(mode=_OWN_FOLDER)
-                if not remote.fetch(folder, temporary, self._max_bytes):
+                if not remote.fetch(folder, temporary, self.max_bytes):
                     return None
                 _publish(temporary, folder)
                 return _found(folder)
         except DamagedEntryError as error:
-            self._notify(f"{slot} of the shared cache is not used: {error}")
+            self.notify(f"{slot} of the shared cache is not used: {error}")
             return None
         finally:
             _delete(temporary)
 
     def quiet(self) -> AbstractContextManager[None]:
         """Let nothing work in the background while the block measures time."""
-        return nullcontext() if self._remote is None else self._remote.quiet()
+        return nullcontext() if self.remote is None else self.remote.quiet()
 
     def _build(self, folder: Path, slot: str, ingredients: Mapping[str, str], build: Build, damage: str) -> Entry:
         """Build in a temporary folder, then rename it to the entry's path.

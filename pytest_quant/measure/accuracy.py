@@ -85,28 +85,28 @@ def evaluate(
     return result if comparison.scores is None else comparison.scores.added_to(result, margin, confidence)
 
 
+@dataclass(eq=False)
 class _Comparison:
     """Accumulates the figures over the pairs: a few numbers of each sample, never its outputs."""
 
-    def __init__(
-        self,
-        metric: ResolvedMetric | None,
-        output: str | None,
-        channels: Sequence[ChannelGroup],
-        n_different: int | None,
-    ) -> None:
-        self.n_different = n_different
-        self.output = output
-        self.is_named = output is not None
+    metric: ResolvedMetric | None
+    output: str | None
+    channels: Sequence[ChannelGroup]
+    n_different: int | None
+    n: int = 0
+    faults: dict[tuple[str, str], OutputFault] = field(default_factory=dict)
+    compared: dict[str, _Compared] = field(default_factory=dict)
+    classes: dict[str, ClassError] = field(default_factory=dict)
+    no_classes: set[str] = field(default_factory=set)
+    words: WordAgreement | None = None
+
+    def __post_init__(self) -> None:
+        self.is_named = self.output is not None
         self.groups = {
-            channel.output: [group for group in channels if group.output == channel.output] for channel in channels
+            name: [group for group in self.channels if group.output == name]
+            for name in {channel.output for channel in self.channels}
         }
-        self.n = 0
-        self.faults: dict[tuple[str, str], OutputFault] = {}
-        self.compared: dict[str, _Compared] = {}
-        self.classes: dict[str, ClassError] = {}
-        self.no_classes: set[str] = set()
-        self.words: WordAgreement | None = None
+        metric = self.metric
         self.scores = None if metric is None else PairedStatistics(metric)
         # Of another metric the share of right first guesses is no part of the score.
         self.reads_classes = metric is not None and metric.reads_classes

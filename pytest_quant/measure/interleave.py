@@ -234,6 +234,7 @@ def _runs(run_ns: float, plan: LatencyPlan) -> int:
     return min(max(enough, plan.min_runs), _MAX_RUNS)
 
 
+@dataclass(eq=False)
 class Rounds:
     """Rounds of several engines, in random order, that are added one by one until the time is over.
 
@@ -252,23 +253,16 @@ class Rounds:
     last_ns : that the last round took, with observing.
     """
 
-    def __init__(
-        self,
-        timers: Sequence[Timer],
-        runs: Sequence[int],
-        until: float,
-        order: random.Random,
-        clock: Clock = REAL.perf_counter_ns,
-        observe: Callable[[], object] = lambda: None,
-    ) -> None:
-        self.timers = timers
-        self.runs = runs
-        self.until = until
-        self.clock = clock
-        self.blocks: tuple[list[Block], ...] = tuple([] for _ in timers)
-        self.last_ns = 0
-        self._order = order
-        self._observe = observe
+    timers: Sequence[Timer]
+    runs: Sequence[int]
+    until: float
+    order: random.Random
+    clock: Clock = REAL.perf_counter_ns
+    observe: Callable[[], object] = lambda: None
+    last_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.blocks: tuple[list[Block], ...] = tuple([] for _ in self.timers)
 
     @property
     def count(self) -> int:
@@ -277,14 +271,14 @@ class Rounds:
 
     def any_order(self) -> list[int]:
         """Draw an order of the engines."""
-        return self._order.sample(range(len(self.timers)), len(self.timers))
+        return self.order.sample(range(len(self.timers)), len(self.timers))
 
     def add(self) -> None:
         """Time every engine once."""
         began = self.clock()
         for index in self.any_order():
             self.blocks[index].append(self.timers[index](self.runs[index]))
-        self._observe()
+        self.observe()
         self.last_ns = self.clock() - began
 
     def fits(self, took_ns: float) -> bool:

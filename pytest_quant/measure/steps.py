@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from pytest_quant.backends.apart import end_running
 from pytest_quant.clocks import REAL
@@ -56,6 +56,7 @@ class _Step:
     is_stopped: bool = False
 
 
+@dataclass(eq=False)
 class Steps:
     """Shows messages and long steps to the user, and bounds the time of those that may never end.
 
@@ -77,23 +78,16 @@ class Steps:
     limit_s : as given.
     """
 
-    def __init__(
-        self,
-        write: Callable[[str], object],
-        limit_s: float = 0.0,
-        *,
-        passing: Callable[[str], object] | None = None,
-        clock: Callable[[], float] = REAL.perf_counter,
-        start: Callable[[Callable[[], None]], None] = _in_thread,
-        end: Callable[[int], object] = os._exit,
-    ) -> None:
-        self._write = write
-        self.limit_s = limit_s
-        self._tell = passing or write
-        self._lines_stay = passing is None
-        self._clock = clock
-        self._start = start
-        self._end = end
+    write: Callable[[str], object]
+    limit_s: float = 0.0
+    _: KW_ONLY
+    passing: Callable[[str], object] | None = None
+    clock: Callable[[], float] = REAL.perf_counter
+    start: Callable[[Callable[[], None]], None] = _in_thread
+    end: Callable[[int], object] = os._exit
+
+    def __post_init__(self) -> None:
+        self._tell = self.passing or self.write
         self._steps: list[_Step] = []
         self._is_watched = False
         self._lock = threading.Lock()
@@ -101,7 +95,7 @@ class Steps:
     def notify(self, text: str) -> None:
         """Show one line now."""
         with self._lock:
-            self._write(clean(text))
+            self.write(clean(text))
 
     def show(self, text: str) -> AbstractContextManager[None]:
         """Show `text` with the elapsed time while the block lasts.
@@ -128,14 +122,14 @@ class Steps:
 
     @contextmanager
     def _under_way(self, text: str, *, shown: bool, stop: Stop | None = None) -> Iterator[None]:
-        now_s = self._clock()
+        now_s = self.clock()
         due_s = self._due_s(now_s, now_s) if shown else math.inf
         step = _Step(text, now_s, due_s, math.inf if stop is None else now_s + self.limit_s, stop)
         with self._lock:
             self._steps.append(step)
             unwatched, self._is_watched = not self._is_watched, True
         if unwatched:
-            self._start(self._keep_looking)
+            self.start(self._keep_looking)
         try:
             yield
         except Exception as error:
@@ -143,18 +137,18 @@ class Steps:
                 raise self._too_long(step) from error
             raise
         finally:
-            took_s = self._clock() - now_s
+            took_s = self.clock() - now_s
             with self._lock:
                 self._steps.remove(step)
                 around = self._innermost()
                 if stop is not None and around is not None:
                     around.ends_s += took_s  # the time of a step within another one counts for it alone
                 if step.is_shown:
-                    self._tell(clean(f"{text}: took {took_s:.0f} s") if self._lines_stay else "")
+                    self._tell(clean(f"{text}: took {took_s:.0f} s") if self.passing is None else "")
 
     def _due_s(self, began_s: float, now_s: float) -> float:
         """Return when a step is shown next."""
-        if not self._lines_stay:
+        if self.passing is not None:
             return now_s + SHOW_EVERY_S
         return next(began_s + at_s for at_s in (*LINES_AT_S, now_s - began_s + 120.0) if began_s + at_s > now_s)
 
@@ -175,7 +169,7 @@ class Steps:
             if not self._steps:
                 self._is_watched = False
                 return None
-            now_s = self._clock()
+            now_s = self.clock()
             due = [step for step in self._steps if step.due_s <= now_s]
             for step in due:
                 step.is_shown, step.due_s = True, self._due_s(step.began_s, now_s)
@@ -193,11 +187,11 @@ class Steps:
         # Known before it is stopped: what the step then raises may be looked at before `stop` returns.
         is_first, step.is_stopped = not step.is_stopped, True
         if is_first and step.stop is not None and step.stop():
-            step.ends_s = self._clock() + _STOPS_WITHIN_S
+            step.ends_s = self.clock() + _STOPS_WITHIN_S
         elif step in self._steps:
             step.ends_s = math.inf
             self.notify(f"{self._too_long(step)}\n{_KEPT}")
-            self._end(_INTERRUPTED)
+            self.end(_INTERRUPTED)
 
     def _too_long(self, step: _Step) -> BuildError:
         return BuildError(

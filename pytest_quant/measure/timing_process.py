@@ -21,7 +21,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -136,6 +136,7 @@ Request: TypeAlias = LatencyPlan | tuple[int, int] | None
 """A whole interleaved measurement by a plan; one block, by the number of its engine and its runs; or nothing more."""
 
 
+@dataclass(eq=False)
 class TimingProcess:
     """One fresh interpreter with two sessions of the reference and one of the candidate, open while the block runs.
 
@@ -147,21 +148,12 @@ class TimingProcess:
     limit_s : longest time in seconds for one answer, opening included; ``None`` for no bound.
     """
 
-    def __init__(
-        self,
-        file: Path,
-        *,
-        python: str = sys.executable,
-        cwd: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        limit_s: float | None = STEP_TIMEOUT_S,
-    ) -> None:
-        self._file = file
-        self._python = python
-        self._cwd = cwd
-        self._environment = environment
-        self._limit_s = limit_s
-        self._held = ExitStack()
+    file: Path
+    _: KW_ONLY
+    python: str = sys.executable
+    cwd: Path | None = None
+    environment: Mapping[str, str] | None = None
+    limit_s: float | None = STEP_TIMEOUT_S
 
     def __enter__(self) -> Self:
         """Start the process and wait until it has opened all sessions.
@@ -170,7 +162,7 @@ class TimingProcess:
         ------
         LaunchError : it cannot be started, or cannot open an engine from the cache alone.
         """
-        self._what, *_ = read_header(self._file)
+        self._what, *_ = read_header(self.file)
         with ExitStack() as held:
             self._log: IO[str] = held.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
             self._process = self._start(held)
@@ -197,14 +189,12 @@ class TimingProcess:
     def _start(self, held: ExitStack) -> subprocess.Popen[str]:
         self._pipe, theirs = Pipe()
         held.callback(self._pipe.close)
-        command = (self._python, "-P", "-c", _START, str(self._file.absolute()), str(theirs.fileno()))
+        command = (self.python, "-P", "-c", _START, str(self.file.absolute()), str(theirs.fileno()))
         try:
-            return held.enter_context(
-                running_apart(command, self._log, [theirs.fileno()], self._cwd, self._environment)
-            )
+            return held.enter_context(running_apart(command, self._log, [theirs.fileno()], self.cwd, self.environment))
         except OSError as error:
             fix = "let this user run it, or install that Python again; the figures of this process stand for themselves"
-            raise failed(f"{self._python} cannot be started", error, fix=fix, kind=LaunchError) from error
+            raise failed(f"{self.python} cannot be started", error, fix=fix, kind=LaunchError) from error
         finally:
             theirs.close()
 
@@ -223,9 +213,9 @@ class TimingProcess:
     def _answer(self, kind: type[Answered], doing: str) -> Answered:
         words = f"{doing} {self._what} in a fresh process failed"
         try:
-            if not self._pipe.poll(self._limit_s):
+            if not self._pipe.poll(self.limit_s):
                 self._process.kill()
-                raise self._failure(words, f"it did not end within {self._limit_s:g} s")
+                raise self._failure(words, f"it did not end within {self.limit_s:g} s")
             answer = self._pipe.recv_bytes()
         except (EOFError, OSError) as lost:
             code = self._process.wait()
