@@ -23,7 +23,7 @@ from pytest_quant.measure.latency_figures import NULL_TOLERANCE, null_reasons
 from pytest_quant.result import Interval
 from pytest_quant.spec import LatencyPlan
 from pytest_quant.stats.draws import PAIR_LOOKS, mean_of_pairs
-from pytest_quant.stats.ratio import Estimate, fewest_rounds, paired_ratio
+from pytest_quant.stats.ratio import Estimate, fewest_rounds, percentile_bounds
 
 REFERENCE, NULL, CANDIDATE = range(3)
 """The engines of a side, by their number."""
@@ -177,8 +177,9 @@ def _doubt(medians: dict[tuple[int, int], list[float]], rounds: int, plan: Laten
     if rounds < fewest:
         return f"{rounds} rounds within {plan.max_s:.3g} s, and an interval needs {fewest}"
     for side, name in enumerate(_NAMES):
-        null = paired_ratio(medians[side, NULL], medians[side, REFERENCE], confidence=plan.confidence)
-        for reason in null_reasons(Interval(null.low, null.high)):
+        ratios = [null / ours for null, ours in zip(medians[side, NULL], medians[side, REFERENCE], strict=True)]
+        low, high = percentile_bounds(ratios, 50.0, confidence=(1.0 + plan.confidence) / 2.0)
+        for reason in null_reasons(Interval(low or 0.0, high or math.inf)):
             return f"{name}: {reason}"
     return ""
 

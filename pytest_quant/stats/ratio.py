@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-RESAMPLES = 2000
 _PRECISION = 1e-15
 _TINY = 1e-300
 _MOST_TERMS = 10_000
@@ -25,27 +24,6 @@ class Estimate:
     value: float
     low: float
     high: float
-
-
-def paired_ratio(
-    numerator: Sequence[float], denominator: Sequence[float], *, confidence: float = 0.95, seed: int = 0
-) -> Estimate:
-    """Estimate numerator / denominator from one positive pair per round.
-
-    The estimate is exp of the median over rounds of log(numerator / denominator); the interval is the percentile
-    bootstrap over rounds (Efron and Tibshirani 1993, chapter 13), so that what both share in a round cancels.
-
-    Parameters
-    ----------
-    numerator, denominator : positive values of the same rounds, in one unit and of equal length.
-    confidence : of the two-sided interval, 0..1.
-    seed : of the bootstrap.
-    """
-    logs = np.log(np.asarray(numerator, dtype=np.float64) / np.asarray(denominator, dtype=np.float64))
-    rounds = np.random.default_rng(seed).integers(0, logs.size, size=(RESAMPLES, logs.size))
-    tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(np.median(logs[rounds], axis=1), [tail, 1.0 - tail])
-    return Estimate(*(float(np.exp(value)) for value in (np.median(logs), low, high)))
 
 
 def fewest_rounds(confidence: float) -> int:

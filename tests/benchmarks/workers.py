@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +25,9 @@ from pytest_quant.measure.outputs import run_over
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.workers import Workers
 from pytest_quant.spec import Dataset, EngineSpec, Model
-from pytest_quant.stats.ratio import Estimate, paired_ratio
+from pytest_quant.stats.ratio import Estimate
 from tests.benchmarks.limits import at_least
+from tests.benchmarks.yardstick import median_interval
 from tests.support import models
 from tests.support.measuring import leading
 
@@ -98,10 +100,14 @@ def print_figure(folder: Path, n: int, turns: int, depth: int) -> Estimate:
     alone = taken["one process, 1 thread"]
     print(f"{n} samples, {1e3 * float(np.median(alone)) / n:.2f} ms each in batches of {BATCH}, {turns} turns")  # noqa: T201
     for name, times in taken.items():
-        gain = paired_ratio(alone, times)
+        gain = _ratio(alone, times)
         rate = n / float(np.median(times))
         print(f"{name:24} {rate:8.0f} samples/s  {gain.value:5.2f} [{gain.low:.2f}, {gain.high:.2f}]")  # noqa: T201
-    return paired_ratio(alone, taken["local:2, 1 thread each"])
+    return _ratio(alone, taken["local:2, 1 thread each"])
+
+
+def _ratio(alone: Sequence[float], other: Sequence[float]) -> Estimate:
+    return median_interval([first / second for first, second in zip(alone, other, strict=True)])
 
 
 def print_sizes(folder: Path, most: int, turns: int) -> None:
@@ -117,7 +123,7 @@ def print_sizes(folder: Path, most: int, turns: int) -> None:
                     break
                 taken = compared({"alone": (opened, ""), "local:2": (opened, "local:2")}, data, turns)
                 alone_s, spread_s = (float(np.median(taken[name])) for name in ("alone", "local:2"))
-                gain = paired_ratio(taken["alone"], taken["local:2"]).value
+                gain = _ratio(taken["alone"], taken["local:2"]).value
                 print(f"| {n} | {1e3 * alone_s / n:.2f} | {alone_s:.1f} | {spread_s:.1f} | {gain:.2f} |", flush=True)  # noqa: T201
 
 

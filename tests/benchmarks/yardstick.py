@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pytest_quant.stats.ratio import RESAMPLES, Estimate
+from pytest_quant.stats.ratio import Estimate
 
 TURNS = 7
 """At least 6 give an interval of 95 %."""
@@ -19,7 +19,7 @@ _YARDSTICK = "import sqlalchemy"
 
 def median_interval(values: Sequence[float]) -> Estimate:
     """Return the median of `values` with its percentile bootstrap interval of 95 %, in their unit."""
-    turns = np.random.default_rng(0).integers(0, len(values), size=(RESAMPLES, len(values)))
+    turns = np.random.default_rng(0).integers(0, len(values), size=(2000, len(values)))
     low, high = np.quantile(np.median(np.asarray(values)[turns], axis=1), [0.025, 0.975])
     return Estimate(float(np.median(values)), float(low), float(high))
 

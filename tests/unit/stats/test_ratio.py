@@ -10,14 +10,11 @@ from scipy import stats as scipy_stats
 
 from pytest_quant.stats.ratio import (
     fewest_rounds,
-    paired_ratio,
     percentile_bounds,
     runs_needed,
     student_quantile,
     student_tails,
 )
-
-TIMES = st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=2, max_size=30)
 
 
 @given(confidence=st.floats(0.5, 0.9999))
@@ -27,29 +24,6 @@ def test_fewer_rounds_cannot_reach_the_confidence(confidence: float) -> None:
     outside = [2 * scipy_stats.binom.pmf(0, count, 0.5) for count in (n, n - 1)]
     assert 1 - outside[0] >= confidence - 1e-12
     assert 1 - outside[1] <= confidence + 1e-12
-
-
-@pytest.mark.parametrize("n", [9, 15, 21])
-def test_the_interval_is_that_of_the_exact_bootstrap(n: int) -> None:
-    """For odd n the bootstrap's median is at most the k-th value with P(binomial(n, k / n) > n / 2), by SciPy."""
-    values = np.sort(np.random.default_rng(n).normal(10, 1, n))
-    cdf = [scipy_stats.binom.sf(n // 2, n, k / n) for k in range(n + 1)]
-    result = paired_ratio(list(values), [1.0] * n)
-    # 2000 resamples put the ends within 2 % of their places in that distribution.
-    for end, tail in ((result.low, 0.025), (result.high, 0.975)):
-        below = int(np.searchsorted(values, end - 1e-9))
-        assert cdf[below] <= tail + 0.02
-        assert cdf[below + 1] >= tail - 0.02
-
-
-@given(times=TIMES, seed=st.integers(0, 9))
-def test_turned_round_the_ratio_is_its_inverse(times: list[tuple[float, float]], seed: int) -> None:
-    """Estimate and interval; the estimate lies within."""
-    first, second = [pair[0] for pair in times], [pair[1] for pair in times]
-    result, turned = paired_ratio(first, second, seed=seed), paired_ratio(second, first, seed=seed)
-    assert (turned.value, turned.low, turned.high) == pytest.approx((1 / result.value, 1 / result.high, 1 / result.low))
-    assert result.low <= result.value * (1 + 1e-12)
-    assert result.high >= result.value * (1 - 1e-12)
 
 
 @given(percentile=st.floats(1, 99.9), confidence=st.floats(0.5, 0.999))
@@ -114,15 +88,6 @@ def test_tails_are_those_of_student(t: float, freedom: float) -> None:
 def test_the_quantile_is_that_of_student(confidence: float, freedom: float) -> None:
     """It encloses the confidence between its negative and itself."""
     assert student_quantile(confidence, freedom) == pytest.approx(scipy_stats.t.ppf(0.5 + confidence / 2, freedom))
-
-
-@given(ratio=st.floats(0.1, 10), seed=st.integers(0, 99))
-@settings(max_examples=20)
-def test_a_common_factor_of_a_round_cancels(ratio: float, seed: int) -> None:
-    """When the machine slows both engines in a round alike, the ratio is exact and its interval has no width."""
-    rounds = np.random.default_rng(seed).lognormal(0, 1, 20)
-    result = paired_ratio(list(ratio * rounds), list(rounds))
-    assert (result.value, result.low, result.high) == pytest.approx((ratio, ratio, ratio))
 
 
 @given(n=st.integers(1, 600), percentile=st.sampled_from([50.0, 90.0, 95.0, 99.0]))
