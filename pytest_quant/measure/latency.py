@@ -97,9 +97,7 @@ _FEWEST_SETS = 3
 
 
 def measure(
-    reference: Call,
-    null: Call,
-    candidate: Call,
+    calls: Calls,
     plan: LatencyPlan,
     *,
     clock: Clock = REAL.perf_counter_ns,
@@ -114,9 +112,9 @@ def measure(
 
     Parameters
     ----------
-    reference, candidate : one run of each engine. Where all three are `ByDevice` their own times are judged; budgets
-        and the lengths of blocks go by the host's clock in any case.
-    null : one run of a second session of the reference; the difference between the two is noise.
+    calls : one run each of the reference, of a second session of it, whose difference is noise, and of the candidate.
+        Where all three are `ByDevice` their own times are judged; budgets and the lengths of blocks go by the host's
+        clock in any case.
     plan : budgets, limits to decide and the seed of the order.
     clock : nanoseconds.
     machine : reads the counters of other load on the machine.
@@ -126,7 +124,6 @@ def measure(
         do; what they take is part of the budget. ``None`` leaves it at these.
     """
     before, started = machine(), clock()
-    calls = reference, null, candidate
     timers = _timers(calls, clock, plan)
     of_warming_up = _any_order(plan).sample(range(len(timers)), len(timers))
     by_index = {index: warm_up(timers[index], plan, clock) for index in of_warming_up}

@@ -46,10 +46,9 @@ class Sessions:
 
     def __enter__(self) -> Self:
         """Open all three, in random order."""
-        with ExitStack() as stack:
-            stack.callback(self._opened.close)
+        with self._opened:
             self._open()
-            stack.pop_all()
+            self._opened = self._opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,7 +68,7 @@ class Sessions:
                     samples.append(read())
 
             reopening = Reopening(self._reopen, self._took_s, self._weights_bytes)
-            latency = measure(*self._calls, plan, observe=sample, reopening=reopening)
+            latency = measure(self._calls, plan, observe=sample, reopening=reopening)
         shared = neighbour_notes({**before, **gpu_neighbours(candidate.device)})
         apart = [
             note

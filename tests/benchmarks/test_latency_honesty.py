@@ -127,7 +127,7 @@ def test_our_median_is_that_of_a_bare_loop(
     for seed in random.Random(0).sample(range(1000), TRIALS):  # noqa: S311 - orders, not secrets
         bare = BareLoop(bare_run)
         plan = LatencyPlan(max_rounds=16, min_rounds=16, max_warmup_s=0.1, seed=seed)
-        result = measure(bare, bare, engine.prepare(subject.feeds), plan)
+        result = measure((bare, bare, engine.prepare(subject.feeds)), plan)
         ratios.append(result.candidate_p50_ms / (1e3 * statistics.median(bare.times_s)))
     engine.close()
     ratio = median_interval(ratios)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
-from pytest_quant.measure.latency import measure
+from pytest_quant.measure.interleave import Call
+from pytest_quant.measure.latency import Calls, measure
 from pytest_quant.measure.latency_figures import MachineState
+from pytest_quant.result import LatencyResult
+from pytest_quant.spec import LatencyPlan
 
 BURST_NS = 50_000_000
 BURST_SLOWDOWN = 1.5
@@ -22,9 +25,6 @@ class SimulatedTime:
     drift : standard deviation of the change of the machine's speed from one run to the next, as a share of it.
     bursts : chance of a run to start 50 ms in which everything takes half as long again.
 
-    Attributes
-    ----------
-    measure : measures engines by this clock, on a machine on which nothing else happens.
     """
 
     def __init__(self, seed: int = 0, *, noise: float = 0.0, drift: float = 0.0, bursts: float = 0.0) -> None:
@@ -35,7 +35,14 @@ class SimulatedTime:
         self._bursts = bursts
         self._slow_until_ns = 0
         self._speed = 1.0
-        self.measure = partial(measure, clock=self.clock, machine=self.quiet)
+
+    def measure(self, reference: Call, null: Call, candidate: Call, plan: LatencyPlan, **more: Any) -> LatencyResult:
+        """Measure three engines by this clock, on a machine on which nothing else happens."""
+        return self.measure_calls((reference, null, candidate), plan, **more)
+
+    def measure_calls(self, calls: Calls, plan: LatencyPlan, **more: Any) -> LatencyResult:
+        """Measure as `measure` does, in its place."""
+        return measure(calls, plan, **{"clock": self.clock, "machine": self.quiet, **more})
 
     def clock(self) -> int:
         """Nanoseconds since the start; reading takes no time."""

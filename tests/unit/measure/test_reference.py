@@ -104,7 +104,7 @@ def no_override(monkeypatch: pytest.MonkeyPatch) -> None:
 def paced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Paced:
     """The only backend, on a clock that its engines move."""
     time = SimulatedTime()
-    monkeypatch.setattr(sessions, "measure", time.measure)
+    monkeypatch.setattr(sessions, "measure", time.measure_calls)
     bench.backend = backend = Paced(bench, time)
     return backend
 

@@ -86,7 +86,7 @@ class Simulated:
 def time(monkeypatch: pytest.MonkeyPatch) -> SimulatedTime:
     """The clock of every measurement."""
     time = SimulatedTime()
-    monkeypatch.setattr(sessions, "measure", time.measure)
+    monkeypatch.setattr(sessions, "measure", time.measure_calls)
     return time
 
 
