@@ -57,6 +57,8 @@ class Bench:
         if opened.engine is not self.candidate.engine:
             # Probed anew, because whether outputs depend on the batch is a matter of the scheme.
             opened = _probed(self.check, opened, data, self.tools)
+        elif data is not self.data:
+            opened = replace(opened, ran=())
         kept = self.recorded if data is self.data else None
         return self._compare(opened, data, run_over(self.reference, data) if kept is None else read_outputs(kept))
 
@@ -74,7 +76,6 @@ class Bench:
 
     def _compare(self, opened: OpenEngine, data: Data, reference: Iterator[Chunk]) -> AccuracyResult:
         names = match_names(self.reference.engine.signature.outputs, opened.engine.signature.outputs, "output")
-        opened = opened if data is self.data else replace(opened, ran=())
         with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
             result = evaluate(
                 side_by_side(reference, map(partial(Chunk.renamed, names=names), run_over(opened, data))),
