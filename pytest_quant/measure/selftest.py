@@ -98,7 +98,8 @@ def run_selftest(
         files = _prepare(effort, chosen, place, tools)
         measured: list[list[LatencyResult]] = []
         try:
-            _measure(effort, files, chosen.device, tools, clock, measured)
+            for times in _launches(effort, files, chosen.device, tools, clock):
+                measured.append(times)  # noqa: PERF402 - where the user interrupts, those before stay
         except KeyboardInterrupt:
             if len(measured) < FEWEST_LAUNCHES:
                 raise
@@ -189,15 +190,10 @@ def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> li
     return files
 
 
-def _measure(
-    effort: Effort,
-    files: Sequence[Path],
-    device: str,
-    tools: Tools,
-    clock: Callable[[], float],
-    measured: list[list[LatencyResult]],
-) -> None:
-    """Add the times of each launch to `measured`, which keeps them when the user interrupts; each has the device alone.
+def _launches(
+    effort: Effort, files: Sequence[Path], device: str, tools: Tools, clock: Callable[[], float]
+) -> Iterator[list[LatencyResult]]:
+    """Yield the times of each launch, which has the device alone.
 
     One launch is a fresh process for each kind of model, one after the other.
     """
@@ -213,7 +209,7 @@ def _measure(
             results = [_launched(file, plan) for file in files]
         took = clock() - started
         longest = max(longest, took)
-        measured.append(results)
+        yield results
         tools.steps.notify(f"launch {number} of {effort.launches}: {took:.0f} s")
 
 
