@@ -75,14 +75,16 @@ def align(reference: Iterable[LayerTime], candidate: Iterable[LayerTime]) -> Ali
     So a fused layer stands beside all layers that do its work in the other engine.
     """
     sides = (tuple(reference), tuple(candidate))
-    leaders: dict[str, str] = {}
+    works: list[set[str]] = []
     for layer in (*sides[0], *sides[1]):
         if layer.role in ("compute", "other") and layer.nodes:
-            _join(leaders, layer.nodes)
+            same = [work for work in works if not work.isdisjoint(layer.nodes)]
+            works = [work for work in works if work not in same] + [set(layer.nodes).union(*same)]
+    work_of = {node: number for number, work in enumerate(works) for node in work}
     groups: dict[tuple[str, object], tuple[list[LayerTime], list[LayerTime]]] = {}
     for side, layers in enumerate(sides):
         for place, layer in enumerate(layers):
-            groups.setdefault(_key(layer, leaders, (side, place)), ([], []))[side].append(layer)
+            groups.setdefault(_key(layer, work_of, (side, place)), ([], []))[side].append(layer)
     rows = [(kind, _row(*members)) for (kind, _), members in groups.items()]
     return Alignment(
         tuple(sorted((row for kind, row in rows if kind != "move"), key=_slowness)),
@@ -90,25 +92,10 @@ def align(reference: Iterable[LayerTime], candidate: Iterable[LayerTime]) -> Ali
     )
 
 
-def _key(layer: LayerTime, leaders: dict[str, str], own: tuple[int, int]) -> tuple[str, object]:
+def _key(layer: LayerTime, work_of: dict[str, int], own: tuple[int, int]) -> tuple[str, object]:
     if layer.role in ("reformat", "copy"):
         return "move", layer.op
-    return ("work", _leader(leaders, layer.nodes[0])) if layer.nodes else ("alone", own)
-
-
-def _join(leaders: dict[str, str], nodes: Sequence[str]) -> None:
-    first, *others = nodes
-    leaders.setdefault(first, first)
-    for other in others:
-        leaders.setdefault(other, other)
-        leaders[_leader(leaders, other)] = _leader(leaders, first)
-
-
-def _leader(leaders: dict[str, str], node: str) -> str:
-    while leaders[node] != node:
-        leaders[node] = leaders[leaders[node]]
-        node = leaders[node]
-    return node
+    return ("work", work_of[layer.nodes[0]]) if layer.nodes else ("alone", own)
 
 
 def _row(reference: Sequence[LayerTime], candidate: Sequence[LayerTime]) -> LayerRow:
