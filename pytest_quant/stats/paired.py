@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_BISECTIONS = 60
+from pytest_quant.stats.ratio import binomial_cdf
+
+_BISECTIONS = 50
 _MOST_SAMPLES = 1e12
-_NEGLIGIBLE = 1e-17
 
 SPREADS = 3.0
 """Standard deviations beyond which nothing is luck: once in 700 times a sum of many answers lies further above."""
@@ -23,21 +24,14 @@ SPREADS = 3.0
 def mcnemar_p(lost: int, won: int) -> float:
     """Exact two-sided p that `lost` and `won` come from a fair coin (McNemar 1947, exact form).
 
-    Twice the binomial tail P(X <= min(lost, won)), at most 1; the tail is summed from its largest term down.
+    Twice the binomial tail P(X <= min(lost, won)), at most 1.
 
     Parameters
     ----------
     lost : samples that only the reference gets right.
     won : samples that only the candidate gets right.
     """
-    n, k = lost + won, min(lost, won)
-    log_largest = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2.0)
-    term = tail = 1.0
-    while k > 0 and term > _NEGLIGIBLE * tail:
-        term *= k / (n - k + 1)
-        tail += term
-        k -= 1
-    return min(1.0, 2.0 * math.exp(log_largest) * tail)
+    return min(1.0, 2.0 * float(binomial_cdf(lost + won, 0.5)[min(lost, won)]))
 
 
 def tango_interval(lost: float, won: float, n: float, *, confidence: float = 0.95) -> tuple[float, float]:
@@ -63,7 +57,7 @@ def tango_interval(lost: float, won: float, n: float, *, confidence: float = 0.9
     def excess(delta: float) -> float:
         return abs(_score(lost, won, n, delta)) - z
 
-    return _crossing(estimate, -1.0, excess), _crossing(estimate, 1.0, excess)
+    return crossing(estimate, -1.0, excess), crossing(estimate, 1.0, excess)
 
 
 def _score(lost: float, won: float, n: float, delta: float) -> float:
@@ -82,7 +76,7 @@ def _most_likely_won(lost: float, won: float, delta: float) -> float:
     return (math.sqrt(max(0.0, b * b - 8.0 * c)) - b) / 4.0
 
 
-def _crossing(inside: float, outside: float, excess: Callable[[float], float]) -> float:
+def crossing(inside: float, outside: float, excess: Callable[[float], float]) -> float:
     """Bisect between a difference that the test accepts and the end of the range."""
     if excess(outside) <= 0.0:
         return outside
@@ -154,12 +148,11 @@ def samples_to_resolve(
     span: float = 0.0,
     bounded: bool = False,
     confidence: float = 0.95,
-    power: float = 0.8,
 ) -> int | None:
-    """Return the samples n at which a two-sided interval of `confidence` leaves out `limit` with `power`.
+    """Return the samples n at which a two-sided interval of `confidence` leaves out `limit` with a probability of 0.8.
 
     The smallest n with z_a sqrt(V0 / n) + span u(n) + z_b sqrt(V / n) <= |limit - drop|: z_a and z_b the normal
-    quantiles of (1 + confidence) / 2 and `power`, u `zero_event_share`. Without `span` that is the sample size of a
+    quantiles of (1 + confidence) / 2 and 0.8, u `zero_event_share`. Without `span` that is the sample size of a
     paired difference, for right or wrong answers (Connor 1987, Biometrics 43, 207-211) that of the score interval.
 
     Parameters
@@ -171,7 +164,6 @@ def samples_to_resolve(
     span, bounded : what a sample that shows an unseen event is worth, and whether the first two terms are added in
         squares, as `paired_bootstrap` takes them.
     confidence : of the two-sided interval, 0..1.
-    power : probability that the interval leaves out the limit, 0..1.
 
     Returns
     -------
@@ -180,7 +172,7 @@ def samples_to_resolve(
     distance, null = abs(limit - drop), variance if at_limit is None else at_limit
     if distance == 0.0 or (null <= 0.0 and span <= 0.0):
         return None
-    z = NormalDist().inv_cdf(0.5 + confidence / 2.0), NormalDist().inv_cdf(power)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2.0), NormalDist().inv_cdf(0.8)
 
     def is_enough(n: int) -> bool:
         unseen = span * zero_event_share(n, confidence=confidence)

@@ -58,7 +58,7 @@ def percentile_bounds(
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
     n = ordered.size if clusters is None else clusters
-    below = _binomial_cdf(n, percentile / 100.0)[:-1]  # P(B <= k - 1) at index k - 1, k = 1..n
+    below = binomial_cdf(n, percentile / 100.0)[:-1]  # P(B <= k - 1) at index k - 1, k = 1..n
     uppers, lowers = np.flatnonzero(below >= confidence), np.flatnonzero(1.0 - below >= confidence)
     return (
         float(ordered[int(lowers[-1]) * ordered.size // n]) if lowers.size else None,
@@ -90,7 +90,7 @@ def runs_needed(percentile: float, confidence: float = 0.95, beyond: int = 0) ->
     return bisect.bisect_left(range(most), True, lo=min(fewest, most), key=bounded)
 
 
-def _binomial_cdf(n: int, share: float) -> NDArray[np.float64]:
+def binomial_cdf(n: int, share: float) -> NDArray[np.float64]:
     """P(B <= k) for k = 0..n of a binomial(n, share), summed from logarithms so that large n does not overflow."""
     k = np.arange(n + 1)
     log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.stats.paired import samples_to_resolve, tango_interval, variance_at
+from pytest_quant.stats.paired import crossing, samples_to_resolve, tango_interval, variance_at
 from pytest_quant.stats.ratio import student_quantile
 
 Array = NDArray[Any]
@@ -185,12 +185,9 @@ def tail_beyond(limit: float, drop: float, low: float, noise: RunNoise, confiden
     0.5 for a drop of at most `limit`.
     """
     error = (drop - low) / NormalDist().inv_cdf(0.5 + confidence / 2.0)
-    least, most = 0.0, 0.5
-    for _ in range(50):
-        p = (least + most) / 2.0
+
+    def excess(p: float) -> float:
         ends = drop - NormalDist().inv_cdf(1.0 - p) * error, drop
-        if with_run_noise(drop, ends, noise, 1.0 - 2.0 * p)[0] > limit:
-            most = p
-        else:
-            least = p
-    return most
+        return with_run_noise(drop, ends, noise, 1.0 - 2.0 * p)[0] - limit
+
+    return crossing(0.0, 0.5, excess)
