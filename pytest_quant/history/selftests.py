@@ -113,5 +113,5 @@ def _of_latency(latency: LatencyFigures | None) -> Iterator[Draw]:
     if len(rounds) >= _FEWEST_ROUNDS and all(min(pair) > 0.0 for pair in rounds):
         draw = draw_of([math.log(nul / ref) for ref, nul in rounds])
         # The middle of several sets of sessions varies less than one of them.
-        yield Draw(draw.log_ratio * math.sqrt(latency.sets), draw.error * math.sqrt(latency.sets))
+        yield Draw(draw.value * math.sqrt(latency.sets), draw.error * math.sqrt(latency.sets))
     yield from _of_latency(latency.repeat)

@@ -272,7 +272,7 @@ def _noise_of(name: str, times: LogTimes, prior: Spread, learned: Spread) -> Kin
         one_pct=one_pct,
         five_pct=five_pct,
         five_each_pct=five_each_pct,
-        draws=tuple((draw.log_ratio, draw.error) for draw in draws),
+        draws=tuple((draw.value, draw.error) for draw in draws),
     )
 
 

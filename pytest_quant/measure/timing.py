@@ -22,7 +22,7 @@ from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.timing_process import TimingJob, TimingProcess
 from pytest_quant.result import Interval, LatencyResult, OverLaunches
 from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
-from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS, Draw, draw_of, mean_of_launches, session_spread
+from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS, draw_of, mean_of_launches, session_spread
 from pytest_quant.stats.launches import launch_of
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
 
@@ -287,5 +287,5 @@ def _session_spread(first: LatencyResult, sets: Sequence[Sequence[SessionSet]]) 
     of_first = len(sets[0])
     share = OF_RATIO / of_first if of_first > 1 else 1.0
     combined = Spread(first.session_sd / math.sqrt(share), UNMEASURED.freedom + of_first)
-    spread = session_spread(combined, [Draw(each.null, each.null_error) for of_one in sets[1:] for each in of_one])
+    spread = session_spread(combined, [each.null for of_one in sets[1:] for each in of_one])
     return replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM))

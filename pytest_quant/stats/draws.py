@@ -23,9 +23,9 @@ NORMAL_MAD = 1.0 / 0.6744897501960817
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The log ratio of two sessions in one process, whose true value is known or cancels, and its standard error."""
+    """A natural logarithm, of a time or of a ratio of times, and its standard error."""
 
-    log_ratio: float
+    value: float
     error: float
 
 
@@ -63,7 +63,7 @@ def session_spread(prior: Spread, draws: Iterable[Draw]) -> Spread:
     squares, freedom = prior.freedom * variance, prior.freedom
     for draw in draws:
         weight = (variance / (variance + draw.error**2)) ** 2
-        squares += weight * (draw.log_ratio**2 - draw.error**2)
+        squares += weight * (draw.value**2 - draw.error**2)
         freedom += weight
     # Rounds that scatter more than they should would take the variance below 0.
     floor = prior.freedom * variance / freedom

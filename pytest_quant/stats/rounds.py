@@ -232,15 +232,11 @@ class SessionSet:
     ratio : reference / candidate, both sessions of the reference counting alike.
     null : second session of the reference / first one.
     candidate : time of the candidate.
-    ratio_error, null_error, candidate_error : standard errors from the rounds alone.
     """
 
-    ratio: float
-    null: float
-    candidate: float
-    ratio_error: float
-    null_error: float
-    candidate_error: float
+    ratio: Draw
+    null: Draw
+    candidate: Draw
 
 
 def session_sets(reference: Floats, null: Floats, candidate: Floats, sizes: Sequence[int]) -> list[SessionSet]:
@@ -276,7 +272,8 @@ def session_sets(reference: Floats, null: Floats, candidate: Floats, sizes: Sequ
     ]
     figures = zip(ratios, medians(null - reference), medians(candidate), sizes, strict=True)
     return [
-        SessionSet(*map(float, values), *(error / math.sqrt(size) for error in errors)) for *values, size in figures
+        SessionSet(*(Draw(float(value), error / math.sqrt(size)) for value, error in zip(values, errors, strict=True)))
+        for *values, size in figures
     ]
 
 
@@ -299,16 +296,17 @@ def judge_sets(
     Means of ratio, null and candidate over the sets with their intervals, see `SessionSet`, and the standard deviation
     between two sessions that the sets show, together with what was known; natural logarithms.
     """
-    spread = session_spread(prior, [Draw(each.null, each.null_error) for each in sets])
+    spread = session_spread(prior, [each.null for each in sets])
 
-    def mean(values: list[float], errors: list[float], share: float) -> Estimate:
+    def mean(draws: list[Draw], share: float) -> Estimate:
         of_mean = Spread(math.sqrt(share) * spread.sd, spread.freedom)
+        values, errors = [draw.value for draw in draws], [draw.error for draw in draws]
         return mean_of_launches(values, errors, of_mean, confidence=confidence, draws=2 * len(sets))
 
     return (
-        mean([each.ratio for each in sets], [each.ratio_error for each in sets], OF_RATIO),
-        mean([each.null for each in sets], [each.null_error for each in sets], 1.0),
-        mean([each.candidate for each in sets], [each.candidate_error for each in sets], 0.5),
+        mean([each.ratio for each in sets], OF_RATIO),
+        mean([each.null for each in sets], 1.0),
+        mean([each.candidate for each in sets], 0.5),
         spread.sd,
     )
 

@@ -164,7 +164,7 @@ def test_the_error_of_a_median_is_that_of_normal_rounds() -> None:
     """The standard deviation of 4000 simulated medians of 40 rounds, against the mean of the stated errors."""
     rng = np.random.default_rng(2)
     draws = [draw_of(list(rounds)) for rounds in rng.normal(0.0, 0.01, (4000, 40))]
-    spread = float(np.std([draw.log_ratio for draw in draws]))
+    spread = float(np.std([draw.value for draw in draws]))
     assert float(np.mean([each.error for each in draws])) == pytest.approx(spread, rel=0.05)
 
 

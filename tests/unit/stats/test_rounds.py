@@ -197,16 +197,16 @@ logs = st.floats(-0.2, 0.2)
 
 def exact(ratio: float, null: float, candidate: float = 0.0) -> SessionSet:
     """Return a set whose rounds all have the same ratios, give or take an error."""
-    return SessionSet(ratio, null, candidate, ERROR, ERROR, ERROR)
+    return SessionSet(Draw(ratio, ERROR), Draw(null, ERROR), Draw(candidate, ERROR))
 
 
 def test_a_set_counts_both_sessions_of_the_reference() -> None:
     """Its ratio is that of their geometric mean to the candidate."""
     reference, null, candidate = (np.repeat(values, (8, 4)) for values in ((0.10, 0.2), (0.14, 0.2), (0.02, 0.1)))
     first, second = session_sets(reference, null, candidate, (8, 4))
-    assert (first.ratio, first.null, first.candidate) == pytest.approx((0.10, 0.04, 0.02))
-    assert (second.ratio, second.null, second.candidate) == pytest.approx((0.10, 0.0, 0.1))
-    assert (first.ratio_error, second.candidate_error) == (0.0, 0.0)
+    assert [first.ratio.value, first.null.value, first.candidate.value] == pytest.approx([0.10, 0.04, 0.02])
+    assert [second.ratio.value, second.null.value, second.candidate.value] == pytest.approx([0.10, 0.0, 0.1])
+    assert (first.ratio.error, second.candidate.error) == (0.0, 0.0)
 
 
 def test_engines_that_are_alike_have_a_ratio_of_1_where_times_are_skewed() -> None:
@@ -214,7 +214,7 @@ def test_engines_that_are_alike_have_a_ratio_of_1_where_times_are_skewed() -> No
     random, sizes = np.random.default_rng(5), (15,) * 4000
     reference, null, candidate = random.exponential(0.06, (3, sum(sizes)))
     sets = session_sets(reference, null, candidate, sizes)
-    assert abs(np.mean([each.ratio for each in sets])) < 0.0005
+    assert abs(np.mean([each.ratio.value for each in sets])) < 0.0005
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.6])
@@ -225,8 +225,8 @@ def test_the_errors_are_those_that_sets_show(alike: float) -> None:
     reference, null, candidate = scipy.signal.lfilter([math.sqrt(1.0 - alike**2)], [1.0, -alike], own)
     sets = session_sets(reference, null, candidate, sizes)
     for name in ("ratio", "null", "candidate"):
-        shown = np.std([getattr(each, name) for each in sets], ddof=1)
-        assert shown / 1.25 <= getattr(sets[0], f"{name}_error") <= (2.5 if alike else 1.25) * shown
+        shown = np.std([getattr(each, name).value for each in sets], ddof=1)
+        assert shown / 1.25 <= getattr(sets[0], name).error <= (2.5 if alike else 1.25) * shown
 
 
 @given(st.lists(st.tuples(logs, logs), min_size=7, max_size=10), st.floats(0.001, 0.05), st.floats(1.0, 20.0))
