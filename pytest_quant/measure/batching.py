@@ -34,6 +34,7 @@ _REPEATED = 0.1
 """Share of the difference of two runs below which runs of the same order count as equal."""
 
 _STEADY = SelfDifference()
+_FLOATS = ("float16", "float32", "float64")
 
 
 class RangeRunner(Protocol):
@@ -41,9 +42,6 @@ class RangeRunner(Protocol):
 
     def run(self, opened: OpenEngine, ranges: Iterator[list[Batch]]) -> Iterator[tuple[list[Batch], list[Outputs]]]:
         """Yield each range with the outputs of its batches, in order."""
-
-
-_FLOATS = ("float16", "float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +215,7 @@ def _free(
     if batch_size == 1:
         return _one_by_one(single, data, asked_axes, "")
     first = next(data.batches(batch_size, pad=True))
-    whole = first.feeds
-    fewer = min(_PROBED, batch_size - 1)
+    whole, fewer = first.feeds, min(_PROBED, batch_size - 1)
     part = data.layout.samples(whole, range(fewer))
     try:
         large, small = (single.engine.run(single.feeds(feeds)) for feeds in (whole, part))
@@ -366,9 +363,9 @@ def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other: Feed
     return replace(opened, itself=SelfDifference(opened.spec.id, n, relative, top1_pct, how, keeps_state))
 
 
-def _kept(*runs: Outputs) -> tuple[Outputs, ...]:
-    """Return the outputs of these runs if all of them may be kept, else none."""
-    return runs if sum(np.asarray(array).nbytes for run in runs for array in run.values()) <= _KEPT_BYTES else ()
+def _kept(run: Outputs) -> tuple[Outputs, ...]:
+    """Return the outputs of a run if they may be kept, else none."""
+    return (run,) if sum(np.asarray(array).nbytes for array in run.values()) <= _KEPT_BYTES else ()
 
 
 def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
@@ -376,15 +373,9 @@ def _joined(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
     return np.concatenate(rows) if len({row.shape for row in rows}) == 1 else None
 
 
-def _changed(first: NDArray[Any], second: NDArray[Any] | None) -> float | None:
+def _changed(first: NDArray[Any], second: Any) -> float | None:
     """Return the percentage of samples whose largest value is another one; ``None`` for no scores of classes."""
-    if (
-        second is None
-        or first.shape != second.shape
-        or first.ndim != 2
-        or first.shape[1] < 2
-        or first.dtype.kind != "f"
-    ):
+    if first.ndim != 2 or first.shape[1] < 2 or first.dtype.kind != "f" or first.shape != np.shape(second):
         return None
     return 100.0 * float(np.mean(np.argmax(first, axis=1) != np.argmax(second, axis=1)))
 
