@@ -51,7 +51,6 @@ _START = (
 """Packages are found where the process that wrote the file finds them: it may have been told by pytest, not by us."""
 
 _ENDS_WITHIN_S = 10.0
-_OWNER_ONLY = 0o600
 _NEXT = "the figures of this process stand for themselves; the text of the other one says what it could not open"
 
 
@@ -95,7 +94,7 @@ class TimingJob:
             packed = pack(self)
         except CANNOT_BE_PACKED as error:
             raise failed(f"{name} can be timed in this process only", error, fix=_NEXT, kind=LaunchError) from error
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as written:  # noqa: PTH123 - a descriptor has no path
             written.write(json.dumps(header).encode() + b"\n" + packed)
 
@@ -104,8 +103,7 @@ class TimingJob:
         """Read what `save` wrote. Only for files of this user: as any pickle, it can run what it says."""
         with file.open("rb") as content:
             content.readline()
-            job = unpack(content.read())
-        assert isinstance(job, cls)  # nosec B101 # noqa: S101 - for the type checker: nothing else is written
+            job: TimingJob = unpack(content.read())
         return job
 
 
