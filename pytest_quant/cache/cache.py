@@ -47,7 +47,6 @@ _REMOVED = "the cache was removed while it was built"
 
 _TEMPORARY = re.compile(r"\.(?P<key>[0-9a-f]{64})\.[0-9a-f]+\.tmp")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
-_DAY_S = 24 * 3600.0
 _SILENT_S = 0.25
 _POLL_S = 0.02
 _OWN_FOLDER = 0o755
@@ -245,7 +244,7 @@ class Cache:
         entries = self.entries()
         removed: list[StoredEntry] = []
         left = sum(entry.size_bytes for entry in entries)
-        day_ago = now().timestamp() - _DAY_S
+        day_ago = now().timestamp() - 24 * 3600.0
         with self._storage("cannot read or change"):
             for entry in reversed(entries):
                 if left <= max_bytes or entry.last_used > day_ago:

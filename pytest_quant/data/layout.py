@@ -47,22 +47,20 @@ class Layout:
 
         `feeds` holds arrays (samples, ...) or (samples, steps, ...) by input name, and one value for inputs in `whole`.
         """
-        arranged: Feeds = {}
-        for name, array in feeds.items():
-            axis = self.axes[name]
-            to = 0 if axis is None else axis + (name in self.stepped)
-            # Only where the axis moves: `ascontiguousarray` would give a scalar an axis.
-            arranged[name] = np.ascontiguousarray(np.moveaxis(array, 0, to)) if to else array
-        return arranged
+        along = {name: self._along(name) for name in feeds}
+        # Only where the axis moves: `ascontiguousarray` would give a scalar an axis.
+        moved = {name: np.ascontiguousarray(np.moveaxis(feeds[name], 0, axis)) for name, axis in along.items() if axis}
+        return feeds | moved
 
     def samples(self, feeds: Feeds, rows: Sequence[int]) -> Feeds:
         """Return the samples at the indices `rows` of a batch that `arranged` returned."""
-        chosen: Feeds = {}
-        for name, array in feeds.items():
-            axis = self.axes[name]
-            along = None if axis is None else axis + (name in self.stepped)
-            chosen[name] = array if along is None else np.ascontiguousarray(np.take(array, rows, axis=along))
-        return chosen
+        along = {name: axis for name in feeds if (axis := self._along(name)) is not None}
+        return feeds | {name: np.ascontiguousarray(np.take(feeds[name], rows, axis)) for name, axis in along.items()}
+
+    def _along(self, name: str) -> int | None:
+        """Return the axis of samples in a batch of an input, behind that of steps; ``None`` where it has none."""
+        axis = self.axes[name]
+        return None if axis is None else axis + (name in self.stepped)
 
 
 def find_layout(

@@ -26,8 +26,6 @@ MOST_LINE_BYTES = 64_000_000
 MOST_DOCUMENT_BYTES = 1_000_000_000
 """Of one JSON value with all samples, which is read into memory."""
 
-_ONE_IN_A_LINE = "write one object in a line, or one list in the file; if it was cut, look whether the run has ended"
-_BYTE_ORDER_MARK = "\ufeff"
 _SHOWN = 80
 _ANSWERS = {"true": True, "false": False}
 """Of CSV in small letters: spreadsheets, pandas and other programs write them in different ones."""
@@ -197,13 +195,14 @@ def _decoded(place: str, text: bytes) -> object:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
             shown = _shown(text[:_SHOWN].decode("utf-8", "replace"))
-            raise DataError(f"{place}: it is no JSON, {error}", value=shown, fix=_ONE_IN_A_LINE) from error
+            fix = "write one object in a line, or one list in the file; if it was cut, look whether the run has ended"
+            raise DataError(f"{place}: it is no JSON, {error}", value=shown, fix=fix) from error
 
 
 def _csv(path: Path) -> Rows:
     csv.field_size_limit(10_000_000)
     with open_file(path) as stream:
-        lines = (line.decode().removeprefix(_BYTE_ORDER_MARK) for _, line in _lines(stream, path.name))
+        lines = (line.decode("utf-8-sig") for _, line in _lines(stream, path.name))
         reader = csv.DictReader(lines, strict=True)
         try:
             for row in reader:

@@ -20,7 +20,6 @@ from pytest_quant.spec import Scores
 LEAST_COMMON = 0.99
 """Share of the samples that all runs must have: what few lack can be left out, more is another set."""
 
-_SIDES = ("reference", "candidate")
 _NAMED = 3
 
 
@@ -130,7 +129,7 @@ def _of_array(array: Any, ids: object) -> Iterator[ScoreRun]:
 
 def _paired(scores: Scores, task: str, metric: str, sides: list[list[ScoreRun]], better: Better) -> PairedScores:
     # Files of both sides may have one name.
-    named = zip(_SIDES, sides, strict=True)
+    named = zip(("reference", "candidate"), sides, strict=True)
     sides = [[replace(run, where=f"{name} {run.where}") for run in side] for name, side in named]
     runs = [run for side in sides for run in side]
     prompts = {name: prompt for run in reversed(runs) for name, prompt in zip(run.ids, run.prompts, strict=True)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -258,9 +258,6 @@ def _lists(groups: Sequence[Group], nodes: tuple[str, ...]) -> Iterator[tuple[st
         yield tuple(name for name in nodes if name in chosen)
 
 
-_TOO_SHORT = "too few rounds"
-
-
 def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterator[Hint]:
     """Yield where to look for what breaks a limit on speed or size, and why a latency cannot be trusted."""
     failed = {verdict.limit.partition("[")[0] for verdict in verdicts if verdict.status is Status.FAIL}
@@ -271,7 +268,7 @@ def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterato
         yield from _size_hints(measurement)
     latency, plan = measurement.latency, measurement.check.latency
     for reason in latency.reasons if latency and plan and not_met & {*limits_on("latency")} else ():
-        if plan and reason.startswith(_TOO_SHORT):
+        if plan and reason.startswith("too few rounds"):
             yield Hint(reason, f"--quant-max-time={6 * plan.max_s:g}")
         else:
             yield Hint(f"measure on a quiet machine: {reason}")
@@ -312,11 +309,9 @@ def find_hints(
     built = bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
     doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
-    with ExitStack() as stack:
-        stack.enter_context(tools.steps.show(doing))
-        times = measurement.check.latency is not None
-        devices = built.backend.device, bench.reference.built.backend.device
-        stack.enter_context(tools.locks.shared(*devices, waits=times))
+    times = measurement.check.latency is not None
+    devices = built.backend.device, bench.reference.built.backend.device
+    with tools.steps.show(doing), tools.locks.shared(*devices, waits=times):
         try:
             trials = EngineTrials(bench, measurement, judge, tools, seconds)
             return (*Advice(trials, budget).hints(), *others)

@@ -15,6 +15,7 @@ from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine, read_back
 from pytest_quant.measure.bench import Bench, Measurement
 from pytest_quant.measure.build import Tools, build_apart
+from pytest_quant.measure.engines import open_engine
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
 
@@ -308,6 +309,5 @@ class EngineTrials:
         ours, tools = self._candidate, self._tools
         with temporary_folder() as work, ExitStack() as opened:
             built = build_apart(spec, ours.built, self._few, tools, work)
-            engine = built.evaluating.open(tools.steps.watch)
-            opened.callback(engine.close)
+            engine = open_engine(built.evaluating, tools, opened)
             return find(replace(ours, built=built, engine=engine))

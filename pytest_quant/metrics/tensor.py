@@ -206,7 +206,10 @@ class ConstantOutput:
             self._low, self._high = np.full(size, np.inf), np.full(size, -np.inf)
         self._n += len(reference)
         sides = zip(self._same, self._first, (reference, candidate), strict=True)
-        reference_same, candidate_same = (same and _all_equal(rows, first) for same, first, rows in sides)
+        # Where outputs vary the last sample nearly always differs, and the others need no comparison.
+        reference_same, candidate_same = (
+            same and np.array_equal(rows[-1], first) and bool(np.all(rows == first)) for same, first, rows in sides
+        )
         self._same = reference_same, candidate_same
         if candidate_same:
             self._see_spread(reference, candidate)
@@ -246,11 +249,6 @@ class ConstantOutput:
         if self._n > 1 and (told_apart if decisions else bool(np.any(self._high - self._low > rounding))):
             return OutputFault(name, "constant", 0, "the same for every sample, where the reference's are not")
         return None
-
-
-def _all_equal(rows: Array, first: Array) -> bool:
-    # Where outputs vary the last sample nearly always differs, and the others need no comparison.
-    return bool(np.array_equal(rows[-1], first) and np.all(rows == first))
 
 
 def _only_value(row: Array) -> object | None:

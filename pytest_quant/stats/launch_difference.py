@@ -84,9 +84,7 @@ def difference(
     return LaunchDifference(value, value - reach, value + reach, freedom, assumed, p_value, error)
 
 
-def launches_needed(
-    base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, *, limit: float, confidence: float = 0.95
-) -> int | None:
+def launches_needed(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, *, limit: float) -> int | None:
     """Return how many more launches of the head on its last day would put the interval on one side of a limit.
 
     The difference and the variances are taken to stay as they are. ``None`` where no number up to `MOST_LAUNCHES` does,
@@ -94,12 +92,12 @@ def launches_needed(
 
     Parameters
     ----------
-    base, head, noise, confidence : as in `difference`.
+    base, head, noise : as in `difference`.
     limit : natural logarithm, in the unit of the values.
     """
 
     def decides(more: int) -> bool:
-        outcome = _with_more(base, head, noise, more, confidence)
+        outcome = _with_more(base, head, noise, more)
         return outcome.telling and not outcome.low <= limit <= outcome.high
 
     fewest = bisect.bisect_left(range(1, MOST_LAUNCHES + 1), True, key=decides) + 1
@@ -117,19 +115,17 @@ def launches_narrow(base: Sequence[Launch], head: Sequence[Launch], noise: Launc
     base, head, noise : as in `difference`.
     more : how many more.
     """
-    now, then = difference(base, head, noise), _with_more(base, head, noise, more, 0.95)
+    now, then = difference(base, head, noise), _with_more(base, head, noise, more)
     return then.telling and (not now.telling or then.high - then.low <= _WORTH * (now.high - now.low))
 
 
-def _with_more(
-    base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, more: int, confidence: float
-) -> LaunchDifference:
+def _with_more(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, more: int) -> LaunchDifference:
     """Return the difference with so many more launches of the head on its last day, as they are expected."""
     middle = statistics.fmean(launch.value for launch in head)
     # Each one more tells of launches of one day, too.
     within = noise.within if noise.within.freedom else replace(ASSUMED, freedom=0.0)
     then = replace(noise, within=replace(within, freedom=within.freedom + more))
-    return difference(base, [*head, *[Launch(middle, head[-1].day)] * more], then, confidence=confidence)
+    return difference(base, [*head, *[Launch(middle, head[-1].day)] * more], then)
 
 
 def _design(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> tuple[float, float, float, float]:

@@ -71,11 +71,10 @@ def bounded_error(
         )
     for name, theirs, ours in _pairs(engine, reference, feeds):
         both = {"candidate": ours, "reference": theirs}
-        if max_abs_error is not None:
-            _require("max_abs_error is broken", name, both, _apart(ours, theirs), max_abs_error, feeds)
-        if max_range_pct is not None:
-            allowed = max_range_pct / 100 * _range(theirs)
-            _require("max_range_pct is broken", name, both, _apart(ours, theirs), allowed, feeds)
+        of_range = None if max_range_pct is None else max_range_pct / 100 * _range(theirs)
+        for limit, allowed in (("max_abs_error", max_abs_error), ("max_range_pct", of_range)):
+            if allowed is not None:
+                _require(f"{limit} is broken", name, both, _apart(ours, theirs), allowed, feeds)
 
 
 def batch_invariant(engine: Engine, reference: Engine, feeds: Feeds, *, max_range_pct: float = 1.0) -> None:

@@ -13,12 +13,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from pytest_quant.result import NULL_OFF, Interval, LatencyResult, OverLaunches, Status, Verdict
+from pytest_quant.result import NULL_OFF, Interval, LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.stats.ratio import runs_needed
 from pytest_quant.verdict.rules import by_interval, not_measured, written
-
-_NOT_ASKED = "latency measurement is off"
 
 
 def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off: str = "") -> Iterator[Verdict]:
@@ -35,7 +33,11 @@ def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off:
             yield verdict if verdict.observed is None else replace(verdict, reason=with_null(verdict.reason, apart))
         return
     for name, allowed, judged in _judges(limits):
-        yield not_measured(name, allowed, latency_off or _NOT_ASKED) if latency is None else judged(latency)
+        yield (
+            not_measured(name, allowed, latency_off or "latency measurement is off")
+            if latency is None
+            else judged(latency)
+        )
 
 
 _Judge: TypeAlias = Callable[[LatencyResult], Verdict]
@@ -53,9 +55,12 @@ def _judges(limits: Limits) -> Iterator[tuple[str, float, _Judge]]:
 
 
 def _on_percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
-    if latency.over is not None and percentile == 50:
-        return _p50_over(allowed, latency.over)
-    return _confirmed(partial(_percentile, name, percentile, allowed), latency)
+    over = latency.over
+    if over is None or percentile != 50:
+        return _confirmed(partial(_percentile, name, percentile, allowed), latency)
+    span, bound = over.candidate_p50_ci_ms, f"{written(allowed)} ms"
+    figure = f"p50 [{span.low:.4g}, {span.high:.4g}] ms over {over.launches} launches"
+    return by_interval(name, allowed, over.candidate_p50_ms, span, figure=figure, bound=bound)
 
 
 def _on_speedup(allowed: float, latency: LatencyResult) -> Verdict:
@@ -126,12 +131,6 @@ def _by_speedup(allowed: float, speedup: float, span: Interval, over: str) -> Ve
 
 def _clock(latency: LatencyResult) -> str:
     return "" if latency.clock == "host" else f" by the {latency.clock}'s clock"
-
-
-def _p50_over(allowed: float, over: OverLaunches) -> Verdict:
-    span, bound = over.candidate_p50_ci_ms, f"{written(allowed)} ms"
-    figure = f"p50 [{span.low:.4g}, {span.high:.4g}] ms over {over.launches} launches"
-    return by_interval("max_latency_ms", allowed, over.candidate_p50_ms, span, figure=figure, bound=bound)
 
 
 def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:

@@ -164,7 +164,9 @@ def _on_all(allowed: float, coverage: Coverage) -> Verdict:
         there = f"; {coverage.pct:.6g} % of {coverage.unit} there"
         return not_measured(_LIMIT, allowed, _other_product(coverage.plan_of) + there)
     if coverage.pct is None:
-        return not_measured(_LIMIT, allowed, _nothing_seen(coverage))
+        opaque = f"all compute is in {coverage.opaque_nodes} nodes that cannot be seen into"
+        nothing = "the graph has no node that could be quantized"
+        return not_measured(_LIMIT, allowed, opaque if coverage.opaque_nodes else nothing)
     if coverage.most_pct == 0.0:
         reason = f"no {coverage.unit} ran in the asked precision on {coverage.provider}"
         return Verdict(_LIMIT, allowed, 0.0, Status.FAIL, reason)
@@ -207,12 +209,6 @@ def _on_scheme(allowed: float, coverage: Coverage) -> Verdict:
         of_all = _bounded(_LEAST_OF_ALL_PCT, coverage.pct or 0.0, coverage.high_pct, " %", coverage, " of all MACs")
         verdict = verdict if of_all.status is Status.PASS else of_all
     return replace(verdict, reason=f"{verdict.reason}; of all {coverage.unit} it cannot quantize {left}")
-
-
-def _nothing_seen(coverage: Coverage) -> str:
-    if coverage.opaque_nodes:
-        return f"all compute is in {coverage.opaque_nodes} nodes that cannot be seen into"
-    return "the graph has no node that could be quantized"
 
 
 def resource_verdicts(limits: Limits, resources: Resources, latency_off: str = "") -> Iterator[Verdict]:
