@@ -142,17 +142,9 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
     alone = backend.tunes(spec) and tools.cache.find("engine", ingredients) is None
     with tools.locks.alone_within_share(backend.device) if alone else nullcontext():
         entry = tools.cache.obtain("engine", slot, ingredients, build, shared=backend.shares(spec))
+    costs = {name: _number(entry, name) for name in ("build_s", "calibration_s", "build_memory_mb")}
     return BuiltEngine(
-        spec,
-        backend,
-        folder=entry.folder,
-        key=entry.key,
-        status=entry.status,
-        reason=entry.reason,
-        build_s=_number(entry, "build_s"),
-        calibration_s=_number(entry, "calibration_s"),
-        build_memory_mb=_number(entry, "build_memory_mb"),
-        models=_models(ingredients),
+        spec, backend, entry.folder, entry.key, entry.status, entry.reason, **costs, models=_models(ingredients)
     )
 
 
