@@ -129,12 +129,10 @@ def _fixed_sizes(inputs: Sequence[TensorInfo], axes: Mapping[str, int | None]) -
 
 def _batch_symbol(inputs: list[TensorInfo]) -> str:
     """Return the symbolic name of the batch axis, empty when no axis has a name that could be it."""
-    for tensor in inputs:
-        for name in tensor.symbols:
-            if _BATCH.fullmatch(name):
-                return name
-    leading = (tensor.symbols[0] for tensor in inputs if tensor.symbols)
-    return next((name for name in leading if name and not _STEPS.fullmatch(name)), "")
+    called = [name for tensor in inputs for name in tensor.symbols if _BATCH.fullmatch(name)]
+    leading = [tensor.symbols[0] for tensor in inputs if tensor.symbols]
+    others = [name for name in leading if name and not _STEPS.fullmatch(name)]
+    return next(iter(called + others), "")
 
 
 def _free_axis(tensor: TensorInfo, symbol: str) -> int | None:

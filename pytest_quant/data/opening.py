@@ -213,6 +213,8 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         apart = replace(dataset, inputs=calibrating, labels=None, calibration=None, name=f"{what}, calibration")
         calibration, own = scan_samples(apart, contract, labelled=False)
         kinds, most_bytes, calibrated = kinds + own.kinds, max(most_bytes, own.most_bytes), own.hashes
+    different = len(set(evaluated))
+    repeats = [f"{what}: {len(evaluated)} samples, {different} of them different"] if different < len(evaluated) else []
     return Data(
         name=what,
         n=n - len(taken),
@@ -224,7 +226,7 @@ def open_data(dataset: Dataset, signature: Signature, model: Model | None = None
         label_range=scan.label_range,
         shapes=find_shapes(kinds),
         sample_bytes=most_bytes,
-        notes=(*note_overlap(calibrated, evaluated, what), *_note_repeats(evaluated, what)),
+        notes=(*note_overlap(calibrated, evaluated, what), *repeats),
         input_hashes=evaluated,
         evaluation_part=evaluation,
         calibration_part=calibration,
@@ -248,11 +250,6 @@ def _check_axes(contract: DataContract, what: str) -> None:
                 value=repr(name),
                 allowed=nearest(name, names),
             )
-
-
-def _note_repeats(evaluated: array[int], what: str) -> tuple[str, ...]:
-    different = len(set(evaluated))
-    return () if different == len(evaluated) else (f"{what}: {len(evaluated)} samples, {different} of them different",)
 
 
 def calibration_count(calibration: float, n: int, what: str) -> int:

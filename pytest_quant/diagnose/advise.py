@@ -74,10 +74,8 @@ def rank_nodes(
 
 def _next_to_split(groups: list[Group]) -> Group | None:
     """Return the worst group of several nodes that matters; `groups` are sorted."""
-    for group in groups[:_ENOUGH]:
-        if len(group.nodes) > 1 and group.noise >= _SMALL * groups[0].noise:
-            return group
-    return None
+    least = _SMALL * groups[0].noise if groups else 0.0
+    return next((group for group in groups[:_ENOUGH] if len(group.nodes) > 1 and group.noise >= least), None)
 
 
 def _split(nodes: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -245,7 +243,8 @@ class Advice:
 def _rank(effect: Effect) -> tuple[bool, bool, float, float]:
     """Return a sort key: what repairs all broken limits first, of that what breaks none and costs least coverage."""
     repairs = effect.gain == 1.0
-    return not repairs, effect.trades, effect.lost_coverage if repairs else 0.0, -effect.gain
+    lost_pct = (effect.before.coverage_pct or 0.0) - (effect.after.coverage_pct or 0.0)
+    return not repairs, effect.trades, lost_pct if repairs else 0.0, -effect.gain
 
 
 def _lists(groups: Sequence[Group], nodes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -71,11 +71,6 @@ class Effect:
         return min((self._gain(limit) for limit in self.limits), default=0.0)
 
     @property
-    def lost_coverage(self) -> float:
-        """Percentage points of coverage that the remedy costs."""
-        return (self.before.coverage_pct or 0.0) - (self.after.coverage_pct or 0.0)
-
-    @property
     def helps(self) -> bool:
         """Whether a broken limit comes closer, none moves away, and no other limit is broken."""
         return bool(self._closer) and not self._worsened

@@ -31,7 +31,6 @@ SCORES_BACKEND = "scores"
 
 _UNKNOWN = ""
 _DEFAULT_SCHEME = "static"
-_MIN_COVERAGE_PCT = 50
 
 
 def combine(marks: Sequence[pytest.Mark], parameter_marks: Sequence[pytest.Mark] = ()) -> MarkKeys:
@@ -52,8 +51,7 @@ def combine(marks: Sequence[pytest.Mark], parameter_marks: Sequence[pytest.Mark]
         if len(written) > 1:
             # What a closer mark hides is checked too.
             read(mark.kwargs)
-    merged = _merge(marks)
-    lists = _lists(merged)
+    lists = _lists(_merge(marks))
     for mark in parameter_marks:
         _check_parameter(mark.kwargs, lists)
     values = _merge((*parameter_marks, *marks))
@@ -87,10 +85,7 @@ def _derived_first(cls: type, marks: list[pytest.Mark]) -> list[pytest.Mark]:
 
 
 def _merge(marks: Sequence[pytest.Mark]) -> dict[str, object]:
-    merged: dict[str, object] = {}
-    for mark in reversed(marks):
-        merged.update(mark.kwargs)
-    return merged
+    return {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
 
 
 def _lists(values: Mapping[str, object]) -> tuple[str, ...]:
@@ -302,7 +297,7 @@ def _limits(limits: Limits, candidate: EngineSpec) -> Limits:
         return limits
     if get_backend(candidate.backend).refuses_speed(candidate) is not None:
         return limits
-    return replace(limits, default_min_coverage=_MIN_COVERAGE_PCT)
+    return replace(limits, default_min_coverage=50)
 
 
 def fill_in(check: Check, model: Model, quantized: Model | None, dataset: Dataset) -> Check:

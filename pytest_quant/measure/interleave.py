@@ -156,7 +156,6 @@ def _quiet() -> Iterator[None]:
 _FASTER = 0.03
 _BLOCKS = 3
 _MAX_RUNS = 1000
-_WARMUP_SHARE = 0.1
 _SLACK = 2.0
 """Blocks are sized so that the budget is this many times what the fewest rounds need: load may halve the speed."""
 
@@ -177,14 +176,14 @@ def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -
     timer : of the engine.
     plan : its times and runs of a block.
     clock : nanoseconds.
-    share : of `warmup_s` that it may take.
+    share : of the time for it that it may take: `max_warmup_s`, or a tenth of `max_s` where that is less.
 
     Returns
     -------
     Its very first run, a block with a cold run only, and nanoseconds of the last block's median run; of the first run
     where there was no time for a block.
     """
-    until = clock() + share * warmup_s(plan) * NS_PER_S
+    until = clock() + share * min(plan.max_warmup_s, 0.1 * plan.max_s) * NS_PER_S
     first = timer(0)
     medians = [float(first.cold_ns)]
     while (runs := min(_runs(medians[-1], plan), int((until - clock()) / medians[-1]) - 1)) >= 1:
@@ -192,11 +191,6 @@ def warm_up(timer: Timer, plan: LatencyPlan, clock: Clock, share: float = 1.0) -
         if len(medians) > _BLOCKS and min(medians[-2:]) >= (1.0 - _FASTER) * min(medians[1:-2]):
             break
     return first, medians[-1]
-
-
-def warmup_s(plan: LatencyPlan) -> float:
-    """Return the seconds to warm up one of the three engines: `plan.max_warmup_s`, at most a tenth of `plan.max_s`."""
-    return min(plan.max_warmup_s, _WARMUP_SHARE * plan.max_s)
 
 
 def runs_of_block(run_ns: float, plan: LatencyPlan, left_s: float, rounds: int = 0) -> int:

@@ -208,7 +208,9 @@ def _timed(rounds: Rounds, plan: LatencyPlan, most: int, reopening: Reopening | 
             continue
         result = latency_figures(rounds.blocks, plan)
         decided = _decided(result, plan)
-        in_doubt = not decided and _sessions_rule(result, plan)
+        # Whether the noise between sessions widens the interval of the speedup by more than that of the rounds.
+        half_width = math.log(result.speedup_ci.high / result.speedup_ci.low) / 2.0
+        in_doubt = not decided and math.sqrt(2.0) * reach(plan.confidence) * result.session_sd > half_width
         if in_doubt and reopening is not None and rounds.fits(reopening.lasts_ns + plan.min_rounds * round_ns):
             return _drawn(rounds, plan, reopening, [rounds_made])
         if spent or decided:
@@ -257,12 +259,6 @@ def _add_set(rounds: Rounds, plan: LatencyPlan, most_ns: float) -> int:
         reference, null, candidate = (math.log(statistics.median(side[-1].runs_ns)) for side in rounds.blocks)
         logs.append((reference + null) / 2.0 - candidate)
     return len(logs)
-
-
-def _sessions_rule(result: LatencyResult, plan: LatencyPlan) -> bool:
-    """Whether the noise between sessions widens the interval of the speedup by more than that of the rounds."""
-    half_width = math.log(result.speedup_ci.high / result.speedup_ci.low) / 2.0
-    return math.sqrt(2.0) * reach(plan.confidence) * result.session_sd > half_width
 
 
 _HARDLY = 1.25

@@ -35,8 +35,6 @@ from pytest_quant.stats.rounds import (
     session_sets,
 )
 
-_STATED_PERCENTILES = (90.0, 99.0)
-
 
 def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: Sequence[int] = ()) -> LatencyResult:
     """Compute every figure from the same rounds of the three engines, by the device's clock where each of them has one.
@@ -60,7 +58,7 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
     p50_ms = _interval(p50, 1.0 / NS_PER_MS)
     runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
     bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50_ms.low, p50_ms.high)}
-    for percentile in {*_STATED_PERCENTILES, *(limited for limited, _ in plan.max_latency_ms)} - {50.0}:
+    for percentile in {90.0, 99.0, *(limited for limited, _ in plan.max_latency_ms)} - {50.0}:
         clusters = len(cand.runs_ns)
         bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence, clusters=clusters)
     speedup, speedup_ci, null_ratio_ci = float(np.exp(ratio.span.value).item()), _interval(ratio), _interval(of_null)

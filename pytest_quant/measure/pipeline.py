@@ -81,13 +81,12 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
                 energy = None if opaque else _energy(check, bench.timed[1], tools)
         opened.pop_all()
     built = bench.candidate.built
-    both = (built, bench.reference.built)
     unsteady = (*bench.unsteady, *kept)
     sample = bench.timed[1].sample if times else None
     of_one_size = () if sample is None or not sample.warning else (sample.warning,)
     mixed = () if bench.reference.mixed or not bench.candidate.mixed else (bench.candidate.mixed,)
     stateful = (each.words for each in unsteady if each.keeps_state)
-    build_s = sum(each.build_s or 0.0 for each in both if each.status == "built")
+    build_s = sum(each.build_s or 0.0 for each in (built, bench.reference.built) if each.status == "built")
     return Measurement(
         check=check if not why_not else replace(check, latency_off=why_not),
         engine=bench.candidate.engine,

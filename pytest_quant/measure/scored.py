@@ -75,6 +75,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     )
     if metric.unit == "%" and accuracy.varies and accuracy.run_sd is None:
         accuracy = replace(accuracy, assumed_run_sd=ASSUMED_RUN_SD_PCT)
+    different = np.ascontiguousarray(np.unique(whole.candidate, axis=0))
     measured = Measured(
         check=check,
         accuracy=accuracy,
@@ -82,7 +83,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
         coverage=None,
         resources=None,
         cache=None,
-        digests={"data": whole.digest, "candidate scores": _digest(np.unique(whole.candidate, axis=0))},
+        digests={"data": whole.digest, "candidate scores": hashlib.sha256(different.tobytes()).hexdigest()},
         notes=whole.notes,
         warnings=tuple(f"{what}: {n}" for what, n in zip(_MISSING, whole.missing, strict=True) if n),
     )
@@ -194,10 +195,6 @@ def metric_of(scores: PairedScores) -> ResolvedMetric:
         aggregate=lambda rows: scale * float(np.mean(rows)),
         rate=scale,
     )
-
-
-def _digest(scores: Array) -> str:
-    return hashlib.sha256(np.ascontiguousarray(scores).tobytes()).hexdigest()
 
 
 def _alone(accuracy: AccuracyResult, scores: Array, metric: ResolvedMetric, why: str) -> AccuracyResult:

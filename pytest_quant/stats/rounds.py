@@ -136,15 +136,14 @@ class JudgedRounds:
     Attributes
     ----------
     span : median over rounds, and the interval of the true value.
-    rounds_low, rounds_high : the interval without the noise between sessions.
+    rounds_width : of the interval without the noise between sessions.
     alike : correlation of a round with its neighbour, 0..1, as far as it widens.
     effective_rounds : how many independent rounds tell as much.
     session_sd : standard deviation between sessions that the interval allows for.
     """
 
     span: Span
-    rounds_low: Floats
-    rounds_high: Floats
+    rounds_width: Floats
     alike: Floats
     effective_rounds: Floats
     session_sd: Floats
@@ -219,7 +218,11 @@ def judge_ratio(
     ratio, of_null, rounds = reference - candidate, null - reference, reference.shape[-1]
     neighbours = ratio, null - (reference + candidate) / 2.0  # these two do not share the noise of an engine
     apart = judge_rounds(of_null, neighbours, looks, np.zeros(1))
-    sd = moderated_sd(prior, apart.span.value, _standard_error(apart, looks, rounds))
+    # The k-th of n order statistics lies (2 k - n) / sqrt(n) standard errors from the median: Conover 1999, section
+    # 3.2.
+    beyond = looks.boundary(rounds)[0][-1]
+    errors = (2 * (rounds if beyond is None else beyond) - rounds) / rounds**0.5
+    sd = moderated_sd(prior, apart.span.value, apart.rounds_width / (2.0 * errors))
     return judge_rounds(ratio, neighbours, looks, sd), apart
 
 
@@ -334,14 +337,4 @@ def judge_rounds(values: Floats, neighbours: tuple[Floats, ...], looks: Looks, s
     share = (1.0 - alike) / (1.0 + alike)
     of_rounds = widened(median_span(values, looks.boundary(n)[0][-1]), 1.0 / np.sqrt(share), np.zeros(1))
     whole = widened(of_rounds, np.ones(1), reach(looks.confidence) * session_sd)
-    return JudgedRounds(whole, of_rounds.low, of_rounds.high, alike, np.maximum(n * share, 1.0), session_sd)
-
-
-def _standard_error(judged: JudgedRounds, looks: Looks, rounds: int) -> Floats:
-    """Return the standard error of a median that `judge_rounds` gave, from its rounds alone.
-
-    The k-th of n order statistics lies (2 k - n) / sqrt(n) standard errors from the median (Conover 1999, section 3.2).
-    """
-    beyond = looks.boundary(rounds)[0][-1]
-    errors = (2 * (rounds if beyond is None else beyond) - rounds) / rounds**0.5
-    return np.asarray((judged.rounds_high - judged.rounds_low) / (2.0 * errors))
+    return JudgedRounds(whole, of_rounds.high - of_rounds.low, alike, np.maximum(n * share, 1.0), session_sd)

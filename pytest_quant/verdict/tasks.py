@@ -52,10 +52,9 @@ def beside_unknown_runs(verdict: Verdict, accuracy: AccuracyResult, low: float) 
 
     `low` is the lower end of the interval that it was judged on.
     """
-    runs = accuracy.reference_runs, accuracy.candidate_runs
     if verdict.status is not Status.FAIL or accuracy.assumed_run_sd is None or verdict.observed is None:
         return verdict
-    noise = assumed_noise(accuracy.assumed_run_sd, *(number or 1 for number in runs))
+    noise = assumed_noise(accuracy.assumed_run_sd, accuracy.reference_runs or 1, accuracy.candidate_runs or 1)
     ends = with_run_noise(verdict.observed, (low, verdict.observed), noise, accuracy.confidence)
     if verdict.allowed is None or ends[0] > verdict.allowed:
         return verdict
