@@ -67,11 +67,13 @@ def name_inputs(value: object, signature: Signature, where: str, optional: froze
         return {needed[0]: to_array(value, f"{where}, input '{needed[0]}'")}
     for name in value:
         if name not in names:
+            label = f"; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')"
             raise DataError(
                 f"{where}: the model has no input '{name}'",
                 value=f"inputs {', '.join(map(str, value))}",
                 allowed=nearest(str(name), names),
-                fix=f"give {example}; for labels in a DataLoader's batches Dataset.from_loader(loader, label='{name}')",
+                # Where an input is missing too, this may be that input under another name, and no label.
+                fix=f"give {example}{', by a collate_fn' + label if set(needed) <= value.keys() else ''}",
             )
     for name in needed:
         if name not in value:
@@ -113,7 +115,9 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
         f"{where}: the dtype is not the model's",
         value=array.dtype.name if array.dtype.isnative else f"{array.dtype.str} (bytes swapped)",
         allowed=tensor.dtype,
-        fix=f"convert it: inputs.astype('{tensor.dtype}')"
+        fix=f"give one array of {tensor.dtype} for each input"
+        if array.dtype.kind == "O"
+        else f"convert it: inputs.astype('{tensor.dtype}')"
         if known
         else f"numpy has no {tensor.dtype}: use module.float()",
     )

@@ -119,7 +119,35 @@ def test_a_key_that_is_no_input_is_named_with_what_helps() -> None:
         open_data(Dataset.from_loader(Dicts("labels")), ONE)
     assert "no input 'labels'" in raised.value.what
     assert "Dataset.from_loader(loader, label='labels')" in str(raised.value.fix)
-    with pytest.raises(DataError, match="no input 'name'"):
-        open_data(Dataset.from_loader(Dicts("labels", "name"), label="labels"), ONE)
     with pytest.raises(DataError, match=r"no 'label'[\s\S]*labels"):
         open_data(Dataset.from_loader(Dicts("labels"), label="label"), ONE)
+
+
+@pytest.mark.parametrize("names", [("name",), ("labels", "name")])
+def test_a_key_that_is_neither_input_nor_label_is_left_out_by_a_collate_fn(names: tuple[str, ...]) -> None:
+    """It is called a label on a condition only, and the dict that is shown is taken."""
+    whole, label = Dicts(*names), "labels" if "labels" in names else None
+    with pytest.raises(DataError, match="no input 'name'") as raised:
+        open_data(Dataset.from_loader(whole, label=label), ONE)
+    shown = "give {'x': ...}, by a collate_fn"
+    assert raised.value.fix == f"{shown}; if 'name' is the label: Dataset.from_loader(loader, label='name')"
+    assert open_data(Dataset.from_loader(Dicts(*names[:-1]), label=label), ONE).n == 8
+
+
+def test_an_input_under_another_name_is_not_called_a_label() -> None:
+    """Pixels under the name that another model has for them: the step is the model's own name, and it is taken."""
+    batches = [{"pixel_values": numbers(4)}, {"pixel_values": numbers(4, seed=1)}]
+    with pytest.raises(DataError, match="no input 'pixel_values'") as raised:
+        open_data(Dataset.from_loader(batches), ONE)
+    assert raised.value.fix == "give {'x': ...}"
+    assert open_data(Dataset.from_loader([{"x": batch["pixel_values"]} for batch in batches]), ONE).n == 8
+
+
+def test_dicts_that_no_one_collated_are_no_numbers_to_convert() -> None:
+    """A collate_fn that returns its samples as they are: the step asks for arrays."""
+    samples = [[{"x": row} for row in numbers(4)]] * 2
+    with pytest.raises(DataError, match="dtype is not the model's") as raised:
+        open_data(Dataset.from_loader(samples), ONE)
+    assert raised.value.value == "object"
+    assert raised.value.fix == "give one array of float32 for each input"
+    assert open_data(Dataset.from_loader([{"x": numbers(4)}] * 2), ONE).n == 8
