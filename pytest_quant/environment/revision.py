@@ -283,7 +283,7 @@ class Repository:
             raise UsageError(
                 f"git knows no repository at {self.root}",
                 value=answer.error,
-                fix="run this inside the repository; without one, name runs of 'pytest-quant history' as BASE and HEAD",
+                fix="run it in a repository, which git init makes; else compare ids that pytest-quant history lists",
             )
         return None
 
