@@ -263,6 +263,8 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
         nodes[op.stands_for or op.op_type] += op.nodes
     by_operator = [f"{name} {quantized[name]}/{nodes[name]}" for name in nodes]
     pct = "" if coverage.pct is None else f"{points(coverage.pct)}{upper} %"
+    # The same figure again says nothing: what arrives quantized is no way to quantize.
+    of_scheme = None if coverage.scheme_pct == coverage.pct else coverage.scheme_pct
     groups = (
         said(
             (f"{coverage.unit} in {record.precision}", pct),
@@ -270,7 +272,7 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
             ("nodes", ", ".join(by_operator[:_MOST_OPERATORS])),
         ),
         said(
-            (f"of what {record.scheme} can quantize", measured(coverage.scheme_pct, "%", form=points)),
+            (f"of what {record.scheme} can quantize", measured(of_scheme, "%", form=points)),
             (f"{record.scheme} cannot quantize", ", ".join(shares)),
         ),
     )
