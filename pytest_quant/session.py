@@ -100,7 +100,7 @@ class Session:
 
     def _launched(self, measurement: Measurement) -> Measurement:
         """Add further launches to a measurement, as far as more than one is wanted."""
-        if measurement.latency is None or measurement.bench is None or self.launches == 1:
+        if measurement.latency is None or self.launches == 1:
             return measurement
         # Here, because most checks have one launch.
         from pytest_quant.measure.timing import LaunchCount, add_launches

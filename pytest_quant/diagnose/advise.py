@@ -300,19 +300,18 @@ def find_hints(
     tools : the cache, and the messages to the user.
     """
     others = tuple(next_steps(measurement, verdicts))
-    bench = measurement.bench
-    if bench is None or seconds == 0.0 or not broken(verdicts):
+    if seconds == 0.0 or not broken(verdicts):
         return others
     if measurement.accuracy_again is not None:
         return (Hint("nothing was tried: an engine gives other outputs in each run, as any trial would"), *others)
-    built = bench.candidate.built
+    built = measurement.bench.candidate.built
     budget = Budget(seconds, (built.build_s or 0.0) - (built.calibration_s or 0.0))
     doing = f"{built.name} breaks {', '.join(broken(verdicts))}: trying for {seconds:g} s what repairs it"
     times = measurement.check.latency is not None
-    devices = built.backend.device, bench.reference.built.backend.device
+    devices = built.backend.device, measurement.bench.reference.built.backend.device
     with tools.steps.show(doing), tools.locks.shared(*devices, waits=times):
         try:
-            trials = EngineTrials(bench, measurement, judge, tools, seconds)
+            trials = EngineTrials(measurement.bench, measurement, judge, tools, seconds)
             return (*Advice(trials, budget).hints(), *others)
         except Exception as error:
             # The verdict is known already: an error in a trial becomes a hint, and must not replace the verdict.

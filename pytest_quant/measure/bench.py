@@ -185,7 +185,7 @@ class Measurement(Measured):
     cache: Mapping[str, str]
     engine: Engine
     reference: Engine
-    bench: Bench | None = None
+    bench: Bench
 
     def __repr__(self) -> str:
         """Return a short text that names the check; pytest prints it where an assertion on it fails."""
@@ -250,8 +250,6 @@ def profile_layers(measurement: Measurement, tools: Tools) -> LayerProfile:
     QuantError : an engine cannot be opened or run, or a device was not free in time.
     """
     check, latency = measurement.check, measurement.latency
-    if measurement.bench is None:
-        raise UsageError("this measurement keeps nothing to run again", fix="take one that was just measured")
     reference, candidate = measurement.bench.timed
     with tools.locks.exclusive(reference.device, candidate.device):
         sides = (

@@ -259,8 +259,6 @@ class Leaving:
             (self._folder / IMPORTED).write_text(json.dumps(names), "utf-8")
 
     def _leave(self, nodeid: str, measurement: Measurement, pages: Pages) -> None:
-        if measurement.bench is None:
-            return
         plan = measurement.check.latency or LatencyPlan(batch_size=measurement.check.batch_size, pages=pages)
         file = launch_file(self._folder, nodeid)
         try:
