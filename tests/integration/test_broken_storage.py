@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pytest_quant.cli import commands
-from tests.integration.projects import output, run_project, run_project_apart, write_project
+from tests.integration.projects import output, read_checks, run_project, run_project_apart, write_project
 from tests.support import models
 from tests.support.example import WITHOUT_PLUGINS
 
@@ -102,6 +102,18 @@ def test_a_full_cache_disk_is_an_error(project: pytest.Pytester, full_disk: Path
     result.assert_outcomes(errors=1)
     assert check["status"] == "ERROR"
     assert "No space left on device" in output(result)
+
+
+def test_a_document_on_a_full_disk_is_written_when_there_is_room(project: pytest.Pytester, full_disk: Path) -> None:
+    """The run fails with the step, which is followed."""
+    document = f"--quant-json={full_disk / 'run.json'}"
+    result = project.runpytest_subprocess(*WITHOUT_PLUGINS, "--quant-no-latency", document)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "next: make room on the disk, or use another one" in output(result)
+    (full_disk / "filler").unlink()
+    result = project.runpytest_subprocess(*WITHOUT_PLUGINS, "--quant-no-latency", document)
+    assert result.ret == pytest.ExitCode.OK
+    assert [check["status"] for check in read_checks(full_disk / "run.json")] == ["PASS"]
 
 
 def test_a_full_history_disk_keeps_outcomes_and_is_no_success(project: pytest.Pytester, full_disk: Path) -> None:

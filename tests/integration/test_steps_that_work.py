@@ -15,8 +15,9 @@ from pytest_quant.backends.onnx_files import read_signature
 from pytest_quant.data import open_data
 from pytest_quant.errors import DataError, ModelFileError, UsageError
 from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
+from tests.integration.projects import output, run_marks, write_project
 from tests.support.measuring import numbers
-from tests.support.models import select_first
+from tests.support.models import parsed, select_first
 
 _MODEL = Model("m")
 
@@ -86,3 +87,13 @@ def test_halves_of_a_float_model(tmp_path: Path) -> None:
         get_backend("ort").check(EngineSpec("ort", "fp16", None, model))
     assert caught.value.fix == "write quantized='fp16.onnx'"
     get_backend("ort").check(EngineSpec("ort", "fp16", "given", model, model))
+
+
+def test_half_precision_of_a_model_without_weights(pytester: pytest.Pytester) -> None:
+    """There is nothing to round in it: the precision that is named can be judged."""
+    parsed(pytester.path / "model.onnx", "(float[n, 8] x) => (float[n, 8] y) { y = Flatten (x) }")
+    write_project(pytester)
+    marks = {name: f"backend='trt', precision='{name}'" for name in ("fp16", "fp32")}
+    result, checks = run_marks(pytester, marks, "--quant-simulate=SM89", "test_marks.py")
+    assert "next: write precision='fp32'" in output(result)
+    assert {name: check["status"] for name, check in checks.items()} == {"fp16": "ERROR", "fp32": "PASS"}

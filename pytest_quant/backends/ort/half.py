@@ -59,7 +59,7 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
     with refusing(f"to convert {source.name} to {kind}"), quiet():
         half = convert_float_to_float16(model, keep_io_types=True, node_block_list=whole)
     if not any(tensor.data_type == TensorProto.FLOAT16 for tensor in _tensors(half)):
-        raise BuildError(f"{source.name} has no float32 weights, so {kind} changes nothing", fix="test it in fp32 only")
+        raise BuildError(f"{source.name} has no float32 weights: {kind} changes nothing", fix="write precision='fp32'")
     _keep_whole(half, ours)
     if kind == "bf16":
         # Weights are rounded once, from their float32 values.

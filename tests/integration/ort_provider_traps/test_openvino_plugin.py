@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_quant.backends import Engine, Feeds
+from pytest_quant.backends import Engine, Feeds, get_backend
 from pytest_quant.backends.ort.openvino import OPENVINO, OrtOpenVinoBackend, on_openvino
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.errors import BuildError
@@ -59,11 +59,15 @@ def test_what_is_no_product_may_fall_back_and_is_told(tmp_path: Path, feeds: Fee
     assert sum(row.quantized_nodes for row in coverage.by_op) == 2
 
 
-def test_a_graph_that_falls_back_whole_is_refused(tmp_path: Path) -> None:
-    """Without a product in it, it is still not OpenVINO that is judged; the node is named."""
+def test_a_graph_that_falls_back_whole_is_refused(tmp_path: Path, feeds: Feeds) -> None:
+    """Without a product in it, it is not OpenVINO that is judged; the node is named, and a backend that has it."""
     with pytest.raises(BuildError, match=f"nothing of alone.onnx runs on {OPENVINO}") as caught:
         opened(alone(tmp_path / "alone.onnx"))
     assert "lonely (Inverse)" in str(caught.value)
+    assert caught.value.fix == "use a backend that has these operators: backend='ort' has them on the CPU"
+    spec = EngineSpec("ort", "fp32", None, Model.from_onnx(tmp_path / "alone.onnx"))
+    with get_backend("ort").open(spec, tmp_path) as engine:
+        np.testing.assert_allclose(engine.run(feeds)["y"], np.linalg.inv(feeds["x"].astype(np.float64)), rtol=1e-3)
 
 
 def test_a_model_that_arrives_quantized(tmp_path: Path) -> None:
