@@ -28,7 +28,8 @@ TENSORRT = "TensorrtExecutionProvider"
 CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
 """TF32 off: with it the FP32 reference would round its inputs to ten bits."""
 
-_INSTALL = 'pip uninstall -y onnxruntime && pip install "onnxruntime-gpu[cuda,cudnn]"'
+# All of them go first: pip leaves what is installed as it is, and each wheel writes over files of the other.
+_INSTALL = f'pip uninstall -y {" ".join(WHEELS)} && pip install "onnxruntime-gpu[cuda,cudnn]"'
 _APART = 'in an environment of its own, because it replaces the wheel for CPUs: pip install "pytest-quant[gpu]"'
 _OLDER_CUDA = "its wheel for CUDA 12: pytest-quant guide gpu"
 DRIVER = "libcuda.so.1"
@@ -44,7 +45,7 @@ def find_provider(provider: str) -> Availability:
     both = [f"{name} {number}" for name in WHEELS if (number := installed_version(name))]
     if len(both) > 1:
         reason = f"{' and '.join(both)} are both installed and overwrite each other's files"
-        return Availability(False, reason=reason, fix=f"pip uninstall -y {' '.join(WHEELS)}; {_INSTALL}", broken=True)
+        return Availability(False, reason=reason, fix=_INSTALL, broken=True)
     answer = import_runtime(
         "onnxruntime",
         ask=lambda onnxruntime: (onnxruntime, onnxruntime.get_available_providers()),
