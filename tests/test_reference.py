@@ -20,8 +20,8 @@ def test_every_environment_variable_that_is_read_is_in_it() -> None:
     assert all(variables().values())
 
 
-HANDED_ON = {"PYTHONPATH", "CUDA_LAUNCH_BLOCKING"}
-"""Given to processes that are started here, or named in the row of another."""
+HANDED_ON = {"PYTHONPATH", "CUDA_LAUNCH_BLOCKING", "NO_COLOR", "PYTEST_XDIST_WORKER_COUNT"}
+"""Given to processes that are started here, named in the row of another, or of all programs or pytest-xdist."""
 
 
 def read_variables() -> set[str]:

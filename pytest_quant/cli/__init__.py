@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -65,7 +66,8 @@ def main() -> None:
     if refusal := refused_platform():
         sys.exit(f"error: {refusal}")
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]  # of files alone
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         # Without arguments newer versions of click treat the help as an error. The name is set, because click would use
         # that of the caller, "python -m package.module" for a module.

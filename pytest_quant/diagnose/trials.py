@@ -20,7 +20,7 @@ from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
 
 FIGURES: Mapping[str, tuple[str, str]] = {
-    "outputs": ("outputs that cannot be compared", ""),
+    "outputs": ("broken outputs", ""),
     **{name: (limit.called, f" {limit.unit}".rstrip()) for name, limit in LIMITS.items()},
 }
 """The name and the unit of the figure of each limit. One that names an output is written ``min_sqnr_db[scores]``."""

@@ -184,8 +184,7 @@ def find_batching(opened: OpenEngine, data: Data, *, batch_size: int | None, tim
     Raises
     ------
     UsageError : the graph fixes another batch size than the user names.
-    ModelError : the graph fixes a batch of several samples, and an output has no batch axis; or an output does not
-        have the batch axis that the user names.
+    ModelError : an output has no batch axis where the graph fixes a batch of several samples, or not the one named.
     QuantError : the engine does not run on one sample.
     """
     axes, asked_axes = {opened.inputs[name]: axis for name, axis in data.layout.axes.items()}, opened.output_axes
@@ -247,15 +246,13 @@ def _free(
 
 
 def _fitting(single: OpenEngine, data: Data, timed_size: int) -> int:
-    """Return how many samples fit, by the bytes of the outputs of one.
+    """Return how many samples fit, by the bytes of the outputs of one; larger samples are taken to have larger outputs.
 
     The first sample runs where the signature does not tell them: a runtime may compile for each number of samples.
-    Larger samples are taken to have larger outputs.
     """
-    outputs = single.engine.signature.outputs
-    if all(tensor.shape and None not in tensor.shape[1:] for tensor in outputs):
-        sizes = [np.dtype(tensor.dtype).itemsize * math.prod((tensor.shape or ())[1:], start=1) for tensor in outputs]
-        return data.evaluated_together(timed_size, sum(sizes))
+    told = [(np.dtype(each.dtype).itemsize, *(each.shape or (1, None))[1:]) for each in single.engine.signature.outputs]
+    if all(None not in sizes for sizes in told):
+        return data.evaluated_together(timed_size, sum(math.prod(size or 1 for size in sizes) for sizes in told))
     feeds = data.first(1)
     try:
         ran = single.engine.run(single.feeds(feeds))
@@ -302,7 +299,7 @@ def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | N
     runs = (run_batch(single.engine, single.feeds(batch.feeds), batch) for batch in batches)
     first = next(runs)
     # Of the others no outputs are held, which may be large.
-    shapes = [_shapes(first), *map(_shapes, runs)]
+    shapes = [{name: np.shape(each) for name, each in run.items()} for run in itertools.chain([first], runs)]
     output_axes = dict(single.output_axes)
     free = {tensor.name: () if single.pads else tensor.free_axes for tensor in single.engine.signature.outputs}
     for name in first:
@@ -312,10 +309,6 @@ def _one_by_one(single: OpenEngine, data: Data, asked_axes: Mapping[str, int | N
     notes = (f"{single.spec.id} runs sample by sample: {why}",) if why else ()
     opened = replace(single, output_axes=output_axes, notes=notes, ran=_kept(first))
     return _beside_itself(opened, opened.by_sample(first, 1), batches[0].feeds, batches[-1].feeds)
-
-
-def _shapes(outputs: Outputs) -> dict[str, tuple[int, ...]]:
-    return {name: np.shape(array) for name, array in outputs.items()}
 
 
 def _together(fixed: OpenEngine, data: Data, asked_axes: Mapping[str, int | None]) -> OpenEngine:

@@ -71,7 +71,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             # engine later has the one that is timed, not the one that was evaluated on all cores.
             if times or each.built.evaluating.spec != each.built.spec:
                 each.engine.set_aside(partial(each.built.open, tools.steps.watch))
-                each.engine.spec, each.engine.threads = each.spec, each.built.threads or each.engine.threads
+                each.engine.spec, each.engine.threads = each.spec, each.engine.threads and each.built.threads
         if times and check.latency is not None:
             plan = replace(check.latency, batch_size=bench.latency_batch_size)
             # Here, because a check without latency needs none of the timing.
@@ -108,7 +108,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
             "calibration_data": bench.data.calibration_digest,
         },
         calibration_samples=_calibration_samples(bench),
-        threads=built.threads or bench.candidate.engine.threads,
+        threads=bench.candidate.engine.threads,
         notes=(*_notes(bench, accuracy, unsteady), *of_one_size, *(() if workers is None else workers.notes)),
         warnings=(*stateful, *mixed, *of_one_size),
         accuracy_again=again,

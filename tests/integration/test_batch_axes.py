@@ -124,7 +124,7 @@ def test_an_output_that_depends_on_the_others_of_its_run_is_evaluated_as_it_is_t
         scheme=None,
         limits=Limits(max_abs_error=1e-6),
     )
-    assert sum("depend on the batch" in note for note in record.notes) == 2
+    assert sum("depend on the batch" in note for note in record.notes) == 1
     assert any("evaluated in batches of 1, as it is timed" in note for note in record.notes)
 
 

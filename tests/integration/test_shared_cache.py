@@ -108,11 +108,11 @@ def test_workers_share_a_store(pytester: pytest.Pytester, monkeypatch: pytest.Mo
     (pytester.path / "test_model.py").write_text(TWO_MARKS)
     with our_store() as (store, address):
         use(monkeypatch, address)
-        run_project(pytester, "--quant-cache=first", f"--quant-cache-remote={URL}")
+        # Outputs of the reference are kept by the number of threads, which workers share.
+        apart = (f"--quant-cache-remote={URL}", "-n", "2", "-p", "xdist")
+        run_project_apart(pytester, "--quant-cache=first", *apart)
         store.fault = fault
-        result, checks = run_project_apart(
-            pytester, "-n", "2", "--quant-cache=second", f"--quant-cache-remote={URL}", "-p", "xdist"
-        )
+        result, checks = run_project_apart(pytester, "--quant-cache=second", *apart)
     assert [check["status"] for check in checks] == ["PASS", "FAIL"]
     line = line_of(result)
     if fault:

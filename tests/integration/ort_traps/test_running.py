@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from pytest_quant.backends import get_backend
+from pytest_quant.backends.ort import prepare
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
@@ -136,6 +137,8 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for scheme in (None, "static", "dynamic", "weight-only"):
         with engine_of(spec_of(model, scheme), lambda: iter([conv().feeds(8, 1)])) as engine:
             engine.coverage(conv().feeds(1, 99))
+    # What was prepared last goes with the next model, or with the process.
+    prepare._last_prepared.cache_clear()
     assert [*work.iterdir(), *temporary.glob("*/*")] == []
     assert [file.name for file in models.iterdir()] == ["conv.onnx"]
 

@@ -176,9 +176,9 @@ def test_a_detector_is_built_for_the_pictures(tmp_path: Path) -> None:
     dataset = Dataset.from_iterable(images(PICTURES), calibration=images(((64, 64),) * 4, seed=1))
     with session_in(tmp_path) as session:
         result = session.measure(check_of(yolo(tmp_path), dataset))
-    assert built_for(tmp_path / "cache") == {("images", "[1,3,64,32]", "[4,3,64,64]", "[32,3,160,128]")}
+    assert built_for(tmp_path / "cache") == {("images", "[1,3,64,32]", "[4,3,64,64]", "[5,3,160,128]")}
     assert (result.coverage.pct, result.coverage.unit, result.coverage.opaque_nodes) == (100.0, "MACs", 0)
-    assert "built for (1, 3, 64, 32) to (32, 3, 160, 128) of 'images', usually (4, 3, 64, 64)" in result.engine.notes
+    assert "built for (1, 3, 64, 32) to (5, 3, 160, 128) of 'images', usually (4, 3, 64, 64)" in result.engine.notes
     assert result.accuracy.simulated
     result.close()
 
@@ -196,7 +196,7 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
             "SIMULATED: 2 checks judged by float simulation; nothing of them ran on the device",
         ]
     )
-    result.stdout.fnmatch_lines("*built for (1, 3) to (32, 40) of 'ids', usually (4, 9)")
+    result.stdout.fnmatch_lines("*built for (1, 3) to (5, 40) of 'ids', usually (4, 9)")
     assert {check["coverage"]["provider"] for check in checks} == {"TensorRT-RTX for SM89, simulated in float"}
 
 

@@ -66,7 +66,7 @@ def test_outputs_that_can_be_compared_again_are_mended() -> None:
     """The verdict on them is gone."""
     result = _effect([_verdict("outputs", 0.0, 2.0)], [])
     assert result.mends
-    assert result.hint("all 8 samples").text.startswith("outputs that cannot be compared 2 -> 0 on all 8 samples")
+    assert result.hint("all 8 samples").text.startswith("broken outputs 2 -> 0 on all 8 samples")
 
 
 def test_a_hint_says_both_figures_and_what_it_costs() -> None:

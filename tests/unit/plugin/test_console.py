@@ -44,8 +44,8 @@ class Run:
         patch.setattr(sys, "stdout", self.terminal)
         config = pytester.parseconfigure("--color=yes", *args)
         self.write, self.steps = config.get_terminal_writer().write, open_steps(config)
-        patch.setattr(self.steps, "_clock", lambda: self.now_s)
-        patch.setattr(self.steps, "_start", lambda _: None)
+        patch.setattr(self.steps, "clock", lambda: self.now_s)
+        patch.setattr(self.steps, "start", lambda _: None)
 
     def rows_at(self, now_s: float) -> list[str]:
         """Return what the terminal shows then."""
