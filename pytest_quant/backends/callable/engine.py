@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -28,9 +27,6 @@ _OUTPUT = "output"
 STOP = signal.SIGUSR2
 """What interrupts a function. Not the signal of Ctrl-C, which programs in the background of a shell ignore."""
 
-_SIGNAL_S = 30.0
-"""Longest wait for a signal that was sent."""
-
 
 class _StoppedError(BaseException):
     """Raised where the function is; one that catches every `Exception` of its own does not catch it."""
@@ -49,13 +45,12 @@ class CallableEngine(Engine):
         self._model = model
         self._function: Any = model.call
         self._lock = threading.Lock()
-        self._is_running = self._is_stopped = False
+        self._is_running = False
 
     def _misfit(self, feeds: Feeds) -> DataError | None:
         return None if self._model.signature is None else misfit(feeds, self.signature)
 
     def _run(self, feeds: Feeds) -> Outputs:
-        self._is_stopped = False
         # Signals reach the main thread only.
         takes_signals = threading.current_thread() is threading.main_thread()
         before = signal.signal(STOP, self._raise_stopped) if takes_signals else None
@@ -64,15 +59,10 @@ class CallableEngine(Engine):
                 self._is_running = takes_signals
                 returned = self._call(_batch(feeds))
             finally:
-                with self._lock:
-                    self._is_running = False
-                if self._is_stopped:
-                    time.sleep(_SIGNAL_S)  # the signal is on its way, and must not hit what comes after
+                if takes_signals:
+                    self._take_no_signals(before or signal.SIG_DFL)
         except _StoppedError as error:
             raise TimeoutError from error
-        finally:
-            if takes_signals:
-                signal.signal(STOP, before or signal.SIG_DFL)
         n = len(next(iter(feeds.values())))
         named = returned if isinstance(returned, Mapping) else {_OUTPUT: returned}
         outputs = {str(name): self._array(str(name), value, n) for name, value in named.items()}
@@ -134,15 +124,29 @@ class CallableEngine(Engine):
         )
 
     def _raise_stopped(self, _number: int, _frame: object) -> None:
-        self._is_stopped = False
         raise _StoppedError
+
+    def _take_no_signals(self, before: Any) -> None:
+        """Put the handler `before` back when no signal is on its way: by default one would end the process.
+
+        Whoever sends one holds the lock, and Python hands on what has come before it changes a handler.
+        """
+        stopped = None
+        while self._is_running:
+            try:
+                with self._lock:
+                    signal.signal(STOP, before)
+                    self._is_running = False
+            except _StoppedError as error:
+                stopped = error
+        if stopped is not None:
+            raise stopped
 
     def _stop(self) -> bool:
         """Interrupt the function by a signal, which also ends a wait for an answer of a server."""
         with self._lock:
             main, is_running = threading.main_thread().ident, self._is_running
             if is_running and main is not None:
-                self._is_stopped = True
                 signal.pthread_kill(main, STOP)
             return is_running
 

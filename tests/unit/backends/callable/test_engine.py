@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -215,16 +216,45 @@ def test_what_does_not_run_cannot_be_ended() -> None:
 
 
 def test_a_signal_that_comes_late_hits_the_run() -> None:
-    """It is waited for, so that nothing after the run is interrupted."""
+    """Whoever sends it is waited for, so that nothing after the run is interrupted."""
+
+    def late(held: threading.Event) -> None:
+        with engine._lock:  # type: ignore[attr-defined]
+            held.set()
+            signal.pthread_kill(threading.main_thread().ident or 0, STOP)
 
     def call(batch: Any) -> Any:
-        engine._is_stopped = True  # type: ignore[attr-defined]
-        threading.Timer(0.05, lambda: signal.pthread_kill(threading.main_thread().ident or 0, STOP)).start()
+        held = threading.Event()
+        threading.Thread(target=late, args=(held,)).start()
+        held.wait()
         return batch
 
-    engine = opened(call)
+    engine, before = opened(call), signal.getsignal(STOP)
     with pytest.raises(TimeoutError):
         engine.run(BATCH)
+    assert (signal.getsignal(STOP), engine._stop()) == (before, False)
+
+
+def test_signals_at_any_moment_never_end_the_process() -> None:
+    """By default they would: a thread sends them as fast as it can, while runs begin and end."""
+    engine, done = opened(lambda batch: batch), threading.Event()
+
+    def stop() -> None:
+        while not done.is_set():
+            engine._stop()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    ended = 0
+    try:
+        for _ in range(2000):
+            with suppress(TimeoutError):
+                engine.run(BATCH)
+                ended += 1
+    finally:
+        done.set()
+        thread.join()
+    assert ended < 2000
 
 
 def test_another_thread_is_not_interrupted() -> None:
