@@ -145,7 +145,7 @@ def test_a_third_party_that_gives_no_score() -> None:
 
 def test_a_score_that_is_not_finite_may_be_its_worst_or_be_left_out() -> None:
     """Either way of the advice gives a drop: error 10 in place of infinity, or the two samples that have a score."""
-    outputs = np.array([[1.0], [np.e], [0.0]])
+    outputs = np.array([[1.0], [np.exp(1.0)], [0.0]])
     metric = Metric(lambda given, _: -np.log(np.maximum(given[:, 0], np.exp(-10.0))), "lower", "nats", name="own")
     worst = of(metric, outputs, outputs, np.zeros(3))
     assert worst.reference == worst.candidate == pytest.approx(3.0)
