@@ -185,6 +185,8 @@ class Engine(ABC):
     """Name of another product that built this engine in place of its own, or empty."""
     branches: bool = False
     """Data decide which nodes run, or how often: `coverage` reads back several runs, by `_coverage_over`."""
+    fills: bool = False
+    """Axis 0 counts samples, and a smaller batch is filled up to one that was compiled: one sample takes as long."""
     watch: Callable[[str, Callable[[], bool]], AbstractContextManager[None]] | None = None
     """Bounds the time of a run: is given its name, and a function that asks the runtime to end it."""
     _is_open = True

@@ -12,8 +12,8 @@ from pytest_quant.backends.offer import Remedy, with_all_samples, without
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import temporary_folder
-from pytest_quant.measure.batching import OpenEngine, read_back
-from pytest_quant.measure.bench import Bench, Measurement
+from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.bench import Bench, Measurement, read_back
 from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.measure.engines import open_engine
 from pytest_quant.result import Hint, Status, Verdict

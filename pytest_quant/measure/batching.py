@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from pytest_quant.backends import Engine, Feeds, Outputs
 from pytest_quant.data import Batch, Data, fixed_batch_size
 from pytest_quant.errors import ModelError, QuantError, UsageError
 from pytest_quant.measure.build import BuiltEngine
-from pytest_quant.result import Coverage, SelfDifference
+from pytest_quant.result import SelfDifference
 from pytest_quant.spec import EngineSpec
 
 _PROBED = 8
@@ -114,25 +114,6 @@ class OpenEngine:
         return {name: _by_sample(name, array, self.output_axes.get(name, 0), n) for name, array in outputs.items()}
 
 
-_READ_BACK_RUNS = 16
-"""Batches that are read back where branches and turns of loops differ from sample to sample."""
-
-
-def read_back(opened: OpenEngine, data: Data, feeds: Feeds, size: int) -> Coverage:
-    """Read back what an engine runs.
-
-    Parameters
-    ----------
-    data : the evaluation set. Where it decides what runs, batches of evenly spaced samples are read back.
-    feeds : the batch under the engine's names that is read back everywhere else.
-    size : samples in a batch.
-    """
-    if not opened.engine.branches:
-        return opened.engine.coverage(feeds)
-    batches = data.some(_READ_BACK_RUNS * size).batches(size, pad=True)
-    return opened.engine.coverage(*(opened.feeds(batch.feeds) for batch in batches))
-
-
 def run_batch(engine: Engine, feeds: Feeds, batch: Batch) -> Outputs:
     """Run one batch, given under the engine's names; the error of a run that fails names the samples."""
     try:
@@ -214,10 +195,15 @@ def _free(
     if batch_size == 1:
         return _one_by_one(single, data, asked_axes, "")
     first = next(data.batches(batch_size, pad=True))
-    whole, fewer = first.feeds, min(_PROBED, batch_size - 1)
-    part = data.layout.samples(whole, range(fewer))
+    whole = part = first.feeds
+    fewer = batch_size
     try:
-        large, small = (single.engine.run(single.feeds(feeds)) for feeds in (whole, part))
+        large = small = single.engine.run(single.feeds(whole))
+        # A part would take as long and be the same run, with copies behind it; there axis 0 counts samples.
+        if not single.engine.fills:
+            fewer = min(_PROBED, batch_size - 1)
+            part = data.layout.samples(whole, range(fewer))
+            small = single.engine.run(single.feeds(part))
     except QuantError as error:
         lines = [line.strip() for line in (error.value or error.what).splitlines() if line.strip()]
         return _one_by_one(single, data, asked_axes, f"a run of {batch_size} samples fails, {lines[-1][:200]}")
@@ -240,7 +226,7 @@ def _free(
         why = f"output '{lost[0]}' has shape {shape} for {batch_size} samples, and no axis counts them"
         return _one_by_one(batched, data, asked_axes, why)
     together = batched.by_sample(small, fewer)
-    other = data.layout.samples(whole, range(batch_size - fewer, batch_size))
+    other = data.layout.samples(whole, range(batch_size - 1, batch_size - fewer - 1, -1))
     batched = replace(_beside_itself(batched, together, part, other), batch_size=batch_size)
     return _as_timed(batched, data, part, together, timed_size)
 
@@ -274,16 +260,19 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
         note = f"{name} finds its ranges in each run; it is evaluated in batches of {timed_size}, as it is timed"
         return replace(batched, batch_size=timed_size, notes=(*batched.notes, note), ran=())
     fewer = len(next(iter(together.values())))
+    # What one sample finds in its neighbours, one of two does not find in itself.
+    rows = sorted({0, fewer - 1}) if batched.engine.fills else [*range(fewer)]
     try:
-        alone = [batched.run(data.layout.samples(part, [row]), 1) for row in range(fewer)]
+        alone = [batched.run(data.layout.samples(part, [row]), 1) for row in rows]
     except QuantError:
         return batched  # It does not run on single samples, so that there is nothing to compare with.
     joined = {output: _joined([run[output] for run in alone]) for output in together}
-    difference, how = _difference(together, joined)
+    difference, how = _difference({name: array[rows] for name, array in together.items()}, joined, rows)
     if batched.itself.keeps_state or difference <= max(_ROUNDING, batched.itself.relative):
         return batched
+    apart = "one by one" if len(rows) == fewer else f"{len(rows)} of them one by one"
     note = (
-        f"outputs of {name} depend on the batch: for {fewer} samples together and one by one {how}; "
+        f"outputs of {name} depend on the batch: for {fewer} samples together and {apart} {how}; "
         f"it is evaluated in batches of {timed_size}, as it is timed"
     )
     return replace(batched, batch_size=timed_size, notes=(*batched.notes, note), mixed=note, ran=())
@@ -350,7 +339,7 @@ def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other: Feed
     if SELF_ROUNDING < relative < math.inf:
         _, (_, *once), (_, *twice) = ([opened.run(each, n) for each in (other, feeds, feeds)] for _ in range(3))
         repeated = max(_difference(left, right)[0] for left, right in zip(once, twice, strict=True))
-        keeps_state = repeated < _REPEATED * _difference(*once)[0]
+        keeps_state = repeated < _REPEATED * _difference(once[0], once[1])[0]
     changed = [_changed(array, again.get(name)) for name, array in first.items()]
     top1_pct = max((share for share in changed if share is not None), default=None)
     return replace(opened, itself=SelfDifference(opened.spec.id, n, relative, top1_pct, how, keeps_state))
@@ -373,10 +362,13 @@ def _changed(first: NDArray[Any], second: Any) -> float | None:
     return 100.0 * float(np.mean(np.argmax(first, axis=1) != np.argmax(second, axis=1)))
 
 
-def _difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any] | None]) -> tuple[float, str]:
+def _difference(
+    first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any] | None], samples: Sequence[int] = ()
+) -> tuple[float, str]:
     """Return the largest ||one - other|| / ||one|| over the outputs, and how they differ, in words.
 
-    It is infinite where shapes, integers, texts or what is finite differ.
+    `samples` are the numbers of the rows where those are not their places. The difference is infinite where shapes,
+    integers, texts or what is finite differ.
     """
     worst = 0.0
     for name, left in first.items():
@@ -389,7 +381,8 @@ def _difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[
         alike = np.isfinite(left) == np.isfinite(right) if is_float else left == right
         if not np.all(alike):
             what = "is finite in only one of them" if is_float else "differs"
-            return math.inf, f"sample {np.argwhere(np.logical_not(alike))[0][0]} of output '{name}' {what}"
+            row = int(np.argwhere(np.logical_not(alike))[0][0])
+            return math.inf, f"sample {samples[row] if samples else row} of output '{name}' {what}"
         if is_float:
             r, c = (np.where(np.isfinite(side), side, 0).astype(np.float64) for side in (left, right))
             if distance := float(np.sqrt(np.sum((r - c) ** 2))):

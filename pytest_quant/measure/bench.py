@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pytest_quant.backends import Engine
+from pytest_quant.backends import Engine, Feeds
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.cache import Entry
 from pytest_quant.data import Data
@@ -166,6 +166,25 @@ def _probed(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenE
     """Run first batches, for which some runtimes compile or load, and return how the engine takes batches."""
     with tools.steps.show(f"running first batches on {opened.built.name}"):
         return find_batching(opened, data, batch_size=check.eval_batch_size, timed_size=check.batch_size)
+
+
+_READ_BACK_RUNS = 16
+"""Batches that are read back where branches and turns of loops differ from sample to sample."""
+
+
+def read_back(opened: OpenEngine, data: Data, feeds: Feeds, size: int) -> Coverage:
+    """Read back what an engine runs.
+
+    Parameters
+    ----------
+    data : the evaluation set. Where it decides what runs, batches of evenly spaced samples are read back.
+    feeds : the batch under the engine's names that is read back everywhere else.
+    size : samples in a batch.
+    """
+    if not opened.engine.branches:
+        return opened.engine.coverage(feeds)
+    batches = data.some(_READ_BACK_RUNS * size).batches(size, pad=True)
+    return opened.engine.coverage(*(opened.feeds(batch.feeds) for batch in batches))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -67,16 +67,23 @@ def usable_backend(spec: EngineSpec, own: Backend | None = None) -> Backend:
     return backend
 
 
-def with_inputs(spec: EngineSpec, dataset: Dataset) -> EngineSpec:
-    """Return `spec` with the inputs of the data as those of its functions, which declare none.
+def with_inputs(spec: EngineSpec, dataset: Dataset, known: dict[int, Model]) -> EngineSpec:
+    """Return `spec` with the inputs of the data as those of its functions, which declare none, and of its modules.
+
+    `known` keeps each model of a module with its inputs, by its identity. To look at them runs the module.
 
     Raises
     ------
     UsageError : its backend runs no functions.
+    ModelError : a module does not run on its example inputs.
     DataError : the data cannot be read, see `inputs_of`.
     """
 
     def of_data(model: Model) -> Model:
+        if model.module is not None:
+            if id(model) not in known:
+                known[id(model)] = replace(model, signature=get_backend(spec.backend).signature(model))
+            return known[id(model)]
         if model.call is None:
             return model
         if not get_backend(spec.backend).offer.is_opaque:

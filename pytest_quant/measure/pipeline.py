@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pytest_quant.backends import get_exporter
 from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import energy_counter
-from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, read_back
-from pytest_quant.measure.bench import Bench, Measurement, open_bench
+from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine
+from pytest_quant.measure.bench import Bench, Measurement, open_bench, read_back
 from pytest_quant.measure.build import Tools, export_spec
 from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
 from pytest_quant.measure.reference import refuse_quantized, timed_reference
@@ -44,7 +44,7 @@ def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
     modules = [model for model in models if model.module is not None]
     refuse_quantized(check.reference)
     check = check.map_engines(partial(export_spec, tools=tools))
-    check = check.map_engines(partial(with_inputs, dataset=check.dataset))
+    check = check.map_engines(partial(with_inputs, dataset=check.dataset, known={}))
     refuse_quantized(check.reference)
     with ExitStack() as opened:
         with tools.locks.shared(candidate.device, reference.device, waits=check.latency is not None):

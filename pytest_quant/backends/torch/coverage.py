@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Interpreter
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -75,13 +77,24 @@ class RanProduct:
 
 
 def products_of(module: GraphModule, inputs: Sequence[torch.Tensor]) -> list[RanProduct]:
-    """Run a program once and return its products in the order they run, those in bodies of branches and loops too.
+    """Return the products of a program in the order they run, those in bodies of branches and loops too.
+
+    It is run for the sizes of its tensors, and with their values where those decide what runs.
 
     Parameters
     ----------
     module : of a ``torch.export.ExportedProgram``, on the CPU.
     inputs : in the program's order.
     """
+    is_graph = isinstance(module, GraphModule)
+    if is_graph and not any(isinstance(node.target, HigherOrderOperator) for node in module.graph.nodes):
+        # Sizes and types are told without values, unless an operator asks for them.
+        with suppress(Exception), FakeTensorMode(allow_non_fake_inputs=True) as sizes:
+            return _products(module, [sizes.from_tensor(each) for each in inputs])
+    return _products(module, inputs)
+
+
+def _products(module: Any, inputs: Sequence[torch.Tensor]) -> list[RanProduct]:
     seen = _Multiplications()
     with torch.no_grad():
         if isinstance(module, GraphModule):
@@ -106,6 +119,8 @@ class _Multiplications(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
         with self:
             # Within a branch or a loop, operators come whole.
             output = func.decompose(*args, **kwargs)
@@ -119,7 +134,7 @@ class _Multiplications(TorchDispatchMode):
                 self.made_of_bytes[each] = any(made_of)
             else:
                 self.made_of_bytes.pop(each, None)
-                self.rounds |= each.dtype in _BYTES
+                self.rounds |= each.dtype in _BYTES and each.numel() > 0
         # A product of weights alone is folded.
         if not is_constant:
             self.count(str(func.overloadpacket).removeprefix("aten.").removesuffix("_"), args, output)

@@ -52,10 +52,11 @@ class TorchEngine(Engine):
         self.threads: int = options.threads
         self._names = input_names(spec.quantized or spec.model)
         tensors = (*self.signature.inputs, *self.signature.outputs)
-        self._fills = all(0 in tensor.free_axes for tensor in tensors)
+        self.fills = self._compiles and all(0 in tensor.free_axes for tensor in tensors)
         self._ready: dict[Shapes, Any] = {}
         self._in_integers: dict[Shapes, Counter[tuple[int, int, int]]] = {}
         self._held: set[str] = set()
+        self._module: Any = None
 
     def _run(self, feeds: Feeds) -> Outputs:
         filled, size = self._filled(feeds)
@@ -77,13 +78,13 @@ class TorchEngine(Engine):
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the products of the program in one run of it, and look up what Inductor was given in integers."""
         feeds, _ = self._filled(feeds)
-        self._prepare(feeds)
+        self._call(feeds)
         # On the CPU, whatever the engine runs on: its kernels do not name what they compute.
         tensors = TorchEngine._tensors(self, feeds)
         with torch_quiet(), failing_as(f"counting the products of {self.spec.id} failed"):
             from pytest_quant.backends.torch.coverage import measure_coverage, products_of
 
-            products = products_of(load_module(self._file), tensors)
+            products = products_of(self._module or load_module(self._file), tensors)
         self._held = {product.name for product in products if product.is_held}
         return measure_coverage(products, self._in_integers.get(self._shapes(feeds), {}), self.spec, self.provider)
 
@@ -93,11 +94,12 @@ class TorchEngine(Engine):
 
     def _close(self) -> None:
         self._ready.clear()
+        self._module = None
 
     def _filled(self, feeds: Feeds) -> tuple[Feeds, int | None]:
         """Repeat the last sample up to the smallest compiled batch that holds `feeds`; return how many are real."""
         shapes = self._shapes(feeds)
-        if not (self._fills and self._ready and self._compiles) or shapes in self._ready:
+        if not self.fills or shapes in self._ready:
             return feeds, None
         size = shapes[0][0]
         rest = tuple(shape[1:] for shape in shapes)
@@ -127,7 +129,8 @@ class TorchEngine(Engine):
 
     def _load(self) -> Any:
         """Return the program as a module, on the device where it runs."""
-        return load_module(self._file)
+        self._module = load_module(self._file)
+        return self._module
 
     def _program(self, shapes: Shapes, tensors: tuple[Any, ...]) -> Any:
         """Return the program for these shapes, compiled and run once when it is new."""

@@ -32,11 +32,13 @@ def batching_of(
     timed_size: int = 1,
     data: Data | None = None,
     outputs: tuple[int | None, ...] = (None, 2),
+    fills: bool = False,
 ) -> tuple[Played, OpenEngine]:
     """Find the batching of an engine over 40 samples; a graph that fixes its batch size is asked for no other."""
     if signature is not FREE:
         batch_size = None
     own, engine = played(play, Signature(signature.inputs, (TensorInfo("y", "float32", outputs),)), scheme)
+    engine.fills = fills
     data = data or data_of(SAMPLES, FREE if signature is FREE else signature)
     names = {name: name for name in data.layout.axes}
     opened = OpenEngine(built_of(engine), engine, names, batch_axes or {})
@@ -49,6 +51,28 @@ def test_outputs_that_lead_with_the_samples() -> None:
     assert engine.runs == [16, 8, 8, *[1] * 8]
     assert (batched.output_axes, batched.batch_size, batched.pads) == ({"y": 0}, 16, False)
     assert (batched.notes, batched.itself.relative) == ((), 0.0)
+
+
+def test_an_engine_that_fills_its_batches_runs_few_of_them() -> None:
+    """Sixteen and again, and the first and the last of them alone; both are known by their numbers."""
+    engine, batched = batching_of(lambda feeds: {"y": 2 * feeds["x"]}, fills=True)
+    assert engine.runs == [16, 16, 1, 1]
+    assert (batched.output_axes, batched.batch_size, batched.notes) == ({"y": 0}, 16, ())
+    for lost in (0, 15):
+
+        def play(feeds: Any, lost: int = lost) -> Any:
+            return {"y": np.where((feeds["x"] == SAMPLES[lost]) & (len(feeds["x"]) == 1), np.nan, feeds["x"])}
+
+        note = batching_of(play, fills=True)[1].mixed
+        assert f"for 16 samples together and 2 of them one by one sample {lost} of output 'y' is finite in" in note
+
+
+def test_an_engine_that_fills_its_batches_depends_on_neighbours() -> None:
+    """What is scaled by the largest value of a batch is found whichever sample holds that."""
+    for largest in range(16):
+        data = data_of(np.insert(numbers(39), largest, 100, axis=0), FREE)
+        _, batched = batching_of(lambda feeds: {"y": feeds["x"] / feeds["x"].max()}, fills=True, data=data)
+        assert batched.mixed
 
 
 @pytest.mark.parametrize(("batch_size", "fewer"), [(16, 8), (9, 8), (8, 7), (2, 1)])
