@@ -24,18 +24,16 @@ from pytest_quant.result import OutputFault
 _NUMBERS = "biuf"
 
 _BLOCK = 1 << 18
-"""Values that are computed with at once: outputs may be large, and each of them takes several times as much then."""
-
-_KEPT = 1 << 20
-"""Of a sample, the most values that are kept until the next."""
+"""Values that are computed with at once, and of a sample those that are kept until the next: outputs may be large, and
+each value takes several times as much then."""
 
 
 def _some(rows: Array) -> Array:
-    """Return samples (n, ...) as (n, values): all values, of more than `_KEPT` so many, drawn at the same places."""
+    """Return samples (n, ...) as (n, values): all values, of more than `_BLOCK` so many, drawn at the same places."""
     flat = rows.reshape(len(rows), -1)
-    if flat.shape[1] <= _KEPT:
+    if flat.shape[1] <= _BLOCK:
         return flat
-    return flat[:, np.sort(np.random.default_rng(0).integers(flat.shape[1], size=_KEPT))]
+    return flat[:, np.sort(np.random.default_rng(0).integers(flat.shape[1], size=_BLOCK))]
 
 
 def _numbers(reference: Array, candidate: Array) -> tuple[Array, Array, Array] | None:
@@ -95,7 +93,7 @@ class TensorError:
 
     def _add_about_mean(self, sides: tuple[Array, Array, Array] | None, values: int) -> None:
         for sums, side in zip(self._about_mean, sides or (), strict=False):
-            sums.add(side.reshape(-1, min(values, _KEPT)), values)
+            sums.add(side.reshape(-1, min(values, _BLOCK)), values)
 
     def _add(self, r: Array, c: Array, noise: Array) -> int | None:
         """Add values, and return the place of the largest error; ``None`` where an earlier one was as large."""
