@@ -237,7 +237,8 @@ class Engine(ABC):
                 f"{self.spec.id} of {self.spec.model.name} quantizes what exclude names",
                 value=f"read back in {self.spec.precision}: {', '.join(excluded)}",
                 allowed="float in each of them",
-                fix="drop these names from exclude=[...], or add the nodes that give their inputs",
+                fix="drop these names from exclude=[...]"
+                + ("" if self.spec.quantized else ", or add the nodes that give their inputs"),
             )
         return coverage
 

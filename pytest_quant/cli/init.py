@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -110,10 +112,20 @@ def _next_steps(facts: InitFacts, files: Collection[str], written: Collection[st
     else:
         step = f"add quant_model and quant_data to {conftest}, which is yours; --dry-run prints what init would write"
     yield f"next: {step}, then: python -m pytest {project.folder}"
-    if model.file and not is_kept_by_git(project.root, model.file):
-        yield f"next: git add {model.file}, which CI needs"
+    # Here, because it loads onnx.
+    from pytest_quant.backends.onnx_files import files_of
+
+    needed = map(str, files_of(project.root / model.file) if model.file else ())
+    lacking = [os.path.relpath(file, project.root) for file in needed if not is_kept_by_git(project.root, file)]
+    if lacking:
+        yield f"next: git add {shlex.join(lacking)}, which CI needs"
     if facts.included and "gitlab" in facts.forges:
         yield f"next: in .gitlab-ci.yml, under include: - local: {GITLAB_INCLUDED}"
     request = "merge request" if facts.forges == ("gitlab",) else "pull request"
-    first = "the first lines of the workflow say what to set once; commit, push, and open a"
-    yield f"next: {first} {request}" if facts.forges else "no workflow was written: add --github or --gitlab for one"
+    sets = facts.gpu or "gitlab" in facts.forges
+    first = "the first lines of the workflow say what to set once; " * bool(sets)
+    yield (
+        f"next: {first}commit, push, and open a {request}"
+        if facts.forges
+        else "no workflow was written: add --github or --gitlab for one"
+    )

@@ -36,7 +36,9 @@ UNNAMED = "(batch)"
 """Name of an input that the data gives none; no Python name, so that data of the user's has no other of that name."""
 
 
-def name_inputs(value: object, signature: Signature, where: str, optional: frozenset[str] = frozenset()) -> Feeds:
+def name_inputs(
+    value: object, signature: Signature, where: str, optional: frozenset[str] = frozenset(), hint: str = ""
+) -> Feeds:
     """Return the inputs of one sample or batch as arrays by input name, in the model's order.
 
     Parameters
@@ -45,6 +47,7 @@ def name_inputs(value: object, signature: Signature, where: str, optional: froze
     signature : inputs of the model; `ANY_INPUTS` takes all that there are.
     where : name of the sample or batch in messages.
     optional : names of inputs that may be missing.
+    hint : what else to do about an input that the model does not have, in which ``{name}`` is that one.
 
     Raises
     ------
@@ -67,13 +70,12 @@ def name_inputs(value: object, signature: Signature, where: str, optional: froze
         return {needed[0]: to_array(value, f"{where}, input '{needed[0]}'")}
     for name in value:
         if name not in names:
-            label = f"; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')"
             raise DataError(
                 f"{where}: the model has no input '{name}'",
                 value=f"inputs {', '.join(map(str, value))}",
                 allowed=nearest(str(name), names),
                 # Where an input is missing too, this may be that input under another name, and no label.
-                fix=f"give {example}{', by a collate_fn' + label if set(needed) <= value.keys() else ''}",
+                fix=f"give {example}{hint.format(name=name) if set(needed) <= value.keys() else ''}",
             )
     for name in needed:
         if name not in value:
@@ -117,7 +119,7 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
         allowed=tensor.dtype,
         fix=f"give one array of {tensor.dtype} for each input"
         if array.dtype.kind == "O"
-        else f"convert it: inputs.astype('{tensor.dtype}')"
+        else f"convert it: inputs.astype('{tensor.dtype}'), or .to(torch.{tensor.dtype}) of a tensor"
         if known
         else f"numpy has no {tensor.dtype}: use module.float()",
     )
@@ -136,15 +138,15 @@ def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, whe
             f"{where}: a sample has {len(shape)} dimensions and the model takes {len(wanted)}",
             value=f"a sample of shape {_text(shape)}",
             allowed=_text(wanted),
-            fix="reshape the samples; a sample has no batch axis, and where the input has none either, say so: "
-            f"batch_axes={{'{tensor.name}': None}}",
+            fix="reshape the samples; batches of them go to Dataset.from_loader; a sample has no batch axis, and where "
+            f"the input has none either, say so: batch_axes={{'{tensor.name}': None}}",
         )
     if any(size not in (None, given) for size, given in zip(wanted, shape, strict=True)):
         raise DataError(
             f"{where}: a sample's shape is not the model's",
             value=f"a sample of shape {_text(shape)}",
             allowed=_text(wanted),
-            fix="resize the samples, or export the model with this dimension free",
+            fix="transpose or resize the samples, or export the model with this dimension free",
         )
 
 
@@ -302,7 +304,7 @@ def _length(array: NDArray[Any], where: str) -> int:
             f"{where}: one number is no array of samples",
             value=repr(array.item()),
             allowed="an array whose first axis counts samples",
-            fix="add the axis of samples in front: inputs[np.newaxis]",
+            fix="add the axis of samples in front, inputs[np.newaxis]; single samples go to Dataset.from_iterable",
         )
     return len(array)
 
@@ -340,6 +342,9 @@ def _iterable_blocks(
 def _loader_blocks(
     batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool, key: str | None
 ) -> Iterator[SampleBlock]:
+    hint = ", by a collate_fn"
+    if key is None:
+        hint += "; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')"
     for index, item in enumerate(batches):
         where = f"{what}, batch {index}"
         inputs, label = item, None
@@ -349,7 +354,7 @@ def _loader_blocks(
             inputs, label = {name: each for name, each in item.items() if name != key}, item.get(key)
             if label is None and labelled:
                 raise DataError(f"{where}: there is no '{key}', which label= names", allowed=nearest(key, item))
-        named = name_inputs(inputs, contract.signature, where, contract.states)
+        named = name_inputs(inputs, contract.signature, where, contract.states, hint)
         feeds = {name: _in_front(array, contract.in_arrays.get(name)) for name, array in named.items()}
         lengths = {_length(array, where) for array in feeds.values()}
         labels = None

@@ -210,7 +210,9 @@ def _others(examination: Examination, *, fixes: bool) -> Iterator[str]:
     yield from ("", head) if others else ()
     for state, line in zip(others, lines, strict=True):
         yield line
-        if fixes and state.fix and (examination.cards or not get_backend(state.name).device.startswith("cuda")):
+        if fixes and not examination.cards and get_backend(state.name).device.startswith("cuda"):
+            yield "    fix: a machine with an NVIDIA GPU; checks of trt are simulated with --quant-simulate"
+        elif fixes and state.fix:
             yield f"    fix: {clean(state.fix)}"
 
 

@@ -283,7 +283,8 @@ class Repository:
             raise UsageError(
                 f"git knows no repository at {self.root}",
                 value=answer.error,
-                fix="run it in a repository, which git init makes; else compare ids that pytest-quant history lists",
+                fix="run it in a repository with a commit, which git init and git commit make; else compare ids that "
+                "pytest-quant history lists",
             )
         return None
 

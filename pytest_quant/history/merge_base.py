@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from pytest_quant.environment.revision import MAX_DISTANCE, Committed, Repository
+from pytest_quant.environment.revision import MAX_DISTANCE, Committed, Repository, ask_git
 from pytest_quant.errors import UsageError
 from pytest_quant.history.passes import join_passes
 from pytest_quant.printable import clean
@@ -193,9 +193,13 @@ def _fetch(git: Repository, revision: str) -> str:
         return f"git fetch {depth}origin {revision}"
     if re.search(r"[~^:@{]|\.\.", revision):
         return "git fetch --unshallow origin" if shallow else "git fetch origin; 'git log' shows what is here"
+    if revision == "HEAD":
+        return "make the first commit: git commit"
     name = revision.removeprefix("origin/")
+    if not ask_git(git.root, "remote", "get-url", "origin").ok:
+        return "git branch --all lists those that are here"
     refspec = quote(f"{name}:refs/remotes/origin/{name}")
-    return f"git fetch {depth}origin {refspec}, and name origin/{name}"
+    return f"git fetch {depth}origin {refspec}, and name origin/{name}; git branch --all lists those that are here"
 
 
 def _merge_base(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pytest_quant.backends import Backend, Engine, Feeds, get_backend
+from pytest_quant.backends.feeds import spelled
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.data import Data, inputs_of, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, UsageError
@@ -29,11 +30,11 @@ def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, 
     ------
     ModelError : names and counts both differ, so that a tensor would not be compared.
     """
-    ours, theirs = [tensor.name for tensor in reference], [tensor.name for tensor in candidate]
-    if set(ours) == set(theirs):
-        return {name: name for name in ours}
+    ours, theirs = ({tensor.name: tensor for tensor in side} for side in (reference, candidate))
+    if ours.keys() == theirs.keys():
+        return _of_one_rank({name: name for name in ours}, ours, theirs, what)
     if len(ours) == len(theirs):
-        return dict(zip(ours, theirs, strict=True))
+        return _of_one_rank(dict(zip(ours, theirs, strict=True)), ours, theirs, what)
     missing = sorted(set(ours) - set(theirs))
     raise ModelError(
         f"the candidate has {len(theirs)} {what}s, the reference {len(ours)}",
@@ -41,6 +42,21 @@ def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, 
         allowed=f"the same {what} names, or as many of them: {', '.join(ours)}",
         fix=f"give the quantized model the {what}s of the float one",
     )
+
+
+def _of_one_rank(
+    names: dict[str, str], ours: Mapping[str, TensorInfo], theirs: Mapping[str, TensorInfo], what: str
+) -> dict[str, str]:
+    """Return `names`. Raises `ModelError` where two tensors have not as many axes, as of two networks."""
+    for name, other in names.items():
+        first, second = ours[name].shape, theirs[other].shape
+        if first is not None and second is not None and len(first) != len(second):
+            raise ModelError(
+                f"the candidate's {what} '{other}' has {len(second)} axes, the reference's '{name}' {len(first)}",
+                value=f"shapes {spelled(theirs[other])} and {spelled(ours[name])}",
+                fix="look whether the quantized model is made from this float one",
+            )
+    return names
 
 
 def usable_backend(spec: EngineSpec, own: Backend | None = None) -> Backend:

@@ -176,7 +176,7 @@ def resolve_metric(
     if labels == "none":
         raise UsageError(
             f"the metric '{metric.name}' needs labels, and the data has none",
-            fix="give labels, or limit min_agreement, min_sqnr_db or min_cosine, which need none",
+            fix=f"give labels, or limit {'min_agreement, ' * (classes > 1)}min_sqnr_db or min_cosine, which need none",
         )
     if labels == "object" and not metric.reads_objects:
         raise UsageError(
@@ -191,6 +191,7 @@ def resolve_metric(
             f"the metric '{metric.name}' needs class labels and an output (n, classes)",
             value=f"{labels} labels, output of shape {output_shape}",
             allowed=f"at least {metric.fewest_classes} classes",
-            fix="name another metric, or another output of the model with output='...'",
+            fix="give the indices of classes as labels, labels.astype('int64') where they are floats; or name another "
+            "metric, or another output of the model with output='...'",
         )
     return metric

@@ -143,7 +143,10 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
     }.get(percentile, high)
     if high is None and not (low is not None and low > allowed):
         return not_measured(name, allowed, _too_few(percentile, latency))
-    span = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+    if low is None or high is None:
+        span = f" at most {high:.4g}" if low is None else f" at least {low:.4g}"
+    else:
+        span = f" [{low:.4g}, {high:.4g}]"
     figure, words = f"p{percentile:g}{span} ms{_clock(latency)}", f"{written(allowed)} ms"
     return by_interval(name, allowed, low if observed is None else observed, (low, high), figure=figure, bound=words)
 

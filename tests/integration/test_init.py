@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from pytest_quant.backends import get_backend
@@ -93,6 +94,17 @@ def test_an_onnx_file_is_checked_at_once(digits: ScratchRepository) -> None:
     assert "quant_data is a placeholder" in output
     assert all(check["nodeid"].startswith("tests/quant/test_digits.py::test_digits_int8") for check in checks)
     assert run_tests(digits.path, "tests/quant", "--quant-strict", "-k", "ort-int8 or not ort")[0] == 1
+
+
+def test_data_beside_an_onnx_file_are_kept_too(digits: ScratchRepository) -> None:
+    """What CI needs is named as one command, which is taken; afterwards nothing is missing."""
+    path = digits.path / "digits.onnx"
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="digits.data", size_threshold=0)
+    said = init(digits.path)
+    assert "next: git add digits.onnx digits.data, which CI needs" in said.stdout
+    assert "next: commit, push, and open a pull request" in said.stdout
+    digits.git("add", "digits.onnx", "digits.data")
+    assert "git add" not in init(digits.path).stdout
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache, wraps
 from pathlib import Path, PureWindowsPath
 from typing import TypeVar
@@ -133,7 +133,8 @@ def _not_onnx(path: Path) -> ModelFileError:
         f"the model is not a whole ONNX file: {path}",
         value=f"{path.stat().st_size} bytes that do not parse as an ONNX model",
         allowed="an ONNX model in the protobuf format",
-        fix="write or download the file again; if it is a Git LFS pointer, run: git lfs pull",
+        fix="write or download the file again; if it is a Git LFS pointer, run: git lfs pull; weights of PyTorch go "
+        "into their module: Model.from_torch(module, (example_input,))",
     )
 
 
@@ -275,15 +276,20 @@ def has_bodies(path: Path) -> bool:
 
 
 @_once
-def _outline(path: Path) -> tuple[Signature, dict[str, Path], bool]:
-    """Return inputs and outputs of a model, its files of weights, see `external_files`, and whether it has bodies."""
+def _outline(path: Path) -> tuple[Signature, dict[str, Path], bool, tuple[str, ...]]:
+    """Return what is read of a model at once.
+
+    That is its inputs and outputs, its files of weights, see `external_files`, whether it has bodies, and the operators
+    that quantize, see `quantizing_nodes`.
+    """
     model = read_graph(path)
     constants = constant_names(model.graph)
     signature = Signature(
         inputs=tuple(_tensor(value, path) for value in model.graph.input if value.name not in constants),
         outputs=tuple(_tensor(value, path) for value in model.graph.output),
     )
-    return signature, external_files(model, path), any(any(bodies_of(node)) for node in all_nodes(model))
+    has_bodies = any(any(bodies_of(node)) for node in all_nodes(model))
+    return signature, external_files(model, path), has_bodies, tuple(_quantizing(model, constants))
 
 
 def _tensor(value: onnx.ValueInfoProto, path: Path) -> TensorInfo:
@@ -328,7 +334,6 @@ def read_table_rows(path: Path) -> dict[str, int]:
     return rows
 
 
-@_once
 def quantizing_nodes(path: Path) -> tuple[str, ...]:
     """Return the operators of the model in `path`, its bodies and functions too, that only a quantized model has.
 
@@ -340,13 +345,14 @@ def quantizing_nodes(path: Path) -> tuple[str, ...]:
 
     Raises
     ------
-    ModelError : see `read_graph`.
+    ModelError : see `read_signature`.
     """
-    model = read_graph(path)
-    given = {value.name for value in model.graph.input} - constant_names(model.graph)
+    return _outline(path)[3]
+
+
+def _quantizing(model: onnx.ModelProto, constants: Collection[str]) -> Iterator[str]:
+    given = {value.name for value in model.graph.input}.difference(constants)
     decodes = [node for node in model.graph.node if node.op_type == "DequantizeLinear" and given & set(node.input[:1])]
-    return tuple(
-        f"{node.op_type} '{node.name or next(iter(node.output), '')}'"
-        for node in all_nodes(model)
-        if _QUANTIZING.fullmatch(node.op_type) and node not in decodes
-    )
+    for node in all_nodes(model):
+        if _QUANTIZING.fullmatch(node.op_type) and node not in decodes:
+            yield f"{node.op_type} '{node.name or next(iter(node.output), '')}'"

@@ -114,15 +114,16 @@ class OpenVinoEngine(Engine):
         self.size_bytes = sum((folder / name).stat().st_size for name in (ENGINE_FILE, WEIGHTS_FILE))
         self.threads = parse_options(spec.options).threads
         self._file = folder / ENGINE_FILE
-        model = self._read()
-        self._compiled: Any = compile_model(model, spec)
-        self.notes = (*seven_bits_notes(spec), *_cells_note(spec, model), *_width_notes(self._compiled, spec.precision))
+        self._model: Any = with_names(read_model(self._file), spec.quantized or spec.model)
+        self._compiled: Any = compile_model(self._model, spec)
+        self.notes = (
+            *seven_bits_notes(spec),
+            *_cells_note(spec, self._model),
+            *_width_notes(self._compiled, spec.precision),
+        )
         self._request: Any = self._compiled.create_infer_request()
         self._inputs = [tensor.name for tensor in self.signature.inputs]
         self._outputs = [tensor.name for tensor in self.signature.outputs]
-
-    def _read(self) -> Any:
-        return with_names(read_model(self._file), self.spec.quantized or self.spec.model)
 
     def _run(self, feeds: Feeds) -> Outputs:
         """Run one batch; the request copies what it returns."""
@@ -144,7 +145,7 @@ class OpenVinoEngine(Engine):
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Compile the model once more for the shapes of `feeds` and count its products by their precision."""
-        model = self._read()
+        model = self._model.clone()
         with failing_as(f"OpenVINO could not fix the shapes of {self.spec.id} to those of the data"):
             model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
         coverage = measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
@@ -157,6 +158,7 @@ class OpenVinoEngine(Engine):
     def _close(self) -> None:
         self._request = None
         self._compiled = None
+        self._model = None
 
 
 COUNTING: Mapping[str, object] = {"PERF_COUNT": True}

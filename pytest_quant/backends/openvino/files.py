@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_quant.backends.offer import calibration_ingredients
-from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_graph, read_signature, sha256_of
+from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature, sha256_of
 from pytest_quant.backends.openvino.options import parse_options
 from pytest_quant.backends.runtime import failed, failing_as, failing_with
 from pytest_quant.environment.machine import onednn_tier, version
@@ -96,7 +96,7 @@ def read_model(path: Path) -> Any:
     if path.suffix == ".xml":
         _own_files(path)
     else:
-        read_graph(path)
+        read_signature(path)
     with refusing(f"the model {path.name}"):
         return openvino.Core().read_model(path)
 

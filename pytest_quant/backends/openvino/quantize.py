@@ -13,11 +13,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from onnx.external_data_helper import load_external_data_for_model
+
 from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import Remedy, calibrated, check_excluded, with_option
-from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.onnx_files import model_file, read_graph, write_model
 from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nodes
-from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized, write_normalized
+from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options
@@ -206,9 +208,12 @@ def _source(model: Model, work: Path) -> Path:
     """Return the file to quantize: an ONNX graph in its normal form, in `work`, or a model of OpenVINO's own."""
     if is_own(model):
         return model_file(model)
-    normal = work / model_file(model).name
-    write_normalized(model_file(model), normal)
-    return normal
+    file = model_file(model)
+    graph = read_graph(file)
+    load_external_data_for_model(graph, str(file.parent))
+    # Without shapes, which OpenVINO infers by itself.
+    write_model(normalized(graph), work / file.name)
+    return work / file.name
 
 
 def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored: list[str]) -> Any:

@@ -42,6 +42,7 @@ from pytest_quant.backends.ort.recipe import (
 from pytest_quant.backends.ort.session import open_session, refusing, tools_with
 from pytest_quant.backends.runtime import quiet
 from pytest_quant.environment.machine import isa_tier, usable_cores, version
+from pytest_quant.errors import BuildError
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import ARRIVING, EngineSpec
 
@@ -151,23 +152,36 @@ def write_static(
     target : the ONNX file to write.
     """
     from onnxruntime.quantization import QuantFormat, quantize_static
+    from onnxruntime.quantization.calibrate import load_tensors_data
 
-    quantize_static(
-        str(prepared),
-        str(target),
-        calibration_data_reader=None,
-        quant_format=QuantFormat.QDQ,
-        op_types_to_quantize=static_op_types(recipe),
-        per_channel=recipe.per_channel,
-        reduce_range=recipe.reduce_range,
-        activation_type=_quant_type(recipe.activation_type),
-        weight_type=_quant_type(recipe.weight_type),
-        nodes_to_exclude=exclude,
-        use_external_data_format=needs_external_data(prepared),
-        calibrate_method=calibration_method(spec.calibration.method),
-        extra_options=recipe.quantizer_extra,
-        calibration_cache_path=str(calibration / RANGES_FILE),
-    )
+    try:
+        quantize_static(
+            str(prepared),
+            str(target),
+            calibration_data_reader=None,
+            quant_format=QuantFormat.QDQ,
+            op_types_to_quantize=static_op_types(recipe),
+            per_channel=recipe.per_channel,
+            reduce_range=recipe.reduce_range,
+            activation_type=_quant_type(recipe.activation_type),
+            weight_type=_quant_type(recipe.weight_type),
+            nodes_to_exclude=exclude,
+            use_external_data_format=needs_external_data(prepared),
+            calibrate_method=calibration_method(spec.calibration.method),
+            extra_options=recipe.quantizer_extra,
+            calibration_cache_path=str(calibration / RANGES_FILE),
+        )
+    except AssertionError as error:
+        found, graph = load_tensors_data(calibration / RANGES_FILE).data, onnx.load(prepared).graph
+        in_order = [value.name for value in graph.input] + [each for node in graph.node for each in node.output]
+        known = (name for name in in_order if name in found)
+        lost = [name for name in known if not np.isfinite(np.array(found[name].range_value)).all()]
+        if not lost:
+            raise
+        raise BuildError(
+            f"{spec.model.name} gives NaN or Inf in '{lost[0]}' on the calibration samples, which has no range",
+            fix="look for what they share, an attention mask of zeros for example",
+        ) from error
     if exclude:
         part_from_pairs(target, exclude)
 

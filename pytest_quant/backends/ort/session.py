@@ -34,7 +34,10 @@ _NEXT = {
 }
 """What to do about a refusal, by words in it."""
 
-_ELSE = "run the float model alone first: python -c \"import onnxruntime as o; o.InferenceSession('model.onnx')\""
+_ELSE = (
+    "see whether the float model runs alone over such a sample, and whether that is what it takes: "
+    "onnxruntime.InferenceSession('model.onnx').run(None, {'input': sample[None]})"
+)
 
 
 def ort_error(doing: str, error: Exception, fix: str | None = None) -> QuantError:

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.ort.build import RANGES_FILE
+from pytest_quant.errors import BuildError
 from pytest_quant.spec import Calibration, Model
 from pytest_quant.testing.conformance.examples import dense, tokens
 from pytest_quant.testing.conformance.workbench import sqnr_db
@@ -58,6 +59,14 @@ def test_ranges_of_other_weights_are_not_reused(tmp_path: Path) -> None:
     with backend.open(spec, fresh) as good, backend.open(spec, planted) as bad:
         assert sqnr_db(heavier.compute(feeds), good.run(feeds)) > 20
         assert sqnr_db(heavier.compute(feeds), bad.run(feeds)) < 5
+
+
+def test_samples_without_a_range_are_the_cause(tmp_path: Path) -> None:
+    """Where the float model gives NaN on them, its first tensor that has no range is named."""
+    path = dense().write(tmp_path)
+    with pytest.raises(BuildError, match="gives NaN or Inf in 'x' on the calibration samples") as raised:
+        quantized(spec_of(path, "static"), lambda: ({"x": each["x"] * np.nan} for each in batches()), tmp_path / "b")
+    assert "what they share" in str(raised.value.fix)
 
 
 @pytest.mark.parametrize("peak_at", [0, 70, 129])

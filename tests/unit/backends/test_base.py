@@ -103,6 +103,12 @@ def test_an_excluded_node_that_ran_quantized_is_an_error(scheme: str | None, exc
         with pytest.raises(BuildError, match="test-int8-static of net quantizes what exclude names") as caught:
             engine.coverage(feeds)
         assert caught.value.value == "read back in int8: a"
+        assert caught.value.fix == "drop these names from exclude=[...], or add the nodes that give their inputs"
+        # Nothing of a file that arrives quantized can be left in float.
+        engine.spec = replace(engine.spec, quantized=Model("net8"))
+        with pytest.raises(BuildError) as caught:
+            engine.coverage(feeds)
+        assert caught.value.fix == "drop these names from exclude=[...]"
     else:
         assert engine.coverage(feeds).asked_nodes == ("a", "b")
 

@@ -130,7 +130,11 @@ def test_a_key_that_is_neither_input_nor_label_is_left_out_by_a_collate_fn(names
     with pytest.raises(DataError, match="no input 'name'") as raised:
         open_data(Dataset.from_loader(whole, label=label), ONE)
     shown = "give {'x': ...}, by a collate_fn"
-    assert raised.value.fix == f"{shown}; if 'name' is the label: Dataset.from_loader(loader, label='name')"
+    is_label = "" if label else "; if 'name' is the label: Dataset.from_loader(loader, label='name')"
+    assert raised.value.fix == shown + is_label
+    with pytest.raises(DataError) as raised:
+        open_data(Dataset.from_arrays({"x": numbers(4), "name": numbers(4)}), ONE)
+    assert raised.value.fix == "give {'x': ...}"
     assert open_data(Dataset.from_loader(Dicts(*names[:-1]), label=label), ONE).n == 8
 
 

@@ -183,10 +183,12 @@ def test_without_a_target_branch_the_base_is_to_be_named(scratch: ScratchReposit
 
 
 _LONG = "a" * 5000
+_QUOTED = """'it'"'"'s:refs/remotes/origin/it'"'"'s'"""
+_HERE = "; git branch --all lists those that are here"
 FETCHED = [
     (False, "a" * 40, f"git fetch origin {'a' * 40}"),
-    (False, "origin/it's", """git fetch origin 'it'"'"'s:refs/remotes/origin/it'"'"'s', and name origin/it's"""),
-    (False, _LONG, f"git fetch origin {_LONG}:refs/remotes/origin/{_LONG}, and name origin/{_LONG}"),
+    (False, "origin/it's", f"git fetch origin {_QUOTED}, and name origin/it's{_HERE}"),
+    (False, _LONG, f"git fetch origin {_LONG}:refs/remotes/origin/{_LONG}, and name origin/{_LONG}{_HERE}"),
     (False, "HEAD~9", "git fetch origin; 'git log' shows what is here"),
     (True, "b" * 40, f"git fetch --depth=1 origin {'b' * 40}"),
     (True, "HEAD~2", "git fetch --unshallow origin"),
@@ -199,9 +201,22 @@ def test_what_git_does_not_have_is_fetched(
 ) -> None:
     """The message has the command; a shallow clone fetches one commit, or as many as lie between."""
     git = _shallow(scratch, tmp_path / "clone") if shallow else Repository(scratch.path)
+    if not shallow:
+        scratch.git("remote", "add", "origin", "elsewhere")
     with pytest.raises(UsageError, match="no such commit") as error:
         base_to_run(git, revision, dirty=False)
     assert error.value.fix == fix
+
+
+def test_without_a_remote_nothing_is_fetched(scratch: ScratchRepository, tmp_path: Path) -> None:
+    """What is here is listed; in a repository without a commit the first one is missing."""
+    with pytest.raises(UsageError) as error:
+        base_to_run(Repository(scratch.path), "mian", dirty=False)
+    assert error.value.fix == "git branch --all lists those that are here"
+    empty = make_repository(tmp_path / "empty")
+    with pytest.raises(UsageError) as error:
+        base_to_run(Repository(empty.path), "HEAD", dirty=False)
+    assert error.value.fix == "make the first commit: git commit"
 
 
 def test_no_merge_base_says_to_name_the_base(scratch: ScratchRepository) -> None:

@@ -37,6 +37,16 @@ def test_a_missing_output_is_an_error_that_names_it() -> None:
         match_names(tensors("a", "b"), tensors("a"), "output")
 
 
+@pytest.mark.parametrize("name", ["a", "x"])
+def test_tensors_of_different_ranks_belong_to_different_networks(name: str) -> None:
+    """Of one name or in one place; a rank that a file leaves open is no difference."""
+    pictures = TensorInfo(name, "float32", (None, 2, 8, 8))
+    with pytest.raises(ModelError, match=f"input '{name}' has 4 axes, the reference's 'a' 2") as raised:
+        match_names(tensors("a"), (pictures,), "input")
+    assert raised.value.value == "shapes (any, 2, 8, 8) and (any, 2)"
+    assert match_names(tensors("a"), (replace(pictures, shape=None),), "input") == {"a": name}
+
+
 class Shaped(PlayedBackend):
     """A backend that builds for shapes, up to a batch that an option may bound."""
 

@@ -219,7 +219,7 @@ def test_outputs_that_are_not_finite() -> None:
 def test_large_outputs_are_compared_in_parts(
     seed: int, shape: tuple[int, int], block: int, log_offset: int, holes: bool
 ) -> None:
-    """In whole samples or in parts of one, each figure is that of all values at once; around the mean, of whole ones."""
+    """In whole samples or in parts of one, figures are those of all values; around the mean, in whole samples."""
     random = np.random.default_rng(seed)
     r = random.normal(size=shape) + 10.0**log_offset
     c = r + 0.1 * random.normal(size=shape)

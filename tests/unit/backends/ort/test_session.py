@@ -18,7 +18,11 @@ from pytest_quant.errors import BuildError
         ("9 : NOT_IMPLEMENTED", "Could not find an implementation for ConvInteger(10) node 'conv_quant'", "exclude"),
         ("10 : INVALID_GRAPH", "Load model from m.onnx failed:This is an invalid model.", "opset 17"),
         ("1 : FAIL", "Fatal error: test.nowhere:Strange(-1) is not a registered function/op", "of your own"),
-        ("6 : RUNTIME_EXCEPTION", "Non-zero status code returned while running Reshape node.", "float model alone"),
+        (
+            "6 : RUNTIME_EXCEPTION",
+            "Non-zero status code returned while running Reshape node.",
+            "float model runs alone",
+        ),
         ("7 : INVALID_PROTOBUF", "Load model failed: Protobuf parsing failed.", "download"),
     ],
 )
@@ -102,7 +106,7 @@ def test_a_provider_that_took_nothing_is_refused() -> None:
     ("said", "fix"),
     [
         ("Following input(s) has no associated shape profiles provided: inner", "use backend='trt'"),
-        ("anything else", "run the float model alone"),
+        ("anything else", "float model runs alone"),
     ],
 )
 def test_refusals_of_providers_have_a_next_step(
