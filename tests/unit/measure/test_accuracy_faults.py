@@ -189,6 +189,28 @@ def test_float_labels_have_no_default_metric() -> None:
         choose_metric(*check(Limits(max_drop=1.0), labels=np.ones(6)), {"y": INPUTS[:, :1]}, "y")
 
 
+def test_classes_as_floats_are_given_as_integers() -> None:
+    """For an output with a score of each class that is named first, and it is taken; for others it is not named."""
+    floats = np.array([0.0, 1.0, 2.0, 0.0, 1.0, 2.0])
+    with pytest.raises(UsageError, match="needs a metric here") as raised:
+        choose_metric(*check(Limits(max_drop=1.0), labels=floats), SCORES, "y")
+    assert str(raised.value.fix).startswith("for classes give their indices as labels, labels.astype('int64')")
+    metric = choose_metric(*check(Limits(max_drop=1.0), labels=floats.astype("int64")), SCORES, "y")
+    assert metric is not None
+    assert metric.name == "top1"
+    with pytest.raises(UsageError) as raised:
+        choose_metric(*check(Limits(max_drop=1.0), labels=floats), {"y": INPUTS[:, :1]}, "y")
+    assert "astype" not in str(raised.value.fix)
+
+
+@pytest.mark.parametrize(("width", "named"), [(3, "min_agreement=99"), (1, "min_cosine=0.99")])
+def test_without_labels_a_limit_that_the_output_bears_is_named(width: int, named: str) -> None:
+    """Numbers have no class to agree on."""
+    with pytest.raises(UsageError, match="needs labels") as raised:
+        choose_metric(*check(Limits(max_drop=1.0)), {"y": INPUTS[:, :width]}, "y")
+    assert str(raised.value.fix).endswith(f"or set {named} in place of it")
+
+
 @pytest.mark.parametrize(("label", "fits"), [(0, True), (3, True), (4, False), (-1, False)])
 def test_labels_must_be_classes_of_the_output(label: int, fits: bool) -> None:
     """An output with four classes takes 0 to 3."""

@@ -148,12 +148,13 @@ def test_the_default_is_top1_for_classes_only() -> None:
     [
         ("topp1", "int", (1, 3), ["unknown metric 'topp1'", "did you mean 'top1'"]),
         ("f1", "none", (1, 3), ["'f1' needs labels, and the data has none", "min_agreement"]),
+        ("mae", "none", (1, 1), ["needs labels", "or limit min_sqnr_db"]),
         ("top1", "object", (1, 3), ["cannot read these labels", "labels of type dict", "index of its class"]),
         ("mae", "object", (1, 3), ["cannot read these labels", "numbers of one shape", "give them as numbers"]),
         ("top5", "int", (1, 5), ["needs class labels", "int labels, output of shape (1, 5)", "at least 6 classes"]),
         ("f1", "int", (1, 3, 3), ["needs class labels", "at least 2 classes"]),
         ("top1", "int", (1, 1), ["needs class labels", "at least 2 classes"]),
-        ("top1", "float", (2, 3), ["needs class labels", "float labels", "output='...'"]),
+        ("top1", "float", (2, 3), ["needs class labels", "float labels", "astype('int64')"]),
     ],
 )
 def test_a_metric_that_does_not_suit(metric: str, labels: str, shape: tuple[int, ...], words: list[str]) -> None:
