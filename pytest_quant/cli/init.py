@@ -118,7 +118,7 @@ def _next_steps(facts: InitFacts, files: Collection[str], written: Collection[st
     needed = map(str, files_of(project.root / model.file) if model.file else ())
     lacking = [os.path.relpath(file, project.root) for file in needed if not is_kept_by_git(project.root, file)]
     if lacking:
-        yield f"next: git add {shlex.join(lacking)}, which CI needs"
+        yield f"next: git add {shlex.join(lacking)}, which CI needs beside what was written here"
     if facts.included and "gitlab" in facts.forges:
         yield f"next: in .gitlab-ci.yml, under include: - local: {GITLAB_INCLUDED}"
     request = "merge request" if facts.forges == ("gitlab",) else "pull request"

@@ -119,8 +119,8 @@ def to_array(value: object, what: str) -> NDArray[Any]:
             f"{what} cannot be turned into an array",
             value=f"{type(value).__name__}: {error}",
             allowed="a numpy array, a torch tensor, or numbers of one shape",
-            fix="convert it to a numpy array, for example with .float().numpy(); a batch or a sample with a label is a "
-            "tuple of two, and further inputs go into a dict by name",
+            fix="give inputs alone or a tuple of two, inputs and labels, with several inputs in a dict by name; what "
+            "is no array becomes one, for example with .float().numpy()",
         ) from error
     # numpy's fixed-width text would truncate a longer text in the same batch.
     return array.astype(object) if array.dtype.kind == "U" else array

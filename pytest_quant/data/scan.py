@@ -204,7 +204,7 @@ def _check_finite(block: SampleBlock, what: str, first: int) -> None:
                 f"{what}, input '{name}': sample {first + row} holds NaN or infinity",
                 value=str(numbers[~np.isfinite(numbers)][0]),
                 allowed="finite numbers",
-                fix="remove the sample or repair how it is made",
+                fix="remove every such sample, or repair how they are made",
             )
 
 

@@ -119,7 +119,8 @@ def _check_dtype(array: NDArray[np.generic], tensor: TensorInfo, where: str) -> 
         allowed=tensor.dtype,
         fix=f"give one array of {tensor.dtype} for each input"
         if array.dtype.kind == "O"
-        else f"convert it: inputs.astype('{tensor.dtype}'), or .to(torch.{tensor.dtype}) of a tensor"
+        else f"convert it: inputs.astype('{tensor.dtype}')"
+        + (f", or tensor.to(torch.{tensor.dtype})" if tensor.dtype not in _TEXT else "")
         if known
         else f"numpy has no {tensor.dtype}: use module.float()",
     )
@@ -138,8 +139,8 @@ def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, whe
             f"{where}: a sample has {len(shape)} dimensions and the model takes {len(wanted)}",
             value=f"a sample of shape {_text(shape)}",
             allowed=_text(wanted),
-            fix="reshape the samples; batches of them go to Dataset.from_loader; a sample has no batch axis, and where "
-            f"the input has none either, say so: batch_axes={{'{tensor.name}': None}}",
+            fix="reshape the samples; batches go to Dataset.from_loader, single ones to from_iterable; a sample has no "
+            f"batch axis, and where the input has none either, say so: batch_axes={{'{tensor.name}': None}}",
         )
     if any(size not in (None, given) for size, given in zip(wanted, shape, strict=True)):
         raise DataError(
@@ -304,7 +305,7 @@ def _length(array: NDArray[Any], where: str) -> int:
             f"{where}: one number is no array of samples",
             value=repr(array.item()),
             allowed="an array whose first axis counts samples",
-            fix="add the axis of samples in front, inputs[np.newaxis]; single samples go to Dataset.from_iterable",
+            fix="give inputs and labels with an axis of samples in front; single samples go to Dataset.from_iterable",
         )
     return len(array)
 
@@ -342,7 +343,7 @@ def _iterable_blocks(
 def _loader_blocks(
     batches: Iterable[object], contract: DataContract, what: str, *, labelled: bool, key: str | None
 ) -> Iterator[SampleBlock]:
-    hint = ", by a collate_fn"
+    hint = ", by a collate_fn" if key is None else f", with '{key}' beside it, by a collate_fn"
     if key is None:
         hint += "; if '{name}' is the label: Dataset.from_loader(loader, label='{name}')"
     for index, item in enumerate(batches):

@@ -211,7 +211,7 @@ def _others(examination: Examination, *, fixes: bool) -> Iterator[str]:
     for state, line in zip(others, lines, strict=True):
         yield line
         if fixes and not examination.cards and get_backend(state.name).device.startswith("cuda"):
-            yield "    fix: a machine with an NVIDIA GPU; checks of trt are simulated with --quant-simulate"
+            yield "    fix: a machine with an NVIDIA GPU"
         elif fixes and state.fix:
             yield f"    fix: {clean(state.fix)}"
 

@@ -194,12 +194,12 @@ def _fetch(git: Repository, revision: str) -> str:
     if re.search(r"[~^:@{]|\.\.", revision):
         return "git fetch --unshallow origin" if shallow else "git fetch origin; 'git log' shows what is here"
     if revision == "HEAD":
-        return "make the first commit: git commit"
+        return "make the first commit: git add and git commit"
     name = revision.removeprefix("origin/")
     if not ask_git(git.root, "remote", "get-url", "origin").ok:
-        return "git branch --all lists those that are here"
+        return "git branch -a lists those that are here"
     refspec = quote(f"{name}:refs/remotes/origin/{name}")
-    return f"git fetch {depth}origin {refspec}, and name origin/{name}; git branch --all lists those that are here"
+    return f"git fetch {depth}origin {refspec}, and name origin/{name}; git branch -a lists those that are here"
 
 
 def _merge_base(

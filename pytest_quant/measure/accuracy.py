@@ -326,15 +326,17 @@ def choose_metric(check: Check, data: Data, outputs: Outputs, output: str) -> Re
 def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
     has_classes = outputs[output].ndim == 2 and outputs[output].shape[1] > 1
     if data.labels == "none":
+        others = limits_on("accuracy", "output") if has_classes else limits_on("output")
         raise UsageError(
             f"{limit} needs labels, and {data.name} has none",
-            allowed=f"without labels: {', '.join(limits_on('accuracy', 'output'))}",
+            allowed=f"without labels: {', '.join(others)}",
             fix="give labels, Dataset.from_arrays(inputs, labels), or set "
             f"{'min_agreement=99' if has_classes else 'min_cosine=0.99'} in place of it",
         )
-    fix = "name one in the mark, metric='mae', or wrap yours: metric=Metric(fn, better='higher', unit='')"
+    wrap = "wrap yours: metric=Metric(fn, better='higher')"
+    fix = wrap if data.labels == "object" else f"name one in the mark, metric='mae', or {wrap}"
     if has_classes and data.labels != "int":
-        fix = f"for classes give their indices as labels, labels.astype('int64') where they are floats; else {fix}"
+        fix = f"for classes give their indices as labels, labels.astype('int64') where they are floats; else {wrap}"
     if data.labels == "int" and outputs[output].dtype.kind in "iu":
         fix = (
             f"name the output with a score for each class, output='{_scores(outputs, output, 1) or '...'}', or compare "

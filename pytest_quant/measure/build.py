@@ -201,7 +201,8 @@ def _calibrating(spec: EngineSpec, data: Data | None) -> Data:
         raise DataError(
             f"{_slot(spec)} has no calibration data",
             allowed="static quantization finds the ranges of activations on samples apart from the evaluation",
-            fix="give calibration=100 to Dataset.from_arrays or from_loader, or choose scheme='dynamic'",
+            fix="give calibration=100 to Dataset.from_arrays or from_loader; scheme='dynamic', where a backend has it, "
+            "needs none",
         )
     return data
 

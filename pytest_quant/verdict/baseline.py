@@ -187,7 +187,7 @@ def _what_would_tell(sides: _Sides, allowed: float) -> str:
         missing = math.ceil(FEWEST_FREEDOM - sides.difference.freedom)
         return (
             "too little is known of how days differ on this machine, which launches of one day do not tell: run the "
-            f"base on {missing} more days, or base and head today: --quant-against"
+            f"base on {missing} more days, or judge base and head today, in a section of their own: --quant-against"
         )
     return "more launches of today do not tell, for the days of the base differ by too much: --quant-against"
 

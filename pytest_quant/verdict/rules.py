@@ -64,7 +64,7 @@ def taken_back(verdict: Verdict, doubt: str) -> Verdict:
 
 def without_baseline(verdict: Verdict, why: str) -> Verdict:
     """Return a verdict as NO_BASELINE: there is nothing to compare with, for the reason `why`."""
-    how = 'accept a record that passes its other limits: pytest-quant accept --reason "..."'
+    how = 'accept a record of a commit that passes its other limits: pytest-quant accept --reason "..."'
     return replace(verdict, observed=None, status=Status.NO_BASELINE, reason=f"{why}; {how}")
 
 

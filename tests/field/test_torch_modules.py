@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,11 @@ def test_modules_of_torchao_and_of_eager_mode_are_compared(kind: str, tmp_path: 
     with TORCH.open(spec, tmp_path) as engine:
         assert sqnr_db({"output": exact}, engine.run(FEEDS)) > 30
         assert engine.coverage(FEEDS).pct == 100.0
+    with (
+        TORCH.open(replace(spec, exclude=("2",)), tmp_path) as engine,
+        pytest.raises(BuildError, match="quantizes what exclude names"),
+    ):
+        engine.coverage(FEEDS)
 
 
 class Extra(nn.Sequential):

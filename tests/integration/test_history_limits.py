@@ -29,7 +29,7 @@ def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
     assert _judged(pytester) == (
         "NO_BASELINE",
         f"no record of this series was accepted, and {main[:12]} is on main, and no commit before it is here; "
-        'accept a record: pytest-quant accept --reason "..."',
+        'accept a record of a commit that passes its other limits: pytest-quant accept --reason "..."',
     )
     repository.git("checkout", "-b", "topic")
     repository.commit("2")

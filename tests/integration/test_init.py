@@ -101,7 +101,7 @@ def test_data_beside_an_onnx_file_are_kept_too(digits: ScratchRepository) -> Non
     path = digits.path / "digits.onnx"
     onnx.save(onnx.load(path), path, save_as_external_data=True, location="digits.data", size_threshold=0)
     said = init(digits.path)
-    assert "next: git add digits.onnx digits.data, which CI needs" in said.stdout
+    assert "next: git add digits.onnx digits.data, which CI needs beside what was written here" in said.stdout
     assert "next: commit, push, and open a pull request" in said.stdout
     digits.git("add", "digits.onnx", "digits.data")
     assert "git add" not in init(digits.path).stdout

@@ -68,7 +68,8 @@ def test_data_of_another_type(dtype: str, given: type) -> None:
     with pytest.raises(DataError, match="the dtype is not the model's") as caught:
         open_data(Dataset.from_arrays(inputs), signature, _MODEL)
     fix = (caught.value.fix or "").removeprefix("convert it: ")
-    assert fix == f"inputs.astype('{dtype}')"
+    of_tensor = "" if dtype == "object" else f", or tensor.to(torch.{dtype})"
+    assert fix == f"inputs.astype('{dtype}'){of_tensor}"
     assert open_data(Dataset.from_arrays(inputs.astype(dtype)), signature, _MODEL).n == 4
 
 

@@ -115,7 +115,8 @@ _PACKAGES = tuple(
 def find_native() -> Availability:
     """Tell whether tensorrt, a GPU and a library for device memory are here. TensorRT is loaded in another process."""
     if find_spec("tensorrt") is None:
-        return Availability(False, reason="tensorrt is not installed", fix=f"{_INSTALL}, {_SIMULATE}")
+        fix = f"on a machine with an NVIDIA GPU {_INSTALL}, {_SIMULATE}"
+        return Availability(False, reason="tensorrt is not installed", fix=fix)
     gpus, reason = cuda_gpus()
     probed = probe_native(with_device=bool(gpus))
     if not probed.available:

@@ -40,7 +40,7 @@ def find_plugin() -> Availability:
     if not runtime.available:
         return runtime
     if find_spec(_PACKAGE) is None:
-        fix = 'pip install "pytest-quant[ort-openvino]" on a CPU made by Intel; on others backend="openvino"'
+        fix = 'on a CPU made by Intel pip install "pytest-quant[ort-openvino]", on others backend="openvino"'
         return Availability(False, reason=f"{_DISTRIBUTION} not installed", fix=fix)
     try:
         devices = cpu_devices()

@@ -14,9 +14,10 @@ import torch
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.backends.torch.module import cast, input_names, named_outputs, signature_of
+from pytest_quant.backends.torch.module import cast, copy_of, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.options import parse_options, torch_quiet
 from pytest_quant.backends.torch.program import PROGRAM_FILE, SCRIPT_FILE, load_module
+from pytest_quant.backends.torch.quantize import quantized_layers
 from pytest_quant.environment.machine import onednn_tier
 from pytest_quant.files import is_own, own_folder
 from pytest_quant.result import Coverage
@@ -86,6 +87,9 @@ class TorchEngine(Engine):
 
             products = products_of(self._module or load_module(self._file), tensors)
         self._held = {product.name for product in products if product.is_held}
+        if self.spec.quantized is not None and self._file.name == SCRIPT_FILE:
+            # The calls of a script have no submodules.
+            self._held = {name for _, name in quantized_layers(copy_of(self.spec.quantized))}
         return measure_coverage(products, self._in_integers.get(self._shapes(feeds), {}), self.spec, self.provider)
 
     def _excluded_among(self, names: Collection[str]) -> list[str]:  # noqa: ARG002

@@ -49,7 +49,7 @@ def export_onnx(model: Model, folder: Path) -> Path:
     """
     module = module_of(model)
     if is_packed(module):
-        raise BuildError(f"'{model.name}' is quantized in eager mode, which ONNX cannot express", fix=_EXPORT_FIX)
+        raise BuildError(f"'{model.name}' is quantized in eager mode, which ONNX cannot express", fix=_CHECK_FIX)
     examples = tuple(example_tensors(model).values())
     path = folder / EXPORTED_FILE
     signature, traced_module = signature_of(model), traced(model, module, examples)

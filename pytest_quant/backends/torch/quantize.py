@@ -143,7 +143,7 @@ def quantizing_parts(module: Any) -> tuple[str, ...]:
     """
     if not isinstance(module, torch.nn.Module):
         return ()
-    parts = list(_quantized_layers(module))
+    parts = [f"{kind} '{name}'" for kind, name in quantized_layers(module)]
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_quantized or type(tensor).__module__.startswith("torchao."):
             parts.append(f"{type(tensor).__name__} '{name}'")
@@ -154,10 +154,11 @@ def quantizing_parts(module: Any) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _quantized_layers(module: Any) -> Iterator[str]:
+def quantized_layers(module: Any) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of layers of ``torch.ao.nn.quantized`` and torchao, and of those that round in training."""
     for name, child in module.named_modules():
         kind, home = type(child).__name__, type(child).__module__
         if not home.startswith(("torch.ao.", "torchao.")) or "Observer" in kind or "PackedParams" in kind:
             continue
         if "quantized" in home.split(".") or "FakeQuant" in kind or home.startswith("torchao."):
-            yield f"{home}.{kind} '{name}'"
+            yield f"{home}.{kind}", name

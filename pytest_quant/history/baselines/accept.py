@@ -108,8 +108,8 @@ def _refuse(check: StoredCheck) -> None:
         raise UsageError(
             f"a record that is {record.status.value} never becomes a baseline",
             value="; ".join([shown, *broken, *record.message.splitlines()[:1]]),
-            fix="where the change is wanted, relax the limit in the mark or remove the old entry from the file, "
-            "which a reviewer sees; then run the tests again and accept that run",
+            fix="where the change is wanted, relax the limit in the mark, or, of a limit against earlier runs, remove "
+            "the old entry from the file, which a reviewer sees; then run the tests again and accept that run",
         )
 
 

@@ -129,9 +129,8 @@ def test_a_key_that_is_neither_input_nor_label_is_left_out_by_a_collate_fn(names
     whole, label = Dicts(*names), "labels" if "labels" in names else None
     with pytest.raises(DataError, match="no input 'name'") as raised:
         open_data(Dataset.from_loader(whole, label=label), ONE)
-    shown = "give {'x': ...}, by a collate_fn"
-    is_label = "" if label else "; if 'name' is the label: Dataset.from_loader(loader, label='name')"
-    assert raised.value.fix == shown + is_label
+    shown = "give {'x': ...}, by a collate_fn; if 'name' is the label: Dataset.from_loader(loader, label='name')"
+    assert raised.value.fix == ("give {'x': ...}, with 'labels' beside it, by a collate_fn" if label else shown)
     with pytest.raises(DataError) as raised:
         open_data(Dataset.from_arrays({"x": numbers(4), "name": numbers(4)}), ONE)
     assert raised.value.fix == "give {'x': ...}"

@@ -184,7 +184,7 @@ def test_without_a_target_branch_the_base_is_to_be_named(scratch: ScratchReposit
 
 _LONG = "a" * 5000
 _QUOTED = """'it'"'"'s:refs/remotes/origin/it'"'"'s'"""
-_HERE = "; git branch --all lists those that are here"
+_HERE = "; git branch -a lists those that are here"
 FETCHED = [
     (False, "a" * 40, f"git fetch origin {'a' * 40}"),
     (False, "origin/it's", f"git fetch origin {_QUOTED}, and name origin/it's{_HERE}"),
@@ -212,11 +212,11 @@ def test_without_a_remote_nothing_is_fetched(scratch: ScratchRepository, tmp_pat
     """What is here is listed; in a repository without a commit the first one is missing."""
     with pytest.raises(UsageError) as error:
         base_to_run(Repository(scratch.path), "mian", dirty=False)
-    assert error.value.fix == "git branch --all lists those that are here"
+    assert error.value.fix == "git branch -a lists those that are here"
     empty = make_repository(tmp_path / "empty")
     with pytest.raises(UsageError) as error:
         base_to_run(Repository(empty.path), "HEAD", dirty=False)
-    assert error.value.fix == "make the first commit: git commit"
+    assert error.value.fix == "make the first commit: git add and git commit"
 
 
 def test_no_merge_base_says_to_name_the_base(scratch: ScratchRepository) -> None:

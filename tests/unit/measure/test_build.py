@@ -84,7 +84,8 @@ def test_a_scheme_with_ranges_does(bench: Bench, data: Data | None) -> None:
     assert str(raised.value) == (
         "played-int8-static of net has no calibration data\n"
         "  allowed: static quantization finds the ranges of activations on samples apart from the evaluation\n"
-        "  next: write Dataset.from_arrays(inputs, labels, calibration=100), or choose scheme='dynamic'"
+        "  next: give calibration=100 to Dataset.from_arrays or from_loader; scheme='dynamic', where a backend has it, "
+        "needs none"
     )
     assert bench.backend.calls == [("check", "played-int8-static")]
 

@@ -29,7 +29,7 @@ from tests.unit.verdict.test_accuracy import TOP1
 from tests.unit.verdict.test_latency import off, timed
 
 PASS, FAIL, INCONCLUSIVE, NO_BASELINE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE, Status.NO_BASELINE
-ACCEPT = '; accept a record: pytest-quant accept --reason "..."'
+ACCEPT = '; accept a record of a commit that passes its other limits: pytest-quant accept --reason "..."'
 NO_SCORE = AccuracyResult(n=10)
 LAUNCHES = tuple(
     LaunchFigures(f"2026-01-{day:02}T12:00:00+00:00", 1.5 * noise, 2.0 / noise, 3.0)

@@ -98,7 +98,7 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin, "find_spec", lambda _: None)
     result = find_plugin()
     assert (result.available, result.broken) == (False, False)
-    assert result.fix == 'pip install "pytest-quant[ort-openvino]" on a CPU made by Intel; on others backend="openvino"'
+    assert result.fix == 'on a CPU made by Intel pip install "pytest-quant[ort-openvino]", on others backend="openvino"'
 
 
 CONV = Product("conv", ("c",), 900)
