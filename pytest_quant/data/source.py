@@ -75,7 +75,7 @@ def name_inputs(
                 value=f"inputs {', '.join(map(str, value))}",
                 allowed=nearest(str(name), names),
                 # Where an input is missing too, this may be that input under another name, and no label.
-                fix=f"give {example}{hint.format(name=name) if set(needed) <= value.keys() else ''}",
+                fix=f"give {example}{hint.replace('{name}', str(name)) if set(needed) <= value.keys() else ''}",
             )
     for name in needed:
         if name not in value:

@@ -334,9 +334,9 @@ def _refuse(limit: str, data: Data, outputs: Outputs, output: str) -> None:
             f"{'min_agreement=99' if has_classes else 'min_cosine=0.99'} in place of it",
         )
     wrap = "wrap yours: metric=Metric(fn, better='higher')"
-    fix = wrap if data.labels == "object" else f"name one in the mark, metric='mae', or {wrap}"
+    fix = wrap if data.labels == "object" else f"name one in the mark, metric='mae' for labels of its shape, or {wrap}"
     if has_classes and data.labels != "int":
-        fix = f"for classes give their indices as labels, labels.astype('int64') where they are floats; else {wrap}"
+        fix = f"for classes give their indices as labels, labels.astype('int64') where they are floats; else {fix}"
     if data.labels == "int" and outputs[output].dtype.kind in "iu":
         fix = (
             f"name the output with a score for each class, output='{_scores(outputs, output, 1) or '...'}', or compare "

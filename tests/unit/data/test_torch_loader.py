@@ -137,6 +137,13 @@ def test_a_key_that_is_neither_input_nor_label_is_left_out_by_a_collate_fn(names
     assert open_data(Dataset.from_loader(Dicts(*names[:-1]), label=label), ONE).n == 8
 
 
+def test_a_label_may_have_any_name() -> None:
+    """Braces in it are no places to fill."""
+    with pytest.raises(DataError, match="no input 'name'") as raised:
+        open_data(Dataset.from_loader([{"x": numbers(4), "{a}": numbers(4), "name": 1}], label="{a}"), ONE)
+    assert raised.value.fix == "give {'x': ...}, with '{a}' beside it, by a collate_fn"
+
+
 def test_an_input_under_another_name_is_not_called_a_label() -> None:
     """Pixels under the name that another model has for them: the step is the model's own name, and it is taken."""
     batches = [{"pixel_values": numbers(4)}, {"pixel_values": numbers(4, seed=1)}]
