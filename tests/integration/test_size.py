@@ -79,12 +79,6 @@ def test_the_package_does_not_grow() -> None:
 
 def test_a_check_does_not_go_further() -> None:
     """In a process of its own, since what is loaded already is not seen."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.straight_line"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    command = [sys.executable, "-m", "tests.straight_line"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
