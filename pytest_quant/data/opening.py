@@ -20,11 +20,11 @@ from pytest_quant.spec import Dataset, Model, Signature
 EVAL_BATCH_SIZE = 32
 """Most samples in a batch of the evaluation, where its size is ours to choose."""
 
-_BATCH_BYTES = 64_000_000
+_BATCH_BYTES = 32_000_000
 """Most bytes of inputs, outputs and the largest tensor of one batch, where its size is ours to choose.
 
-Samples of a megabyte and more do not run faster in larger batches. A bound that followed the free memory would give
-other batches, and so other outputs, on each machine.
+Larger batches of samples of a megabyte leave the processor's caches and run slower. A bound that followed the free
+memory would give other batches, and so other outputs, on each machine.
 """
 
 

@@ -275,6 +275,25 @@ def has_bodies(path: Path) -> bool:
     return _outline(path)[2]
 
 
+def read_nodes(path: Path) -> onnx.ModelProto:
+    """Return what `read_graph` does, without the values of initializers. Raises `ModelFileError`, see `read_graph`."""
+    nodes = onnx.ModelProto()
+    nodes.CopyFrom(_nodes(path))
+    return nodes
+
+
+@_once
+def _nodes(path: Path) -> onnx.ModelProto:
+    model = read_graph(path)
+    for graph in graphs_in(model):
+        for tensor in graph.initializer:
+            tensor.ClearField("raw_data")
+    # Of a message, memory is given back as a whole.
+    nodes = onnx.ModelProto()
+    nodes.CopyFrom(model)
+    return nodes
+
+
 @_once
 def _outline(path: Path) -> tuple[Signature, dict[str, Path], bool, tuple[str, ...]]:
     """Return what is read of a model at once.
@@ -282,7 +301,7 @@ def _outline(path: Path) -> tuple[Signature, dict[str, Path], bool, tuple[str, .
     That is its inputs and outputs, its files of weights, see `external_files`, whether it has bodies, and the operators
     that quantize, see `quantizing_nodes`.
     """
-    model = read_graph(path)
+    model = _nodes(path)
     constants = constant_names(model.graph)
     signature = Signature(
         inputs=tuple(_tensor(value, path) for value in model.graph.input if value.name not in constants),
@@ -316,7 +335,7 @@ def read_table_rows(path: Path) -> dict[str, int]:
     A table is a constant that a ``Gather`` reads at the values of the input, whatever shape they are brought
     into before. Values that were computed from an input are not followed. Raises `ModelError`, see `read_graph`.
     """
-    model = read_graph(path)
+    model = _nodes(path)
     shapes = {tensor.name: tuple(tensor.dims) for graph in graphs_in(model) for tensor in graph.initializer}
     source = {value.name: {value.name} for value in model.graph.input if value.name not in shapes}
     rows: dict[str, int] = {}

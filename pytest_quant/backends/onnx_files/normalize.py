@@ -119,6 +119,16 @@ def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
+def is_normal(model: onnx.ModelProto) -> bool:
+    """Tell whether steps 1 to 5 would leave `model` as it is, which may be changed. One with bodies counts as not."""
+    graph = model.graph
+    before = len(graph.node), len(graph.input), model.ir_version
+    if model.functions or len(list(all_graphs(graph))) > 1:
+        return False
+    normalized(model)
+    return before == (len(graph.node), len(graph.input), model.ir_version)
+
+
 def end_sharing(graph: onnx.GraphProto) -> None:
     """Give a number to every name that a body in `graph` defines and another graph before it does too.
 

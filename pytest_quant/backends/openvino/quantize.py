@@ -17,9 +17,9 @@ from onnx.external_data_helper import load_external_data_for_model
 
 from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import Remedy, calibrated, check_excluded, with_option
-from pytest_quant.backends.onnx_files import model_file, read_graph, write_model
+from pytest_quant.backends.onnx_files import model_file, read_graph, read_nodes, write_model
 from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nodes
-from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized
+from pytest_quant.backends.onnx_files.normalize import is_normal, names_made_of, normalized
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino.options import parse_options
@@ -64,7 +64,7 @@ def _nodes(spec: EngineSpec) -> list[tuple[str, str]]:
     if is_own(spec.model):
         operations = read_model(model_file(spec.model)).get_ordered_ops()
         return [(operation.get_friendly_name(), operation.get_type_name()) for operation in operations]
-    return [(node.name, node.op_type) for node in read_graph(model_file(spec.model)).graph.node]
+    return [(node.name, node.op_type) for node in read_nodes(model_file(spec.model)).graph.node]
 
 
 def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
@@ -87,11 +87,11 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
     if is_own(spec.model):
         check_excluded(spec, {each.get_friendly_name() for each in model.get_ordered_ops()})
         return sorted(spec.exclude)
-    theirs = read_graph(model_file(spec.model))
+    theirs = read_nodes(model_file(spec.model))
     names = {node.name for node in all_nodes(theirs) if node.name}
     check_excluded(spec, names)
     parts: dict[str, set[str]] = defaultdict(set)
-    for graph in all_graphs(read_graph(normal).graph):
+    for graph in all_graphs(read_nodes(normal).graph):
         for body in _models(model):
             for name, operations in _operations(body, graph).items():
                 parts[name] |= operations
@@ -108,7 +108,7 @@ def with_names(operations: Any, model: Model) -> Any:
     """
     if is_own(model):
         return operations
-    graph = normalized(read_graph(model_file(model))).graph
+    graph = normalized(read_nodes(model_file(model))).graph
     parts = _operations(operations, graph)
     nodes = [node.name for node in graph.node if node.name and node.op_type not in _BESIDE]
     names = {operation: node for node in reversed(nodes) for operation in parts[node]}
@@ -205,10 +205,10 @@ def _fix(error: Exception) -> str:
 
 
 def _source(model: Model, work: Path) -> Path:
-    """Return the file to quantize: an ONNX graph in its normal form, in `work`, or a model of OpenVINO's own."""
-    if is_own(model):
-        return model_file(model)
+    """Return the file to quantize: the model's own where it is in its normal form, else that form, in `work`."""
     file = model_file(model)
+    if is_own(model) or is_normal(read_nodes(file)):
+        return file
     graph = read_graph(file)
     load_external_data_for_model(graph, str(file.parent))
     # Without shapes, which OpenVINO infers by itself.

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from pytest_quant.backends.onnx_files import read_signature
 from pytest_quant.backends.onnx_files.graphs import all_nodes
-from pytest_quant.backends.onnx_files.normalize import write_normalized
+from pytest_quant.backends.onnx_files.normalize import is_normal, normalized, write_normalized
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.workbench import sqnr_db
 from tests.integration.ort_traps.bench import engine_of, spec_of
@@ -167,6 +167,37 @@ def test_it_computes_the_same_bit_for_bit(model: onnx.ModelProto) -> None:
     assert not [node for node in all_nodes(normal) if node.op_type == "Constant"]
     assert not normal.functions
     onnx.checker.check_model(normal)
+
+
+IN = "<ir_version: 8, opset_import: ['' : 17]> g (float[n, 4] x) => (float[n, 4] y)".replace("'", '"')
+NORMAL_OR_NOT = {
+    "normal": (f"{IN} <float[4] w = {{1, 2, 3, 4}}> {{ y = Add(x, w) }}", True),
+    "an Identity of a tensor": (f"{IN} {{ t = Identity(x) y = Relu(t) }}", True),
+    "a Constant": (f"{IN} {{ w = Constant<value_floats = [1.0]>() y = Add(x, w) }}", False),
+    "an Identity of weights": (f"{IN} <float[4] w = {{1, 2, 3, 4}}> {{ v = Identity(w) y = Add(x, v) }}", False),
+    "an old file": (f"{IN.replace('8', '3', 1)} <float[4] w = {{1, 2, 3, 4}}> {{ y = Add(x, w) }}", False),
+    "weights as an input": (
+        f"{IN.replace(' x)', ' x, float[4] w)')} <float[4] w = {{1, 2, 3, 4}}> {{ y = Add(x, w) }}",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), NORMAL_OR_NOT.values(), ids=NORMAL_OR_NOT)
+def test_a_graph_in_its_normal_form_is_found_so(text: str, wanted: bool) -> None:
+    """It is the graph that the steps leave as it is, to the byte."""
+    before = parser.parse_model(text).SerializeToString(deterministic=True)
+    after = normalized(parser.parse_model(text)).SerializeToString(deterministic=True)
+    assert is_normal(parser.parse_model(text)) is wanted is (before == after)
+
+
+@settings(deadline=None)
+@given(_drawn())
+def test_a_graph_that_the_steps_change_is_none(model: onnx.ModelProto) -> None:
+    """Bodies, functions, and whatever else these have: none is called normal that the steps change."""
+    before = model.SerializeToString(deterministic=True)
+    copy = onnx.ModelProto.FromString(before)
+    assert not is_normal(copy) or normalized(model).SerializeToString(deterministic=True) == before
 
 
 @pytest.mark.parametrize(

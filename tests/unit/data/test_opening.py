@@ -247,7 +247,7 @@ def test_ten_times_the_data_needs_no_more_memory(calibration: float | None, byte
 
 @given(st.integers(1, 64), st.lists(st.integers(0, 2_000_000), min_size=3, max_size=3))
 def test_a_batch_is_no_larger_than_memory_is_to_hold(batch_size: int, kilobytes: list[int]) -> None:
-    """It has as many samples as fit into 64 MB, with outputs and the largest tensor; one at least, not more than asked.
+    """It has as many samples as fit into 32 MB, with outputs and the largest tensor; one at least, not more than asked.
 
     Of the evaluation it is not larger than the set either, and not smaller than what is timed.
     """
@@ -256,8 +256,8 @@ def test_a_batch_is_no_larger_than_memory_is_to_hold(batch_size: int, kilobytes:
     data = replace(opened(numbers(5)), sample_bytes=inputs, tensor_bytes=inside)
     fitting = data.fitting(batch_size, outputs)
     assert 1 <= fitting <= batch_size
-    assert fitting == 1 or fitting * of_one <= 64e6
-    assert fitting == batch_size or (fitting + 1) * of_one > 64e6
+    assert fitting == 1 or fitting * of_one <= 32e6
+    assert fitting == batch_size or (fitting + 1) * of_one > 32e6
     for timed in (1, 3, 9):
         assert data.evaluated_together(timed, outputs) == min(5, max(data.fitting(32, outputs), timed))
 
