@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Sequence
 import onnx
 
 from pytest_quant.backends.base import Engine
-from pytest_quant.backends.onnx_files import model_file, read_graph
+from pytest_quant.backends.offer import check_excluded
+from pytest_quant.backends.onnx_files import model_file, read_nodes
 from pytest_quant.backends.onnx_files.graphs import all_nodes, constant_names
 from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized
 from pytest_quant.backends.readback import Role
@@ -123,11 +124,15 @@ def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> li
 
 
 def excluded_among(engine: Engine, names: Collection[str]) -> list[str]:
-    """Return the nodes that are excluded from `engine`, as its spec names them, that one of `names` is built on."""
+    """Return the nodes that are excluded from `engine`, as its spec names them, that one of `names` is built on.
+
+    Raises `UsageError` when the model has no node of such a name: if it arrives quantized, nobody looked before.
+    """
     path = model_file(engine.spec.model)
-    source = _Source(onnx.GraphProto(node=all_nodes(normalized(onnx.load(path, load_external_data=False)))))
+    source = _Source(onnx.GraphProto(node=all_nodes(normalized(read_nodes(path)))))
     built_on = {source.names[place] for name in names if (place := source.anchor(name)) is not None}
-    theirs = read_graph(path)
+    theirs = read_nodes(path)
+    check_excluded(engine.spec, {node.name for node in all_nodes(theirs) if node.name})
     added = built_on.difference(node.name for node in all_nodes(theirs))
     return [name for name in engine.spec.exclude if name in built_on or names_made_of(name, theirs, added)]
 

@@ -13,7 +13,7 @@ from pytest_quant.backends.ort import prepare
 from pytest_quant.backends.ort.session import Provider, open_session
 from pytest_quant.cache import Cache
 from pytest_quant.data import open_data
-from pytest_quant.errors import BuildError
+from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.measure.accuracy import evaluate
 from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.spec import ARRIVING, Dataset, EngineSpec, Model
@@ -97,6 +97,19 @@ def test_model_that_arrives_quantized(tmp_path: Path, scheme: str) -> None:
         assert engine.size_bytes == engine_file(static).stat().st_size
         assert sqnr_db(example.compute(feeds), engine.run(feeds)) > 20
     assert {"model", "quantized model"} <= get_backend("ort").ingredients(spec).keys()
+
+
+def test_a_quantized_model_excludes_nodes_of_its_float_model(tmp_path: Path) -> None:
+    """A name that the float model does not have would ask for nothing: it is an error, as where we quantize."""
+    example = dense()
+    model = example.write(tmp_path)
+    static = quantized(spec_of(model, "static"), lambda: iter([example.feeds(32, 1)]), tmp_path / "b")
+    spec = spec_of(model, "given", quantized=Model.from_onnx(engine_file(static)), exclude=("dnse",))
+    with (
+        engine_of(spec, lambda: iter(())) as engine,
+        pytest.raises(UsageError, match="exclude names a node that dense does not have"),
+    ):
+        engine.coverage(example.feeds(8, 99))
 
 
 def test_float_model_passed_off_as_quantized(tmp_path: Path) -> None:
