@@ -12,7 +12,7 @@ WHOLE_RUN = PurePosixPath("integration/test_history_limits.py")
 LONGEST = (
     # Not for its length: a worker that had run all of the integration tests was ended by its signals, for a reason that
     # is not known yet; a new worker never was.
-    "unit/backends/callable/test_engine.py",
+    "unit/backends/test_callable.py",
     "integration/test_linters.py",
     "integration/test_example_project.py",
     "integration/test_against.py",

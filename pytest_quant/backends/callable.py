@@ -1,31 +1,77 @@
-"""One function as an engine: what it is given, what it may return, and how it is ended when it takes too long."""
+"""The backend ``callable``: a function of the user's, or a client of a server, in the place of an engine.
+
+What the function is given, what it may return, and how it is ended when it takes too long.
+"""
 
 from __future__ import annotations
 
+import platform
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.backends.base import Engine, Feeds, Outputs
+from pytest_quant.backends.base import Backend, Engine, Feeds, Outputs
 from pytest_quant.backends.feeds import misfit
+from pytest_quant.backends.offer import Availability, Offer
 from pytest_quant.backends.runtime import failed
 from pytest_quant.clocks import REAL
 from pytest_quant.data.batch import as_objects, without_torch
 from pytest_quant.data.source import UNNAMED
-from pytest_quant.errors import DataError, ModelError
+from pytest_quant.errors import DataError, ModelError, UsageError
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
-
-_OUTPUT = "output"
-"""Name of an output that the function gives none."""
+from pytest_quant.spec import ARRIVING, QUANTIZED_PRECISIONS, EngineSpec, Model, Signature, TensorInfo
 
 STOP = signal.SIGUSR2
 """What interrupts a function. Not the signal of Ctrl-C, which programs in the background of a shell ignore."""
+
+
+class CallableBackend(Backend):
+    """Nothing is built and nothing is read back; the precision is what the mark says of the function."""
+
+    name = "callable"
+    offer = Offer(
+        {**dict.fromkeys(("", "fp32", "fp16", "bf16"), (None,)), **dict.fromkeys(QUANTIZED_PRECISIONS, ARRIVING)},
+        reads="callable",
+    )
+
+    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
+        """Tell that it is there: it is Python's own."""
+        return Availability(True, version=platform.python_version(), device=self.device)
+
+    def signature(self, model: Model) -> Signature:
+        """Return the inputs that the data has; outputs are known when it has run. Raises `UsageError`."""
+        return called(model).signature or Signature((), ())
+
+    def ingredients(self, spec: EngineSpec) -> dict[str, str]:
+        """Return the function's name and version; nothing of one without a version, of which nothing is kept."""
+        model = called(spec.quantized or spec.model)
+        of_model = "model" if spec.quantized is None else "quantized model"
+        where = f"{getattr(model.call, '__module__', '')}.{getattr(model.call, '__qualname__', '')}"
+        return {of_model: f"{where} as {model.name}, version {model.version}"} if model.version else {}
+
+    def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
+        """Do nothing."""
+
+    def open(self, spec: EngineSpec, folder: Path) -> Engine:  # noqa: ARG002
+        """Take the function as it is."""
+        return CallableEngine(spec, called(spec.quantized or spec.model))
+
+
+def called(model: Model) -> Model:
+    """Return `model`. Raises `UsageError` where it is no function."""
+    if model.call is None:
+        raise UsageError(
+            f"backend 'callable' runs functions, and model '{model.name}' is none",
+            value=str(model.path) if model.path else type(model.module).__name__,
+            fix="write Model.from_callable(fn, version='...'), or name the backend that reads this model",
+        )
+    return model
 
 
 class _StoppedError(BaseException):
@@ -64,7 +110,7 @@ class CallableEngine(Engine):
         except _StoppedError as error:
             raise TimeoutError from error
         n = len(next(iter(feeds.values())))
-        named = returned if isinstance(returned, Mapping) else {_OUTPUT: returned}
+        named = returned if isinstance(returned, Mapping) else {"output": returned}
         outputs = {str(name): self._array(str(name), value, n) for name, value in named.items()}
         known = [tensor.name for tensor in self.signature.outputs]
         if known and sorted(known) != sorted(outputs):
@@ -110,7 +156,8 @@ class CallableEngine(Engine):
             raise self._no_output(name, f"{type(value).__name__}: {error}", n) from error
         if array.dtype.kind == "U":
             array = array.astype(object)
-        if not (is_texts or array.dtype.kind in "biufO") or (array.dtype.kind == "O" and not _holds_texts(array)):
+        holds_texts = array.dtype.kind == "O" and all(isinstance(text, str) for text in array.ravel())
+        if array.dtype.kind not in "biuf" and not holds_texts:
             raise self._no_output(name, f"{type(value).__name__} of {array.dtype}", n)
         if not array.ndim or len(array) != n:
             raise self._no_output(name, f"shape {array.shape}", n)
@@ -172,7 +219,3 @@ def _joined(stream: object, each: Callable[[str], object]) -> str:
         each(token)
         tokens.append(token)
     return "".join(tokens)
-
-
-def _holds_texts(array: NDArray[Any]) -> bool:
-    return all(isinstance(text, str) for text in array.ravel())

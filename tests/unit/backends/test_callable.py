@@ -15,7 +15,7 @@ import pytest
 
 from pytest_quant import Dataset, Model
 from pytest_quant.backends import Engine, Feeds, get_backend
-from pytest_quant.backends.callable.engine import STOP
+from pytest_quant.backends.callable import STOP
 from pytest_quant.data import inputs_of
 from pytest_quant.errors import BuildError, DataError, ModelError, QuantError, UsageError
 from pytest_quant.measure.steps import Steps
