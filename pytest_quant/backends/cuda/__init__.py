@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from pytest_quant.errors import BuildError
 
-MEGABYTE = 1e6
-
 _FATAL = (
     "Assert Contained ExternalDevice HardwareStackError IllegalAddress IllegalInstruction "
     "InvalidAddressSpace InvalidPc LaunchFailure LaunchTimeout MisalignedAddress MpsClientTerminated "
@@ -192,9 +190,7 @@ class PycudaMemory(DeviceMemory):
 
     def free(self, address: int) -> None:
         """Give back what `allocate` returned."""
-        allocation = self._allocations.pop(address)
-        if not self._broken:
-            self._ask("cuMemFree", allocation.free)
+        self._give_back("cuMemFree", address)
 
     def lock(self, size_bytes: int) -> NDArray[np.uint8]:
         """Return `size_bytes` of page-locked memory."""
@@ -205,9 +201,12 @@ class PycudaMemory(DeviceMemory):
 
     def unlock(self, array: NDArray[np.uint8]) -> None:
         """Give back what `lock` returned."""
-        allocation = self._allocations.pop(array.ctypes.data)
+        self._give_back("cuMemFreeHost", array.ctypes.data)
+
+    def _give_back(self, name: str, address: int) -> None:
+        allocation = self._allocations.pop(address)
         if not self._broken:
-            self._ask("cuMemFreeHost", allocation.free)
+            self._ask(name, allocation.free)
 
     def copy_in(self, address: int, array: NDArray[Any], stream: int) -> None:
         """Copy a contiguous array to the device, in the order of `stream`."""
@@ -342,10 +341,10 @@ def out_of_memory(call: str, size_bytes: int, free_bytes: int, total_bytes: int)
     size_bytes : asked of it; 0 for one that takes what it needs.
     free_bytes, total_bytes : of the device; a call for page-locked memory may be refused while much of it is free.
     """
-    request = f"{call} of {size_bytes / MEGABYTE:.1f} MB" if size_bytes else call
+    request = f"{call} of {size_bytes / 1e6:.1f} MB" if size_bytes else call
     return OutOfMemoryError(
         "CUDA is out of memory",
-        value=f"{request}, while {free_bytes / MEGABYTE:.1f} MB of {total_bytes / MEGABYTE:.1f} MB of the GPU are free",
+        value=f"{request}, while {free_bytes / 1e6:.1f} MB of {total_bytes / 1e6:.1f} MB of the GPU are free",
         fix="nvidia-smi tells who holds the GPU's; page-locked memory of the host has limits of the container and of "
         "'ulimit -l'; smaller batches, fewer workers (-n) and closed engines need less",
     )

@@ -148,12 +148,6 @@ def settle(calibrator: Any) -> bytes:
     return bytes(calibrator.ranges)
 
 
-def release(calibrator: Any, device: DeviceMemory) -> None:
-    """Give back the device memory that the batches lay in, and the stream that brought them."""
-    free_blocks(calibrator.blocks, device)
-    device.end_stream(calibrator.stream)
-
-
 def _copied(device: DeviceMemory, calibrator: Any, name: str, array: NDArray[Any]) -> int:
     """Copy one input to its own buffer, which the next batch uses again; TensorRT reads floats as float32."""
     flat = np.ascontiguousarray(array, dtype=np.float32 if array.dtype.kind == "f" else array.dtype)
@@ -203,7 +197,8 @@ def calibrating(
         try:
             yield
         finally:
-            release(calibrator, device)
+            free_blocks(calibrator.blocks, device)
+            device.end_stream(calibrator.stream)
 
     def failed_callback(error: Exception) -> BuildError:
         said = f"{type(error).__name__}: {error}"

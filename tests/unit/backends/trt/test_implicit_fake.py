@@ -14,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.cuda import free_blocks
 from pytest_quant.backends.trt.implicit import (
     calibrating,
     make_calibrator,
-    release,
     settle,
     write_samples,
 )
@@ -61,7 +61,8 @@ def test_fake_builder_reads_every_batch_as_float32_rows() -> None:
     assert len({address for address, _ in seen}) == 1
     assert device.cuda.held()["blocks"] == 2
     with device.current():
-        release(calibrator, device)
+        free_blocks(calibrator.blocks, device)
+        device.end_stream(calibrator.stream)
     assert device.cuda.held() == {}
 
 
