@@ -25,8 +25,8 @@ import onnx
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
-from pytest_quant.backends.trt.gpu_engine import Plan
+from pytest_quant.backends.trt.build import LOG_FILE, PLAN_FILE
+from pytest_quant.backends.trt.plan import Plan
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, conv

@@ -16,7 +16,7 @@ from pytest_quant.backends.cuda import DeviceClock
 from pytest_quant.backends.ort.gpu_engine import on_stream
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, loading_trouble
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.backends.trt.provider_build import LISTS_LAYERS, profile_options, provider_options
+from pytest_quant.backends.trt.provider_engine import LISTS_LAYERS, profile_options, provider_options
 from pytest_quant.spec import EngineSpec, Model
 from tests.integration.projects import run_elsewhere
 from tests.support.example import ROOT

@@ -38,7 +38,7 @@ ASK = """
 import json, pickle, sys
 from pathlib import Path
 import tensorrt as trt
-from pytest_quant.backends.trt.builder import configure, network_flags
+from pytest_quant.backends.trt.build import configure, network_flags
 from pytest_quant.errors import BuildError
 
 
@@ -130,7 +130,7 @@ def test_every_call_exists_with_those_arguments(tensorrt: tuple[int, Bindings], 
 OURS = """
 import tensorrt as trt
 from pytest_quant.backends.cuda.device import make_logger
-from pytest_quant.backends.trt.builder import register_plugins
+from pytest_quant.backends.trt.build import register_plugins
 from pytest_quant.backends.trt.implicit import ALGORITHMS, make_calibrator
 from tests.support.fake_tensorrt import HostMemory
 

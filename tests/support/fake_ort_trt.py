@@ -19,7 +19,7 @@ import pytest
 from pytest_quant.backends import Availability
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.ort.session import Provider
-from pytest_quant.backends.trt import provider, provider_build
+from pytest_quant.backends.trt import provider, provider_engine
 from pytest_quant.backends.trt.coverage import COMPUTE_OPS
 
 LEFT = "FAKE_ORT_TRT_LEFT"
@@ -116,11 +116,11 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the provider be here in this process, and in the one that builds."""
     monkeypatch.setattr(provider, "find_provider", _find)
     monkeypatch.setattr(onnxruntime, "InferenceSession", _open)
-    monkeypatch.setattr(provider_build, "open_here", open_with_fake)
+    monkeypatch.setattr(provider_engine, "open_here", open_with_fake)
 
 
 def open_with_fake(model: Path, providers: Sequence[Provider]) -> None:
     """Build as the provider would, in a process that is made for it."""
-    vars(provider_build)["find_provider"] = _find
+    vars(provider_engine)["find_provider"] = _find
     vars(onnxruntime)["InferenceSession"] = _open
-    provider_build.open_here(model, providers)
+    provider_engine.open_here(model, providers)

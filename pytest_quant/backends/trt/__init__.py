@@ -64,14 +64,14 @@ class TrtRtxBackend(Backend):
 
     def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
         """Return the largest batch that the options allow, ``None`` when they do not say. Raises `ModelError`."""
-        from pytest_quant.backends.trt.profile import largest_batch
+        from pytest_quant.backends.trt.network import largest_batch
 
         return largest_batch(spec, self.signature(spec.quantized or spec.model), batch_axes)
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, the quantizer's and the builder's options, versions, the target, the recipe, the simulator."""
         from pytest_quant.backends.ort.options import runtime_version
-        from pytest_quant.backends.trt.profile import engine_ingredients
+        from pytest_quant.backends.trt.network import engine_ingredients
 
         simulator = {"onnxruntime": runtime_version(), "instruction set": isa_tier()}
         return engine_ingredients(spec, rtx_version()) | simulator
@@ -169,13 +169,12 @@ class TrtBackend(TrtRtxBackend):
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, options, versions, recipe, and the GPU that the plan is for."""
-        from pytest_quant.backends.trt.profile import engine_ingredients, implicit_ingredients
+        from pytest_quant.backends.trt.network import engine_ingredients
 
         native = find_native()
         if not native.available:
             return super().ingredients(spec) | {"TensorRT": f"RTX {rtx_version()}"}
-        ours = implicit_ingredients if calibrates(spec) else engine_ingredients
-        return {**ours(spec, native.version), "GPU": native.device}
+        return {**engine_ingredients(spec, native.version), "GPU": native.device}
 
     def calibration_ingredients(self, spec: EngineSpec) -> dict[str, str] | None:
         """The part of the ingredients that decides the ranges of activations; ``None`` unless static."""
@@ -207,7 +206,7 @@ class TrtBackend(TrtRtxBackend):
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the plan on the GPU, or the simulation of it. Raises `BuildError`."""
         if find_native().available:
-            from pytest_quant.backends.trt.gpu_engine import GpuEngine
+            from pytest_quant.backends.trt.engine import GpuEngine
 
             return GpuEngine(spec, folder)
         from pytest_quant.backends.trt.simulated import SimulatedEngine

@@ -1,31 +1,89 @@
-"""From a spec to a plan: the graph written, the build in a process of its own, and what its refusals mean."""
+"""From a spec to a plan: the graph written, one build in a process of its own, and what its refusals mean.
+
+TensorRT's own parser and builder run in a process that is made for them: a native crash ends no other. It writes the
+plan, the layers and the log beside the model. Names are looked up, since versions differ.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pytest_quant.backends.apart import TIME_LIMIT_S, ApartError, call_apart
 from pytest_quant.backends.base import Feeds
+from pytest_quant.backends.cuda.device import complaints, make_logger
 from pytest_quant.backends.onnx_files import model_file, read_signature
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.runtime import failed
-from pytest_quant.backends.trt.builder import LOG_FILE, NO_IMPLICIT, SHAPE_INPUT, BuildRequest, build
-from pytest_quant.backends.trt.graph import write_graph
-from pytest_quant.backends.trt.implicit import write_samples
-from pytest_quant.backends.trt.options import Range, calibrates, float_type, parse_options
-from pytest_quant.backends.trt.profile import profile_of
-from pytest_quant.errors import QuantError
-from pytest_quant.files import temporary_folder
+from pytest_quant.backends.trt.coverage import layers_in_log
+from pytest_quant.backends.trt.implicit import Samples, calibrating, write_samples
+from pytest_quant.backends.trt.network import profile_of, write_graph
+from pytest_quant.backends.trt.options import (
+    Range,
+    TrtOptions,
+    calibrates,
+    float_type,
+    load_library,
+    parse_options,
+    sizes_of,
+)
+from pytest_quant.errors import BuildError, QuantError
+from pytest_quant.files import temporary_folder, write_whole
 from pytest_quant.spec import EngineSpec
+
+if TYPE_CHECKING:
+    import tensorrt
+
+PLAN_FILE = "model.engine"
+LAYERS_FILE = "layers.json"
+LOG_FILE = "build.log"
+
+SHAPE_INPUT = "the values of an input decide shapes, and an engine is built for the shapes of data alone: input"
+"""How the building process begins to say so; the name follows in quotes."""
+
+NO_IMPLICIT = "no implicit INT8"
+"""How it says that this TensorRT finds no ranges itself."""
+
+RTX_MODULE = "tensorrt_rtx"
+"""It builds for a GPU that is named."""
+
+_BESIDE = {"fp32": [], "fp16": ["FP16"], "bf16": ["BF16"]}
+"""Builder flags that let TensorRT 10 compute in another float type where it is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """One build.
+
+    Attributes
+    ----------
+    module : the one to import, ``tensorrt`` or `RTX_MODULE`.
+    model : the ONNX file; what is built is written beside it.
+    options : of the mark.
+    shapes : smallest, usual and largest of every input with free axes.
+    calibration : method of TensorRT's own calibrator, which chooses types itself then; empty where those of the graph
+        hold.
+    samples : the calibrator's batches, in a file; ``None`` when `ranges` are reused.
+    ranges : file with what the calibrator found, read when there are no `samples`, else written.
+    """
+
+    module: str
+    model: Path
+    options: TrtOptions
+    shapes: Mapping[str, Range]
+    calibration: str = ""
+    samples: Samples | None = None
+    ranges: str = ""
+
 
 _RANGES_FILE = "ranges.cache"
 """What TensorRT's own calibrator found."""
-
-_HALVES = ("fp16", "bf16")
-"""Float types that the graph itself is written in: TensorRT 11 and TensorRT-RTX know no other way."""
 
 
 def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, module: str) -> None:
@@ -46,7 +104,8 @@ def write_plan(spec: EngineSpec, calibration: Path | None, folder: Path, *, modu
     """
     graph = write_graph(spec, calibration, folder)
     kind = float_type(spec)
-    if kind in _HALVES:
+    if kind != "fp32":
+        # TensorRT 11 and TensorRT-RTX know no other way than a graph that has these types.
         write_half(graph, graph, kind)
     request = request_for(spec, graph, module=module)
     if request.calibration and calibration is not None:
@@ -113,10 +172,9 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
         own = ended.error if isinstance(ended.error, QuantError) else None
         refusal = "\n".join(filter(None, (own.what, own.value))) if own else str(ended.error or "")
         shown = refusal or "\n".join(log.splitlines()[-_LINES_SHOWN:]) or "it said nothing"
+        did = f"refused to build {name}" if ended.error else f"did not build {name}: it {ended.how}"
         raise failed(
-            f"{request.module} refused to build {name}"
-            if ended.error
-            else f"{request.module} did not build {name}: it {ended.how}",
+            f"{request.module} {did}",
             f"{ended.said}\n{log}",
             value=shown,
             fix="a lower optimization_level, or a timing_cache, makes builds shorter"
@@ -200,3 +258,130 @@ def _about_shapes(shapes: Mapping[str, Range]) -> str:
         f"it was to be built for {ranges}: give data of sizes that the network takes, or write them, "
         "options={'shapes': {" + ", ".join(f"'{name}': [smallest, usual, largest]" for name in shapes) + "}}"
     )
+
+
+def build(request: BuildRequest) -> None:
+    """Parse, configure and build. Raises `BuildError` with TensorRT's messages, a line each."""
+    trt = import_module(request.module)
+    lines: list[str] = []
+    logger = make_logger(trt, lines)
+    folder = request.model.parent
+    try:
+        plan = _plan(trt, logger, lines, request)
+    finally:
+        (folder / LOG_FILE).write_text("\n".join(lines), encoding="utf-8")
+    (folder / PLAN_FILE).write_bytes(plan)
+    (folder / LAYERS_FILE).write_bytes(msgspec.json.encode(layers_in_log("\n".join(lines))))
+
+
+def _plan(trt: Any, logger: Any, lines: list[str], request: BuildRequest) -> bytes:
+    register_plugins(trt, logger, request.options.libraries)
+    try:
+        builder: tensorrt.Builder = trt.Builder(logger)
+    except TypeError as error:  # all that the binding says of one that is null
+        raise BuildError(complaints(lines)) from error
+    network = builder.create_network(network_flags(trt, request))
+    parser: tensorrt.OnnxParser = trt.OnnxParser(network, logger)
+    if not parser.parse_from_file(str(request.model)):
+        errors = [parser.get_error(index) for index in range(parser.num_errors)]
+        raise BuildError("\n".join(f"{_node_of(error)}{error.desc()}" for error in errors) or complaints(lines))
+    config = builder.create_builder_config()
+    configure(trt, config, request)
+    config.add_optimization_profile(_profile(trt, builder, network, request.shapes))
+
+    def of_one_batch(shapes: dict[str, tuple[int, ...]]) -> tensorrt.IOptimizationProfile:
+        ranges = {name: (shape, shape, shape) for name, shape in shapes.items()}
+        return _profile(trt, builder, network, ranges)
+
+    memory = request.options.memory or ""
+    with calibrating(trt, config, request.calibration, request.samples, request.ranges, of_one_batch, memory):
+        plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise BuildError(complaints(lines))
+    keep_timing_cache(config, request)
+    return bytes(plan)
+
+
+def _profile(
+    trt: Any, builder: tensorrt.Builder, network: tensorrt.INetworkDefinition, shapes: Mapping[str, Range]
+) -> tensorrt.IOptimizationProfile:
+    """Return a profile that gives every input with free axes its range; TensorRT names one that has none."""
+    profile = builder.create_optimization_profile()
+    for index in range(network.num_inputs):
+        entry = network.get_input(index)
+        if entry.is_shape_tensor:
+            raise BuildError(f"{SHAPE_INPUT} '{entry.name}'")
+        if -1 in sizes_of(entry.shape) and entry.name in shapes:
+            smallest, usual, largest = (trt.Dims(sizes) for sizes in shapes[entry.name])
+            profile.set_shape(entry.name, smallest, usual, largest)
+    return profile
+
+
+def _node_of(error: Any) -> str:
+    name = error.node_name() if hasattr(error, "node_name") else ""
+    operator = error.node_operator() if hasattr(error, "node_operator") else ""
+    return f"node '{name}' ({operator}): " if name or operator else ""
+
+
+def network_flags(trt: Any, request: BuildRequest) -> int:
+    """Return the flags of ``create_network``: strong types where they are a choice, none where there are only those.
+
+    The bit of a flag differs between major versions, so it is asked of the binding.
+    """
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    if not request.calibration:
+        return 0 if flag is None else 1 << int(flag)
+    if not hasattr(trt.BuilderFlag, "INT8"):
+        raise BuildError(f"{trt.__name__} {trt.__version__} has {NO_IMPLICIT}, which ended with TensorRT 10")
+    return 0
+
+
+def register_plugins(trt: Any, logger: tensorrt.ILogger, libraries: Sequence[str]) -> None:
+    """Register the plugins in `libraries`, and TensorRT's own, in this process, before it parses or deserializes."""
+    for file in libraries:
+        load_library(file)
+    if hasattr(trt, "init_libnvinfer_plugins"):
+        trt.init_libnvinfer_plugins(logger, "")
+
+
+def configure(trt: Any, config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
+    """Set in `config` everything that the request names.
+
+    Raises
+    ------
+    BuildError : this version lacks the target that is asked for, or refuses the timing cache.
+    """
+    options = request.options
+    # Without it layers have names only, and their precision is not known.
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    if options.workspace_mb is not None:
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_mb * 10**6)
+    if options.optimization_level is not None:
+        config.builder_optimization_level = options.optimization_level
+    # It is on unless cleared, and a float32 reference would then round its inputs.
+    (config.set_flag if options.tf32 else config.clear_flag)(trt.BuilderFlag.TF32)
+    for name in ["INT8", *_BESIDE[options.rest]] if request.calibration else []:
+        config.set_flag(getattr(trt.BuilderFlag, name))
+    if options.timing_cache:
+        file = Path(options.timing_cache)
+        content = file.read_bytes() if file.is_file() else b""
+        cache = config.create_timing_cache(content)
+        if cache is None or not config.set_timing_cache(cache, False):
+            raise BuildError(f"the timing cache {file} is damaged, or of another TensorRT or GPU")
+    if options.compute_capability is not None and request.module == RTX_MODULE:
+        _configure_target(trt, config, options.compute_capability)
+
+
+def keep_timing_cache(config: tensorrt.IBuilderConfig, request: BuildRequest) -> None:
+    """Write the times of kernels that the build measured into the file from which the next build reads them."""
+    if request.options.timing_cache:
+        write_whole(Path(request.options.timing_cache), bytes(config.get_timing_cache().serialize()))
+
+
+def _configure_target(trt: Any, config: Any, target: str) -> None:
+    capability = getattr(trt.ComputeCapability, target, None)
+    if capability is None:
+        targets = sorted(name for name in dir(trt.ComputeCapability) if name.startswith("SM"))
+        raise BuildError(f"{target} is not one that it builds for: {', '.join(targets)}")
+    config.num_compute_capabilities = 1
+    config.set_compute_capability(capability, 0)

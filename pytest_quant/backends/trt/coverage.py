@@ -32,6 +32,7 @@ _LAYER = re.compile(
 )
 _DATATYPE = re.compile(r"Datatype: (\w+)")
 _ONNX_LAYER = re.compile(r"\[ONNX Layer: (.*?)\](?=\s|\[ONNX |$)")
+"""A node in the metadata of a layer; its name may have brackets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,6 @@ class Layer:
     tactic: str = ""
 
 
-def nodes_in(metadata: str) -> list[str]:
-    """Return the ONNX nodes that the metadata of a layer names; a name may have brackets."""
-    return _ONNX_LAYER.findall(metadata)
-
-
 def layers_in_log(text: str) -> list[Layer]:
     """Return every layer that the log lists."""
     return [
@@ -65,7 +61,7 @@ def layers_in_log(text: str) -> list[Layer]:
             line["name"],
             line["kind"],
             tuple(_DATATYPE.findall(line["inputs"])),
-            tuple(nodes_in(line["metadata"])),
+            tuple(_ONNX_LAYER.findall(line["metadata"])),
             line["tactic"],
         )
         for line in map(_LAYER.match, text.splitlines())
@@ -101,55 +97,42 @@ def macs_by_node(path: Path, feeds: Feeds) -> dict[str, int | None]:
 
 
 def count_layers(
-    layers: Sequence[Layer], ops: Mapping[str, str], precision: str, provider: str, macs: Mapping[str, int | None]
+    layers: Sequence[Layer],
+    ops: Mapping[str, str],
+    precision: str,
+    provider: str,
+    macs: Mapping[str, int | None],
+    elsewhere: Sequence[Tallied] = (),
 ) -> Coverage:
     """Return the share of products that read their activations in `precision`, by MACs where all are known.
 
-    Parameters
-    ----------
-    provider : where it runs, for the report.
-    layers, ops, precision, macs : see `tallied_products`.
-    """
-    coverage = tally(tallied_products(layers, ops, precision, macs), provider)
-    return replace(coverage, notes=precision_notes(layers, ops, precision))
-
-
-def precision_notes(layers: Sequence[Layer], ops: Mapping[str, str], precision: str) -> tuple[str, ...]:
-    """Return what products read beside `precision` and float32, for the reader; parameters as in `count_layers`."""
-    products = [name for name, op in ops.items() if op in COMPUTE_OPS]
-    read = Counter(kind for name in products for kind in _read(layers, name) - {precision, "fp32"})
-    of = f"of {len(products)} products"
-    return tuple(
-        f"{read[kind]} {of} ran in {kind}" if kind else f"the engine does not tell the type that {read[kind]} {of} read"
-        for kind in sorted(read)
-    )
-
-
-def tallied_products(
-    layers: Sequence[Layer], ops: Mapping[str, str], precision: str, macs: Mapping[str, int | None]
-) -> list[Tallied]:
-    """Return how each product of an engine counts, by the activations that it reads.
+    A note says what products read beside `precision` and float32.
 
     Parameters
     ----------
     layers : those of the built engine.
     ops : op type of each node of the ONNX graph, see `ops_of`.
     precision : the one asked for, ``fp32``, ``fp16``, ``bf16`` or ``int8``.
+    provider : where it runs, for the report.
     macs : multiply-accumulates of the products of the graph, see `macs_by_node`.
+    elsewhere : products beside those of `ops`, which another provider runs.
     """
-    return [
-        Tallied(name, op, _kind(layers, name, op, precision), macs.get(name))
-        for name, op in ops.items()
-        if op in COMPUTE_OPS
-    ]
+    read = {name: _read(layers, name) for name, op in ops.items() if op in COMPUTE_OPS}
+    products = [Tallied(name, ops[name], _kind(read[name], ops[name], precision), macs.get(name)) for name in read]
+    others = Counter(kind for kinds in read.values() for kind in kinds - {precision, "fp32"})
+    of = f"of {len(read)} products"
+    notes = tuple(
+        f"{others[kind]} {of} ran in {kind}"
+        if kind
+        else f"the engine does not tell the type that {others[kind]} {of} read"
+        for kind in sorted(others)
+    )
+    return replace(tally([*products, *elsewhere], provider), notes=notes)
 
 
-def _kind(layers: Sequence[Layer], name: str, op: str, precision: str) -> Kind:
-    """Return how a node counts, by the layers that name it; TensorRT has no integer form of a recurrence."""
-    if op in _RECURRENT and precision == "int8":
-        return Kind.OTHER
-    read = _read(layers, name)
-    if read - {precision, ""}:
+def _kind(read: set[str], op: str, precision: str) -> Kind:
+    """Return how a product counts by what it reads, see `_read`; TensorRT has no integer form of a recurrence."""
+    if (op in _RECURRENT and precision == "int8") or read - {precision, ""}:
         return Kind.OTHER
     return Kind.ASKED if read == {precision} else Kind.OPAQUE
 
@@ -197,7 +180,8 @@ def _layer(row: Mapping[str, Any]) -> Layer:
     if kinds[:1] == [""]:
         by_kernel = _TACTIC.search(tactic)
         kinds[0] = _word((row.get("Weights") or {}).get("Type")) or (by_kernel and by_kernel.lastgroup) or ""
-    return Layer(row["Name"], row["LayerType"], tuple(kinds), tuple(nodes_in(row.get("Metadata") or "")), tactic)
+    nodes = tuple(_ONNX_LAYER.findall(row.get("Metadata") or ""))
+    return Layer(row["Name"], row["LayerType"], tuple(kinds), nodes, tactic)
 
 
 def _type_of(tensor: Mapping[str, Any]) -> str:
@@ -228,13 +212,13 @@ def layer_times_of(
     by_name = {layer.name: layer for layer in layers}
     times: Mapping[str, float | None] = dict.fromkeys(by_name) if spent_ms is None else spent_ms
     unknown = Layer("", "", (), ())
-    return tuple(_layer_time(name, by_name.get(name, unknown), ops, ms) for name, ms in times.items())
-
-
-def _layer_time(name: str, layer: Layer, ops: Mapping[str, str], ms: float | None) -> LayerTime:
-    nodes = tuple(node for node in dict.fromkeys(layer.nodes) if ops.get(node) not in CONVERSIONS)
-    word = layer.input_types[0] if layer.input_types else ""
-    return LayerTime(name, layer.kind, precision_of(word), ms, nodes, _role(layer, nodes))
+    rows = []
+    for name, ms in times.items():
+        layer = by_name.get(name, unknown)
+        nodes = tuple(node for node in dict.fromkeys(layer.nodes) if ops.get(node) not in CONVERSIONS)
+        word = layer.input_types[0] if layer.input_types else ""
+        rows.append(LayerTime(name, layer.kind, precision_of(word), ms, nodes, _role(layer, nodes)))
+    return tuple(rows)
 
 
 def _role(layer: Layer, nodes: Sequence[str]) -> Role:

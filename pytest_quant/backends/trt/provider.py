@@ -58,8 +58,8 @@ class OrtTrtBackend(TrtRtxBackend):
             return
         self.before_loading(spec)
         _require_tensorrt()
-        from pytest_quant.backends.trt.graph import write_graph
-        from pytest_quant.backends.trt.provider_build import build_engines, providers_of
+        from pytest_quant.backends.trt.network import write_graph
+        from pytest_quant.backends.trt.provider_engine import build_engines, providers_of
 
         graph = write_graph(spec, calibration, folder)
         build_engines(graph, providers_of(spec, graph, folder), folder, f"{spec.id} of {spec.model.name}")

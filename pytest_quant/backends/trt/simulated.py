@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,19 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.onnx_files import read_graph, read_signature
-from pytest_quant.backends.onnx_files.lineage import excluded_among
+from pytest_quant.backends.base import Feeds, Outputs
+from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.rounded import range_notes, write_rounded
 from pytest_quant.backends.ort.session import Provider, open_session, refusing
 from pytest_quant.backends.readback import LayerTime
-from pytest_quant.backends.trt.build import build_notes
-from pytest_quant.backends.trt.builder import LAYERS_FILE, PLAN_FILE
-from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, macs_by_node, ops_of, read_layers
-from pytest_quant.backends.trt.graph import GRAPH_FILE
-from pytest_quant.backends.trt.options import operators_of, parse_options
-from pytest_quant.backends.trt.profile import profile_of, shape_misfit, shape_notes
+from pytest_quant.backends.trt.build import LAYERS_FILE, build_notes
+from pytest_quant.backends.trt.coverage import Layer, layer_times_of, read_layers
+from pytest_quant.backends.trt.engine import PlanEngine
+from pytest_quant.backends.trt.network import GRAPH_FILE, profile_of, shape_misfit, shape_notes
+from pytest_quant.backends.trt.options import operators_of
 from pytest_quant.environment.machine import usable_cores
 from pytest_quant.errors import DataError
 from pytest_quant.files import temporary_folder
@@ -32,7 +30,7 @@ from pytest_quant.spec import EngineSpec
 PRODUCT = "TensorRT-RTX"
 
 
-class SimulatedEngine(Engine):
+class SimulatedEngine(PlanEngine):
     """Runs the graph that was built in float: Q/DQ pairs round, and so does each result of float16 or bfloat16.
 
     Coverage is read from the build.
@@ -43,16 +41,14 @@ class SimulatedEngine(Engine):
     """
 
     simulated = True
-    _excluded_among = excluded_among
 
     def __init__(self, spec: EngineSpec, folder: Path, stands_for: str = "") -> None:
-        provider = f"{PRODUCT} in the place of {stands_for}" if stands_for else PRODUCT
+        super().__init__(spec, folder)
         self.plan_of = PRODUCT if stands_for else ""
-        target = parse_options(spec.backend, spec.options).compute_capability
-        self.spec = spec
-        self.provider = f"{provider} for {target}, simulated in float" if target else f"{provider}, simulated in float"
-        self._graph = folder / GRAPH_FILE
-        self.signature = read_signature(self._graph)
+        target = self._options.compute_capability
+        product = f"{PRODUCT} in the place of {stands_for}" if stands_for else PRODUCT
+        built_for = f"{product} for {target}" if target else product
+        self.provider = f"{built_for}, simulated in float"
         with temporary_folder() as work:
             on_cpu = (Provider(CPU, libraries=operators_of(spec)),)
             runs, self._watched = write_rounded(self._graph, work / GRAPH_FILE)
@@ -61,16 +57,13 @@ class SimulatedEngine(Engine):
         self._reached: Any = 0.0
         self._names = [tensor.name for tensor in self.signature.outputs]
         self._shapes = profile_of(spec, self.signature)
-        self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self.notes = self._built = (
             f"built for {target or 'the GPU here'}, run as a float simulation of the same graph",
             *shape_notes(self._shapes),
             *build_notes(folder),
         )
-        self._layers = read_layers(folder / LAYERS_FILE)
-        graph = read_graph(self._graph).graph
-        self._ops = ops_of(graph)
-        self._has_pairs = any(node.op_type == "QuantizeLinear" for node in graph.node)
+        self._built_layers = read_layers(folder / LAYERS_FILE)
+        self._has_pairs = any(node.op_type == "QuantizeLinear" for node in read_graph(self._graph).graph.node)
 
     def _misfit(self, feeds: Feeds) -> DataError | None:
         """Refuse also the shapes that the engine on a device would refuse."""
@@ -87,18 +80,17 @@ class SimulatedEngine(Engine):
         """Return one simulated run, whose time says nothing about the device."""
         return partial(self._session.run, self._names, feeds)
 
-    def _coverage(self, feeds: Feeds) -> Coverage:
-        """Count the layers of the plan that read their activations in the asked precision.
+    def _layers(self, feeds: Feeds) -> Sequence[Layer]:  # noqa: ARG002
+        """Return those that the build listed."""
+        return self._built_layers
 
-        Explicit INT8 needs Q/DQ pairs in every product, so that a graph without any is known to have none.
-        """
-        macs = macs_by_node(self._graph, feeds)
-        coverage = count_layers(self._layers, self._ops, self.spec.precision, self.provider, macs)
-        return replace(coverage, plan_of=self.plan_of if self._has_pairs else "")
+    def _coverage(self, feeds: Feeds) -> Coverage:
+        """Count what was built. Explicit INT8 needs Q/DQ pairs in every product: a graph without any has none."""
+        return replace(super()._coverage(feeds), plan_of=self.plan_of if self._has_pairs else "")
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:  # noqa: ARG002
         """Return the layers of the plan, without times: nothing here runs it."""
-        return layer_times_of(self._layers, self._ops)
+        return layer_times_of(self._built_layers, self._ops)
 
     def _close(self) -> None:
         self._session = None

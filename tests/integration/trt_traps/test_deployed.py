@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Feeds
-from pytest_quant.backends.trt.builder import LOG_FILE
+from pytest_quant.backends.trt.build import LOG_FILE
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.plugin.collect import simulate_check
 from pytest_quant.record import Record

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant.backends import Availability
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.trt.builder import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest
+from pytest_quant.backends.trt.build import LAYERS_FILE, LOG_FILE, PLAN_FILE, BuildRequest
 from pytest_quant.errors import BuildError
 from pytest_quant.record import Record
 from pytest_quant.result import Status
@@ -30,7 +30,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> HostMemory:
     monkeypatch.setitem(sys.modules, "tensorrt", make(result))
     here = Availability(True, version="10.13.0", device="cuda:0 fake (SM89)")
     monkeypatch.setattr("pytest_quant.backends.trt.find_native", lambda: here)
-    monkeypatch.setattr("pytest_quant.backends.trt.gpu_engine.open_device", lambda **_: result)
+    monkeypatch.setattr("pytest_quant.backends.trt.engine.open_device", lambda **_: result)
     return result
 
 

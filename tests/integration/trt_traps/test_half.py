@@ -13,10 +13,9 @@ from onnx import numpy_helper
 
 from pytest_quant.backends import Backend, Feeds, get_backend
 from pytest_quant.backends.ort.half import write_half
-from pytest_quant.backends.trt.build import write_plan
-from pytest_quant.backends.trt.builder import LAYERS_FILE
+from pytest_quant.backends.trt.build import LAYERS_FILE, write_plan
 from pytest_quant.backends.trt.coverage import count_layers, macs_by_node, ops_of, read_layers
-from pytest_quant.backends.trt.graph import GRAPH_FILE
+from pytest_quant.backends.trt.network import GRAPH_FILE
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, InputShapes, Model

@@ -13,12 +13,11 @@ from onnx import numpy_helper
 
 from pytest_quant.backends import get_backend
 from pytest_quant.backends.onnx_files import model_file, read_graph
-from pytest_quant.backends.trt.build import request_for, run_builder
-from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
+from pytest_quant.backends.trt.build import LOG_FILE, PLAN_FILE, request_for, run_builder
 from pytest_quant.backends.trt.coverage import count_layers, layers_in_log, ops_of
-from pytest_quant.backends.trt.graph import GRAPH_FILE, check_graph
+from pytest_quant.backends.trt.network import GRAPH_FILE, check_graph
 from pytest_quant.backends.trt.options import BUILDER_KEYS
-from pytest_quant.backends.trt.provider_build import layers_in_summary
+from pytest_quant.backends.trt.provider_engine import layers_in_summary
 from pytest_quant.backends.trt.simulated import SimulatedEngine
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
@@ -27,7 +26,7 @@ from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
 from tests.integration.ort_traps.test_bodies import MODELS
 from tests.integration.ort_traps.test_bodies import written as written_with_bodies
 from tests.support.measuring import numbers
-from tests.unit.backends.trt.test_graph import PAIR, written
+from tests.unit.backends.trt.test_network import PAIR, written
 
 RTX = get_backend("trt-rtx")
 
@@ -201,7 +200,7 @@ def test_implicit_int8_is_refused_where_there_is_none(tmp_path: Path) -> None:
 
 def test_a_plan_is_not_loaded_without_a_gpu(tmp_path: Path) -> None:
     """`deserialize` answers with nothing and an error of CUDA in its log: an error of ours, in a process that lives."""
-    from pytest_quant.backends.trt.gpu_engine import Plan
+    from pytest_quant.backends.trt.plan import Plan
     from pytest_quant.environment.gpu import find_gpus
 
     if find_gpus():

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.trt.builder import LOG_FILE, PLAN_FILE
-from pytest_quant.backends.trt.gpu_engine import GpuEngine
-from pytest_quant.backends.trt.graph import GRAPH_FILE
+from pytest_quant.backends.trt.build import LOG_FILE, PLAN_FILE
+from pytest_quant.backends.trt.engine import GpuEngine
+from pytest_quant.backends.trt.network import GRAPH_FILE
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.fake_tensorrt.device import HostMemory
 from tests.support.fake_tensorrt.engine import COLUMNS

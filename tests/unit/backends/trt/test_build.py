@@ -10,8 +10,7 @@ import pytest
 from pytest_quant.backends.apart import ApartError
 from pytest_quant.backends.cuda.device import complaints
 from pytest_quant.backends.trt import build
-from pytest_quant.backends.trt.build import next_step, run_builder
-from pytest_quant.backends.trt.builder import LOG_FILE, SHAPE_INPUT, BuildRequest
+from pytest_quant.backends.trt.build import LOG_FILE, SHAPE_INPUT, BuildRequest, next_step, run_builder
 from pytest_quant.backends.trt.options import TrtOptions
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Calibration, EngineSpec

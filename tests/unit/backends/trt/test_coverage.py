@@ -14,7 +14,6 @@ from pytest_quant.backends.trt.coverage import (
     layer_times_of,
     layers_in_inspection,
     layers_in_log,
-    nodes_in,
 )
 from pytest_quant.errors import BuildError
 
@@ -144,7 +143,9 @@ def test_a_name_with_brackets_is_whole() -> None:
     """Names of nodes are the exporter's, and end where the next begins."""
     names = ["blocks[0]/MatMul", "net[1][2]", "last]"]
     for between in ("", "\x1e", "\x1f"):
-        assert nodes_in(between.join(f"[ONNX Layer: {name}]" for name in names)) == names
+        metadata = between.join(f"[ONNX Layer: {name}]" for name in names)
+        (layer,) = layers_in_inspection(inspection(Metadata=metadata))
+        assert list(layer.nodes) == names
 
 
 METADATA = "[ONNX Layer: conv]\x1e[ONNX Layer: relu]"

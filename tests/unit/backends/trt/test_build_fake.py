@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.backends.trt import builder
-from pytest_quant.backends.trt.build import build_notes, next_step
-from pytest_quant.backends.trt.builder import (
+from pytest_quant.backends.trt import build
+from pytest_quant.backends.trt.build import (
     LOG_FILE,
     BuildRequest,
+    build_notes,
     configure,
     keep_timing_cache,
     network_flags,
+    next_step,
 )
 from pytest_quant.backends.trt.options import TrtOptions
 from pytest_quant.errors import BuildError
@@ -120,7 +121,7 @@ def test_fake_builder_that_is_none_is_told_with_its_log() -> None:
 
     trt.Builder = new_builder
     with pytest.raises(BuildError, match="CUDA initialization failure with error: 35"):
-        builder._plan(trt, None, lines, request())
+        build._plan(trt, None, lines, request())
 
 
 Severity = Enum("Severity", {"INTERNAL_ERROR": 0, "ERROR": 1, "WARNING": 2, "INFO": 3, "VERBOSE": 4})
@@ -153,7 +154,7 @@ def test_fake_build_keeps_no_line_for_each_tactic(tmp_path: Path, monkeypatch: p
     module = ModuleType("tensorrt")
     module.__dict__.update(vars(trt))
     monkeypatch.setitem(sys.modules, "tensorrt", module)
-    builder.build(request(tmp_path / "m.onnx"))
+    build.build(request(tmp_path / "m.onnx"))
     log = tmp_path / LOG_FILE
     assert log.stat().st_size < 1_000_000
     assert log.read_text("utf-8").splitlines()[-1] == "[INFO] Engine generation completed in 1.2 seconds."

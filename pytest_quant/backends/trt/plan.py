@@ -1,8 +1,10 @@
-"""Runs of one execution context on a stream of its own, and where its tensors lie."""
+"""A plan of TensorRT on a GPU: deserialized, and run by one execution context on a stream of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +12,99 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.cuda import Blocks, DeviceMemory, OutOfMemoryError, block_of, free_blocks, make_clock
-from pytest_quant.backends.cuda.device import complaints
+from pytest_quant.backends.cuda.device import complaints, make_logger
+from pytest_quant.backends.trt.build import NO_ROOM, register_plugins
 from pytest_quant.backends.trt.options import sizes_of
 from pytest_quant.errors import BuildError, DataError
 
 if TYPE_CHECKING:
     import tensorrt
+
+
+_LOGGERS: dict[type, Any] = {}
+"""The one logger of this process, by its base class: plugins of every plan use the one that was registered last."""
+
+
+class Plan:
+    """The engine in the file `path`, with plugins in `libraries`; the primary context must be current.
+
+    Attributes
+    ----------
+    engine : TensorRT's own object.
+    lines : what TensorRT logged of it, severity in front.
+
+    Raises
+    ------
+    BuildError : TensorRT does not take the plan, with what it logged: another version or another GPU made it.
+    """
+
+    def __init__(self, trt: Any, path: Path, libraries: Sequence[str] = ()) -> None:
+        self.lines: list[str] = []
+        # TensorRT holds no reference to its logger and its runtime; without ours they are freed under it.
+        self._logger = _LOGGERS.setdefault(trt.ILogger, make_logger(trt, []))
+        self.listen()
+        register_plugins(trt, self._logger, libraries)
+        self._quiet = trt.ProfilingVerbosity.NONE
+        self._runtime: tensorrt.Runtime | None = trt.Runtime(self._logger)
+        self.engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        if self.engine is None:
+            self.close()
+            # Some versions say the size that they asked for in a warning alone.
+            if NO_ROOM.search("\n".join(self.lines)):
+                raise _no_memory("this engine", self.lines)
+            raise BuildError(
+                f"TensorRT {trt.__version__} does not take the plan it was given",
+                value=complaints(self.lines),
+                fix="pytest-quant cache clear --kind engine, and the next run builds it for this GPU and version",
+            )
+
+    def listen(self) -> None:
+        """Take what TensorRT logs from now on, until another plan does."""
+        self._logger.lines = self.lines
+
+    def new_context(self) -> tensorrt.IExecutionContext:
+        """Return an execution context. Raises `BuildError` when there is no memory for one.
+
+        It tells NVTX nothing: markers in the detail that the inspector wants of the plan would lengthen every run.
+        """
+        context: tensorrt.IExecutionContext | None = self.engine.create_execution_context()
+        if context is None:
+            raise _no_memory("an execution context", self.lines)
+        context.nvtx_verbosity = self._quiet
+        return context
+
+    def close(self) -> None:
+        """Drop engine and runtime in this order, after the contexts; closing twice is harmless."""
+        self.engine = None
+        self._runtime = None
+
+
+def _no_memory(what: str, lines: list[str]) -> OutOfMemoryError:
+    return OutOfMemoryError(
+        f"TensorRT has no memory for {what}",
+        value=complaints(lines),
+        fix="nvidia-smi tells who holds the GPU's memory; smaller batches, fewer workers (-n) and closed engines need "
+        "less",
+    )
+
+
+def held_bytes(trt: Any, engine: Any, plan_bytes: int) -> int:
+    """Return the bytes of device memory that `engine` reports for its activations and weights.
+
+    The figure for activations had another name in early versions 10.
+
+    Parameters
+    ----------
+    trt : the module ``tensorrt``.
+    engine : a ``tensorrt.ICudaEngine``.
+    plan_bytes : size of the plan's file in bytes, taken for the weights where this version does not report them.
+    """
+    activations = getattr(engine, "device_memory_size_v2", None)
+    if activations is None:
+        activations = engine.device_memory_size
+    statistic = getattr(getattr(trt, "EngineStat", None), "TOTAL_WEIGHTS_SIZE", None)
+    weights = plan_bytes if statistic is None else engine.get_engine_stat(statistic)
+    return int(activations) + int(weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +139,7 @@ def slots_of(trt: Any, engine: tensorrt.ICudaEngine) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
+@dataclass(eq=False)
 class Runner:
     """Runs `engine` in `context`; `lines` are what TensorRT logged. Every method needs the primary context current.
 
@@ -59,23 +149,17 @@ class Runner:
     device's own; for a tensor that TensorRT wants on the host that is its address.
     """
 
-    def __init__(
-        self,
-        engine: tensorrt.ICudaEngine,
-        context: tensorrt.IExecutionContext,
-        lines: list[str],
-        slots: tuple[Slot, ...],
-        device: DeviceMemory,
-    ) -> None:
-        self._engine = engine
-        self.context = context
-        self._lines = lines
-        self._slots = slots
-        self._device = device
+    engine: tensorrt.ICudaEngine
+    context: tensorrt.IExecutionContext
+    lines: list[str]
+    slots: tuple[Slot, ...]
+    device: DeviceMemory
+
+    def __post_init__(self) -> None:
         self._on_device: Blocks = {}
         self._locked: dict[str, NDArray[np.uint8]] = {}
         self._host: dict[str, NDArray[Any]] = {}
-        self.clock = make_clock(device)
+        self.clock = make_clock(self.device)
         self.stream = self.clock.stream
 
     def stage(self, feeds: Feeds) -> None:
@@ -95,14 +179,14 @@ class Runner:
 
     def copy_in(self) -> None:
         """Start the copies of all inputs to the device."""
-        for slot in self._slots:
+        for slot in self.slots:
             if slot.is_input and not slot.on_host:
-                self._device.copy_in(self._on_device[slot.name][0], self._host[slot.name], self.stream)
+                self.device.copy_in(self._on_device[slot.name][0], self._host[slot.name], self.stream)
 
     def execute(self) -> None:
         """Start one run. Raises `BuildError` when TensorRT does not take it."""
         if not self.context.execute_async_v3(self.stream):
-            raise BuildError("TensorRT did not start the run", value=complaints(self._lines))
+            raise BuildError("TensorRT did not start the run", value=complaints(self.lines))
 
     def run(self) -> None:
         """Do one run, and wait until it is done."""
@@ -111,33 +195,33 @@ class Runner:
 
     def copy_out(self) -> None:
         """Start the copies of all outputs from the device."""
-        for slot in self._slots:
+        for slot in self.slots:
             if not slot.is_input and not slot.on_host:
-                self._device.copy_out(self._host[slot.name], self._on_device[slot.name][0], self.stream)
+                self.device.copy_out(self._host[slot.name], self._on_device[slot.name][0], self.stream)
 
     def wait(self) -> None:
         """Wait until everything that was started is done."""
-        self._device.wait(self.stream)
+        self.device.wait(self.stream)
 
     def take(self) -> Outputs:
         """Return a copy of the outputs, which no later run writes to."""
-        return {slot.name: self._host[slot.name].copy() for slot in self._slots if not slot.is_input}
+        return {slot.name: self._host[slot.name].copy() for slot in self.slots if not slot.is_input}
 
     def close(self) -> None:
         """Let the context go, and give back memory, events and the stream."""
         del self.context
-        del self._engine
+        del self.engine
         self._free_all()
         self.clock.close()
 
     def _free_all(self) -> None:
         self._host.clear()
-        free_blocks(self._on_device, self._device)
+        free_blocks(self._on_device, self.device)
         while self._locked:
-            self._device.unlock(self._locked.popitem()[1])
+            self.device.unlock(self._locked.popitem()[1])
 
     def _stage(self, feeds: Feeds) -> None:
-        for slot in self._slots:
+        for slot in self.slots:
             if slot.is_input:
                 self._stage_input(slot, np.asarray(feeds[slot.name], slot.dtype, order="C"))
         try:
@@ -145,20 +229,20 @@ class Runner:
         except RuntimeError as error:
             raise DataError(
                 "the shapes of the inputs do not go together",
-                value=str({slot.name: self._host[slot.name].shape for slot in self._slots if slot.is_input}),
-                allowed=complaints(self._lines),
+                value=str({slot.name: self._host[slot.name].shape for slot in self.slots if slot.is_input}),
+                allowed=complaints(self.lines),
                 fix="give every input the sizes of one batch",
             ) from error
         if missing:
             unknown = f"TensorRT cannot infer shapes without {', '.join(missing)}"
-            raise BuildError(unknown, value=complaints(self._lines))
-        for slot in self._slots:
+            raise BuildError(unknown, value=complaints(self.lines))
+        for slot in self.slots:
             if not slot.is_input:
                 self._stage_output(slot)
 
     def _stage_input(self, slot: Slot, array: NDArray[Any]) -> None:
         if not self.context.set_input_shape(slot.name, array.shape):
-            low, _, high = self._engine.get_tensor_profile_shape(slot.name, 0)
+            low, _, high = self.engine.get_tensor_profile_shape(slot.name, 0)
             raise DataError(
                 f"input '{slot.name}' does not fit the engine",
                 value=str(array.shape),
@@ -185,11 +269,11 @@ class Runner:
         self._host.pop(slot.name, None)
         if slot.name not in self._locked or self._locked[slot.name].nbytes < room:
             if slot.name in self._locked:
-                self._device.unlock(self._locked.pop(slot.name))
-            self._locked[slot.name] = self._device.lock(room)
+                self.device.unlock(self._locked.pop(slot.name))
+            self._locked[slot.name] = self.device.lock(room)
         self._host[slot.name] = self._locked[slot.name][:size_bytes].view(slot.dtype).reshape(shape)
         address = self._locked[slot.name].ctypes.data
         if not slot.on_host:
-            address = block_of(slot.name, room, self._on_device, self._device)
+            address = block_of(slot.name, room, self._on_device, self.device)
         if not self.context.set_tensor_address(slot.name, address):
-            raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=complaints(self._lines))
+            raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=complaints(self.lines))

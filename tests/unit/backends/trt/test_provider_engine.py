@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_quant.backends.trt.coverage import count_layers
-from pytest_quant.backends.trt.provider_build import (
+from pytest_quant.backends.trt.provider_engine import (
     layers_in_summary,
     profile_options,
     provider_options,

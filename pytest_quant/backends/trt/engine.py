@@ -1,7 +1,8 @@
-"""A TensorRT engine on a GPU: its plan deserialized, its runs, and what it says of its layers and its memory."""
+"""An engine that TensorRT built: what its plan says of its layers, its runs on a GPU, and their times."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -11,17 +12,23 @@ from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.cuda import DeviceMemory, OutOfMemoryError
-from pytest_quant.backends.cuda.device import complaints, make_logger, open_device
+from pytest_quant.backends.cuda import DeviceMemory
+from pytest_quant.backends.cuda.device import open_device
 from pytest_quant.backends.onnx_files import read_graph, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.readback import LayerTime, device_times, medians, warm_runs
-from pytest_quant.backends.trt.build import NO_ROOM, build_notes
-from pytest_quant.backends.trt.builder import PLAN_FILE, register_plugins
-from pytest_quant.backends.trt.coverage import count_layers, layer_times_of, layers_in_inspection, macs_by_node, ops_of
-from pytest_quant.backends.trt.graph import GRAPH_FILE
+from pytest_quant.backends.trt.build import PLAN_FILE, build_notes
+from pytest_quant.backends.trt.coverage import (
+    Layer,
+    count_layers,
+    layer_times_of,
+    layers_in_inspection,
+    macs_by_node,
+    ops_of,
+)
+from pytest_quant.backends.trt.network import GRAPH_FILE
 from pytest_quant.backends.trt.options import parse_options
-from pytest_quant.backends.trt.runner import Runner, slots_of
+from pytest_quant.backends.trt.plan import Plan, Runner, held_bytes, slots_of
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import EngineSpec
@@ -30,93 +37,30 @@ if TYPE_CHECKING:
     import tensorrt
 
 
-_LOGGERS: dict[type, Any] = {}
-"""The one logger of this process, by its base class: plugins of every plan use the one that was registered last."""
+class PlanEngine(Engine):
+    """The plan in `folder`, whose layers say what each product computes in."""
+
+    _excluded_among = excluded_among
+
+    def __init__(self, spec: EngineSpec, folder: Path) -> None:
+        self.spec = spec
+        self._graph = folder / GRAPH_FILE
+        self._ops = ops_of(read_graph(self._graph).graph)
+        self.signature = read_signature(self._graph)
+        self.size_bytes = (folder / PLAN_FILE).stat().st_size
+        self._options = parse_options(spec.backend, spec.options)
+
+    @abstractmethod
+    def _layers(self, feeds: Feeds) -> Sequence[Layer]:
+        """Return the layers of the plan, for inputs of these shapes."""
+
+    def _coverage(self, feeds: Feeds) -> Coverage:
+        """Count the layers that read their activations in the asked precision."""
+        macs = macs_by_node(self._graph, feeds)
+        return count_layers(self._layers(feeds), self._ops, self.spec.precision, self.provider, macs)
 
 
-class Plan:
-    """The engine in the file `path`, with plugins in `libraries`; the primary context must be current.
-
-    Attributes
-    ----------
-    engine : TensorRT's own object.
-    lines : what TensorRT logged of it, severity in front.
-
-    Raises
-    ------
-    BuildError : TensorRT does not take the plan, with what it logged: another version or another GPU made it.
-    """
-
-    def __init__(self, trt: Any, path: Path, libraries: Sequence[str] = ()) -> None:
-        self.lines: list[str] = []
-        # TensorRT holds no reference to its logger and its runtime; without ours they are freed under it.
-        self._logger = _LOGGERS.setdefault(trt.ILogger, make_logger(trt, []))
-        self.listen()
-        register_plugins(trt, self._logger, libraries)
-        self._quiet = trt.ProfilingVerbosity.NONE
-        self._runtime: tensorrt.Runtime | None = trt.Runtime(self._logger)
-        self.engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
-        if self.engine is None:
-            self.close()
-            # Some versions say the size that they asked for in a warning alone.
-            if NO_ROOM.search("\n".join(self.lines)):
-                raise _no_memory("this engine", self.lines)
-            raise BuildError(
-                f"TensorRT {trt.__version__} does not take the plan it was given",
-                value=complaints(self.lines),
-                fix="pytest-quant cache clear --kind engine, and the next run builds it for this GPU and version",
-            )
-
-    def listen(self) -> None:
-        """Take what TensorRT logs from now on, until another plan does."""
-        self._logger.lines = self.lines
-
-    def new_context(self) -> tensorrt.IExecutionContext:
-        """Return an execution context. Raises `BuildError` when there is no memory for one.
-
-        It tells NVTX nothing: markers in the detail that the inspector wants of the plan would lengthen every run.
-        """
-        context: tensorrt.IExecutionContext | None = self.engine.create_execution_context()
-        if context is None:
-            raise _no_memory("an execution context", self.lines)
-        context.nvtx_verbosity = self._quiet
-        return context
-
-    def close(self) -> None:
-        """Drop engine and runtime in this order, after the contexts; closing twice is harmless."""
-        self.engine = None
-        self._runtime = None
-
-
-def _no_memory(what: str, lines: list[str]) -> OutOfMemoryError:
-    return OutOfMemoryError(
-        f"TensorRT has no memory for {what}",
-        value=complaints(lines),
-        fix="nvidia-smi tells who holds the GPU's memory; smaller batches, fewer workers (-n) and closed engines need "
-        "less",
-    )
-
-
-def held_bytes(trt: Any, engine: Any, plan_bytes: int) -> int:
-    """Return the bytes of device memory that `engine` reports for its activations and weights.
-
-    The figure for activations had another name in early versions 10.
-
-    Parameters
-    ----------
-    trt : the module ``tensorrt``.
-    engine : a ``tensorrt.ICudaEngine``.
-    plan_bytes : size of the plan's file in bytes, taken for the weights where this version does not report them.
-    """
-    activations = getattr(engine, "device_memory_size_v2", None)
-    if activations is None:
-        activations = engine.device_memory_size
-    statistic = getattr(getattr(trt, "EngineStat", None), "TOTAL_WEIGHTS_SIZE", None)
-    weights = plan_bytes if statistic is None else engine.get_engine_stat(statistic)
-    return int(activations) + int(weights)
-
-
-class GpuEngine(Engine):
+class GpuEngine(PlanEngine):
     """Runs the plan in `folder` on a stream of its own, in the primary context that other libraries share.
 
     Raises
@@ -125,22 +69,16 @@ class GpuEngine(Engine):
     BuildError : TensorRT does not take the plan.
     """
 
-    _excluded_among = excluded_among
-
     def __init__(self, spec: EngineSpec, folder: Path, device: DeviceMemory | None = None) -> None:
         import tensorrt as trt
 
         self._trt: Any = trt
-        self.spec = spec
-        self._graph = folder / GRAPH_FILE
-        self.signature = read_signature(self._graph)
-        self.size_bytes = (folder / PLAN_FILE).stat().st_size
+        super().__init__(spec, folder)
         self.provider = f"TensorRT {trt.__version__}"
-        options = parse_options(spec.backend, spec.options)
-        self._device = device or open_device(library=options.memory or "")
+        self._device = device or open_device(library=self._options.memory or "")
         self._device.check()
         with self._device.current():
-            self._plan = Plan(trt, folder / PLAN_FILE, options.libraries)
+            self._plan = Plan(trt, folder / PLAN_FILE, self._options.libraries)
             try:
                 self.device_bytes = held_bytes(trt, self._plan.engine, self.size_bytes)
                 self._slots = slots_of(trt, self._plan.engine)
@@ -172,19 +110,12 @@ class GpuEngine(Engine):
         """Return the same run twice, with an event on either side of the second one's compute."""
         return self._over(feeds, partial(self._runner.clock.time_ms, self._runner.execute))
 
-    def _coverage(self, feeds: Feeds) -> Coverage:
-        """Ask the engine's inspector for its layers and count the products in the asked precision."""
-        ops = ops_of(read_graph(self._graph).graph)
-        macs = macs_by_node(self._graph, feeds)
-        return count_layers(layers_in_inspection(self._inspected(feeds)), ops, self.spec.precision, self.provider, macs)
-
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Return the median time of each layer, in a context of its own: timed runs have no profiler."""
-        ops = ops_of(read_graph(self._graph).graph)
-        layers = layers_in_inspection(self._inspected(feeds))
+        layers = self._layers(feeds)
         with self._current():
             spent_ms = self._profiled(feeds)
-        return layer_times_of(layers, ops, spent_ms)
+        return layer_times_of(layers, self._ops, spent_ms)
 
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
@@ -224,6 +155,9 @@ class GpuEngine(Engine):
             return medians(warm_runs(run))
         finally:
             runner.close()
+
+    def _layers(self, feeds: Feeds) -> list[Layer]:
+        return layers_in_inspection(self._inspected(feeds))
 
     def _inspected(self, feeds: Feeds) -> str:
         """Ask with the shapes of `feeds`, without which TensorRT hides the types of tensors with free axes."""

@@ -13,8 +13,8 @@ import pytest
 from pytest_quant.backends.base import Feeds
 from pytest_quant.backends.cuda import DeviceMemory, OutOfMemoryError
 from pytest_quant.backends.readback import LayerTime
-from pytest_quant.backends.trt.builder import PLAN_FILE
-from pytest_quant.backends.trt.gpu_engine import GpuEngine
+from pytest_quant.backends.trt.build import PLAN_FILE
+from pytest_quant.backends.trt.engine import GpuEngine
 from pytest_quant.errors import BuildError, DataError, QuantError
 from tests.support.fake_tensorrt import (
     ACTIVATION_BYTES,
