@@ -16,16 +16,13 @@ from pytest_quant.backends.trt.options import (
     NATIVE_KEYS,
     QUANTIZER,
     calibrates,
-    parse_options,
+    options_of,
     quantizer_spec,
-    target_of,
 )
 from pytest_quant.environment.gpu import cuda_gpus
 from pytest_quant.environment.machine import isa_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import ARRIVING, EngineSpec
-
-_TARGET_FIX = "name the GPU to build for: options={'compute_capability': 'SM89'}"
 
 
 class TrtRtxBackend(Backend):
@@ -53,13 +50,13 @@ class TrtRtxBackend(Backend):
             return Availability(
                 False, reason="tensorrt-rtx is not installed", fix='pip install "pytest-quant[trt-rtx]"'
             )
-        trouble = quantizer_trouble()
-        if trouble is not None:
+        if trouble := quantizer_trouble():
             return trouble
-        if spec is not None and target_of(spec) is None:
+        if spec is not None and options_of(spec).compute_capability is None:
             gpus, reason = cuda_gpus()
             if not gpus:
-                return Availability(False, reason=f"no GPU is named to build for, and {reason}", fix=_TARGET_FIX)
+                fix = "name the GPU to build for: options={'compute_capability': 'SM89'}"
+                return Availability(False, reason=f"no GPU is named to build for, and {reason}", fix=fix)
         return Availability(True, version=rtx_version(), device="builds for a named GPU, runs nothing")
 
     def largest_batch(self, spec: EngineSpec, batch_axes: Mapping[str, int | None]) -> int | None:
@@ -125,9 +122,6 @@ def rtx_version() -> str:
     return next((number for name in names if (number := installed_version(name))), "unknown")
 
 
-MODULE = "tensorrt"
-
-
 class TrtBackend(TrtRtxBackend):
     """Native TensorRT where it and a GPU are here.
 
@@ -145,7 +139,7 @@ class TrtBackend(TrtRtxBackend):
         native = find_native()
         if native.available:
             return quantizer_trouble() or native
-        if spec is None or not target_of(spec):
+        if spec is None or not options_of(spec).compute_capability:
             return native
         if calibrates(spec):
             reason = f"TensorRT's own calibrator needs the device; {native.reason}"
@@ -155,7 +149,7 @@ class TrtBackend(TrtRtxBackend):
     def check(self, spec: EngineSpec) -> None:
         """Raise `UsageError` as `TrtRtxBackend` does, and for what TensorRT's own calibrator does not do."""
         super().check(spec)
-        if not parse_options(self.name, spec.options).implicit or spec.scheme is None:
+        if not options_of(spec).implicit or spec.scheme is None:
             return
         is_percentile = spec.scheme == "static" and spec.calibration.method == "percentile"
         if spec.scheme in ARRIVING or is_percentile or spec.exclude:
@@ -188,7 +182,7 @@ class TrtBackend(TrtRtxBackend):
             return
         from pytest_quant.backends.trt.build import write_implicit_ranges
 
-        write_implicit_ranges(spec, batches(), folder, module=MODULE)
+        write_implicit_ranges(spec, batches(), folder, module="tensorrt")
 
     def tunes(self, spec: EngineSpec) -> bool:  # noqa: ARG002
         """Whether TensorRT builds on the GPU here, where it times the kernels; TensorRT-RTX does not."""
@@ -201,7 +195,7 @@ class TrtBackend(TrtRtxBackend):
             return
         from pytest_quant.backends.trt.build import write_plan
 
-        write_plan(spec, calibration, folder, module=MODULE)
+        write_plan(spec, calibration, folder, module="tensorrt")
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the plan on the GPU, or the simulation of it. Raises `BuildError`."""

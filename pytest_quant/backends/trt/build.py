@@ -30,7 +30,7 @@ from pytest_quant.backends.trt.options import (
     calibrates,
     float_type,
     load_library,
-    parse_options,
+    options_of,
     sizes_of,
 )
 from pytest_quant.errors import BuildError, QuantError
@@ -146,7 +146,7 @@ def request_for(spec: EngineSpec, graph: Path, *, module: str) -> BuildRequest:
 
     The caller adds `samples` and `ranges` for TensorRT's own calibrator. Raises as `profile_of`.
     """
-    options = parse_options(spec.backend, spec.options)
+    options = options_of(spec)
     calibration = spec.calibration.method if calibrates(spec) else ""
     return BuildRequest(module, graph, options, profile_of(spec, read_signature(graph)), calibration)
 

@@ -27,7 +27,7 @@ from pytest_quant.backends.trt.coverage import (
     ops_of,
 )
 from pytest_quant.backends.trt.network import GRAPH_FILE
-from pytest_quant.backends.trt.options import parse_options
+from pytest_quant.backends.trt.options import options_of
 from pytest_quant.backends.trt.plan import Plan, Runner, held_bytes, slots_of
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage, DeviceTimes
@@ -48,7 +48,7 @@ class PlanEngine(Engine):
         self._ops = ops_of(read_graph(self._graph).graph)
         self.signature = read_signature(self._graph)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
-        self._options = parse_options(spec.backend, spec.options)
+        self._options = options_of(spec)
 
     @abstractmethod
     def _layers(self, feeds: Feeds) -> Sequence[Layer]:

@@ -33,7 +33,7 @@ from pytest_quant.backends.onnx_files import (
 )
 from pytest_quant.backends.onnx_files.graphs import bodies_of
 from pytest_quant.backends.onnx_files.normalize import normalized
-from pytest_quant.backends.trt.options import QUANTIZER, Range, TrtOptions, parse_options, quantizer_spec
+from pytest_quant.backends.trt.options import QUANTIZER, Range, TrtOptions, options_of, quantizer_spec
 from pytest_quant.errors import BuildError, DataError, UsageError, nearest
 from pytest_quant.spec import EngineSpec, InputShapes, Shape, Signature, TensorInfo
 
@@ -58,7 +58,7 @@ def write_graph(spec: EngineSpec, calibration: Path | None, folder: Path) -> Pat
     BuildError : ONNX Runtime cannot quantize the model, or the graph is one that TensorRT cannot take.
     """
     graph = folder / GRAPH_FILE
-    if calibration is not None and not parse_options(spec.backend, spec.options).implicit:
+    if calibration is not None and not options_of(spec).implicit:
         QUANTIZER.build(quantizer_spec(spec), calibration, folder)
     else:
         _copy(model_file(spec.quantized or spec.model), graph)
@@ -181,7 +181,7 @@ def profile_of(spec: EngineSpec, signature: Signature) -> dict[str, Range]:
         a free axis is not known.
     DataError : the data has shapes that the options rule out.
     """
-    options = parse_options(spec.backend, spec.options)
+    options = options_of(spec)
     named = options.shapes or {}
     names = [tensor.name for tensor in signature.inputs]
     for name in named:
@@ -218,7 +218,7 @@ def largest_batch(spec: EngineSpec, signature: Signature, batch_axes: Mapping[st
     -------
     The smallest of the bounds; ``None`` where the options set none.
     """
-    options = parse_options(spec.backend, spec.options)
+    options = options_of(spec)
     bounds = [] if options.max_batch is None else [options.max_batch]
     for tensor in signature.inputs:
         axis, named = batch_axes.get(tensor.name), (options.shapes or {}).get(tensor.name)
@@ -302,7 +302,7 @@ _BESIDE_PLAN = ("shapes", "max_batch", "memory", "libraries")
 
 def engine_ingredients(spec: EngineSpec, runtime_version: str) -> dict[str, str]:
     """Return everything but the data that decides the plan, or the ranges that TensorRT finds. Raises `ModelError`."""
-    options = parse_options(spec.backend, spec.options)
+    options = options_of(spec)
     shapes = profile_of(spec, read_signature(model_file(spec.quantized or spec.model)))
     builder = {
         "TensorRT": runtime_version,

@@ -6,7 +6,7 @@ An option of another scheme is ignored, an unknown one is not.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -121,28 +121,22 @@ PROVIDER_KEYS = {
 """Options of ``trt``, ``trt-rtx`` and ``ort-trt``."""
 
 
-def parse_options(backend: str, options: Iterable[tuple[str, object]]) -> TrtOptions:
-    """Turn the options of a mark into `TrtOptions`. Raises `UsageError`."""
-    keys = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}.get(backend, PROVIDER_KEYS)
-    return TrtOptions(**checked(backend, options, keys))
-
-
-def target_of(spec: EngineSpec) -> str | None:
-    """Return the compute capability that the options of `spec` name, if they name one. Raises `UsageError`."""
-    return parse_options(spec.backend, spec.options).compute_capability
+def options_of(spec: EngineSpec) -> TrtOptions:
+    """Return the options of the mark of `spec`. Raises `UsageError`."""
+    keys = {"trt": NATIVE_KEYS, "trt-rtx": BUILDER_KEYS}.get(spec.backend, PROVIDER_KEYS)
+    return TrtOptions(**checked(spec.backend, spec.options, keys))
 
 
 def calibrates(spec: EngineSpec) -> bool:
     """Whether TensorRT's own calibrator finds the ranges. Raises `UsageError`."""
-    return spec.scheme == "static" and parse_options(spec.backend, spec.options).implicit
+    return spec.scheme == "static" and options_of(spec).implicit
 
 
 def float_type(spec: EngineSpec) -> str:
     """Return the type of the floats in the graph of `spec`; implicit INT8 leaves them to flags of the builder."""
-    options = parse_options(spec.backend, spec.options)
     if spec.precision != "int8":
         return spec.precision
-    return "fp32" if calibrates(spec) else options.rest
+    return "fp32" if calibrates(spec) else options_of(spec).rest
 
 
 _WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
@@ -185,5 +179,5 @@ def load_library(file: str) -> ctypes.CDLL:
 
 def operators_of(spec: EngineSpec) -> tuple[str, ...]:
     """Return the libraries of `spec` that have operators for ONNX Runtime too. Raises `BuildError`."""
-    files = parse_options(spec.backend, spec.options).libraries
+    files = options_of(spec).libraries
     return tuple(file for file in files if hasattr(load_library(file), "RegisterCustomOps"))

@@ -10,7 +10,7 @@ from pytest_quant.backends.cuda.device import installed_tensorrt
 from pytest_quant.backends.offer import Availability, switch_off
 from pytest_quant.backends.ort.libraries import DRIVER, TENSORRT, find_provider, loading_trouble
 from pytest_quant.backends.trt import TrtRtxBackend
-from pytest_quant.backends.trt.options import PROVIDER_KEYS, target_of
+from pytest_quant.backends.trt.options import PROVIDER_KEYS, options_of
 from pytest_quant.environment.gpu import cuda_gpu
 from pytest_quant.errors import BackendUnavailable
 from pytest_quant.spec import EngineSpec
@@ -28,12 +28,12 @@ class OrtTrtBackend(TrtRtxBackend):
 
         What chooses kernels is the builder, which is a process of its own and reads what this one has set.
         """
-        if not target_of(spec) and not loading_trouble(DRIVER):
+        if not options_of(spec).compute_capability and not loading_trouble(DRIVER):
             switch_off()
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether the provider loads, or for a named target whether a build can be simulated."""
-        if spec is not None and target_of(spec):
+        if spec is not None and options_of(spec).compute_capability:
             return super().availability(spec)
         if spec is not None:
             self.before_loading(spec)
@@ -42,18 +42,18 @@ class OrtTrtBackend(TrtRtxBackend):
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the graph and the builder, ONNX Runtime among them, and its provider."""
         ours = {"provider": TENSORRT}
-        if not target_of(spec):
+        if not options_of(spec).compute_capability:
             gpu = cuda_gpu(self.device)
             ours |= {"GPU": "" if gpu is None else f"{gpu.name} ({gpu.sm})", "native TensorRT": installed_tensorrt()}
         return {**super().ingredients(spec), **ours}
 
     def tunes(self, spec: EngineSpec) -> bool:
         """Whether the provider's TensorRT builds on the GPU, where it times the kernels; not for a named target."""
-        return not target_of(spec)
+        return not options_of(spec).compute_capability
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Write the checked graph and the engines of the provider."""
-        if target_of(spec):
+        if options_of(spec).compute_capability:
             super().build(spec, calibration, folder)
             return
         self.before_loading(spec)
@@ -66,7 +66,7 @@ class OrtTrtBackend(TrtRtxBackend):
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open a session and prove that its products are on TensorRT. Raises `BuildError`."""
-        if target_of(spec):
+        if options_of(spec).compute_capability:
             from pytest_quant.backends.trt.simulated import SimulatedEngine
 
             return SimulatedEngine(spec, folder, stands_for="ONNX Runtime's TensorRT provider")

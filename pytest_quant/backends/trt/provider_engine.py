@@ -40,7 +40,7 @@ from pytest_quant.backends.runtime import failed
 from pytest_quant.backends.trt.build import LAYERS_FILE, LOG_FILE, build_notes
 from pytest_quant.backends.trt.coverage import Layer, count_layers, macs_by_node, ops_of, read_layers
 from pytest_quant.backends.trt.network import GRAPH_FILE, profile_of
-from pytest_quant.backends.trt.options import Range, float_type, operators_of, parse_options
+from pytest_quant.backends.trt.options import Range, float_type, operators_of, options_of
 from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec
@@ -148,7 +148,7 @@ def provider_options(spec: EngineSpec, folder: Path) -> dict[str, str]:
     It keys its engines by names and not by weights (github.com/microsoft/onnxruntime/issues/6455), so each engine of
     ours has a folder of its own.
     """
-    parsed, floats = parse_options(spec.backend, spec.options), float_type(spec)
+    parsed, floats = options_of(spec), float_type(spec)
     options = {
         "device_id": "0",
         "trt_engine_cache_enable": "1",
