@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 from traceback import clear_frames
@@ -59,6 +59,13 @@ class PlanEngine(Engine):
         macs = macs_by_node(self._graph, feeds)
         return count_layers(self._layers(feeds), self._ops, self.spec.precision, self.provider, macs)
 
+    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
+        return layer_times_of(self._layers(feeds), self._ops, self._spent_ms(feeds))
+
+    def _spent_ms(self, feeds: Feeds) -> Mapping[str, float] | None:  # noqa: ARG002
+        """Return the median milliseconds of each layer that ran, by its name; ``None`` where nothing runs the plan."""
+        return None
+
 
 class GpuEngine(PlanEngine):
     """Runs the plan in `folder` on a stream of its own, in the primary context that other libraries share.
@@ -110,13 +117,6 @@ class GpuEngine(PlanEngine):
         """Return the same run twice, with an event on either side of the second one's compute."""
         return self._over(feeds, partial(self._runner.clock.time_ms, self._runner.execute))
 
-    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
-        """Return the median time of each layer, in a context of its own: timed runs have no profiler."""
-        layers = self._layers(feeds)
-        with self._current():
-            spent_ms = self._profiled(feeds)
-        return layer_times_of(layers, self._ops, spent_ms)
-
     def _device_times(self, feeds: Feeds) -> DeviceTimes:
         """Time copies and compute apart, by events on the engine's stream."""
         with self._current():
@@ -126,26 +126,22 @@ class GpuEngine(PlanEngine):
                 runner.copy_in, runner.execute, runner.copy_out, wait=clock.wait, time_ms=clock.time_ms, pinned=True
             )
 
-    def _profiled(self, feeds: Feeds) -> dict[str, float]:
-        """Return the median milliseconds of each layer by its name, in the order they run.
-
-        A profiler makes TensorRT wait for each layer.
-        """
-        runner = self._new_runner(self._plan.new_context())
+    def _spent_ms(self, feeds: Feeds) -> dict[str, float]:
+        """Profile a context of its own: a profiler makes TensorRT wait for each layer, and timed runs have none."""
         spent_ms: dict[str, float] = defaultdict(float)
-        profiler = _profiler(self._trt, spent_ms)
+        with self._current(), closing(self._new_runner(self._plan.new_context())) as runner:
 
-        def run() -> dict[str, float]:
-            spent_ms.clear()
-            runner.run()
-            if not runner.context.report_to_profiler() or not spent_ms:
-                raise BuildError(
-                    "TensorRT tells no times of layers",
-                    fix="pytest-quant cache clear --kind engine, and the next run builds it anew",
-                )
-            return dict(spent_ms)
+            def run() -> dict[str, float]:
+                spent_ms.clear()
+                runner.run()
+                if not runner.context.report_to_profiler() or not spent_ms:
+                    raise BuildError(
+                        "TensorRT tells no times of layers",
+                        fix="pytest-quant cache clear --kind engine, and the next run builds it anew",
+                    )
+                return dict(spent_ms)
 
-        try:
+            profiler = _profiler(self._trt, spent_ms)
             runner.context.profiler = profiler
             # Else each run waits, and tells its times, within the call that starts it.
             runner.context.enqueue_emits_profile = False
@@ -153,8 +149,6 @@ class GpuEngine(PlanEngine):
             runner.copy_in()
             runner.wait()
             return medians(warm_runs(run))
-        finally:
-            runner.close()
 
     def _layers(self, feeds: Feeds) -> list[Layer]:
         return layers_in_inspection(self._inspected(feeds))

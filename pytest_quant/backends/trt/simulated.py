@@ -15,9 +15,8 @@ from pytest_quant.backends.onnx_files import read_graph
 from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.rounded import range_notes, write_rounded
 from pytest_quant.backends.ort.session import Provider, open_session, refusing
-from pytest_quant.backends.readback import LayerTime
 from pytest_quant.backends.trt.build import LAYERS_FILE, build_notes
-from pytest_quant.backends.trt.coverage import Layer, layer_times_of, read_layers
+from pytest_quant.backends.trt.coverage import Layer, read_layers
 from pytest_quant.backends.trt.engine import PlanEngine
 from pytest_quant.backends.trt.network import GRAPH_FILE, profile_of, shape_misfit, shape_notes
 from pytest_quant.backends.trt.options import operators_of
@@ -87,10 +86,6 @@ class SimulatedEngine(PlanEngine):
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count what was built. Explicit INT8 needs Q/DQ pairs in every product: a graph without any has none."""
         return replace(super()._coverage(feeds), plan_of=self.plan_of if self._has_pairs else "")
-
-    def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:  # noqa: ARG002
-        """Return the layers of the plan, without times: nothing here runs it."""
-        return layer_times_of(self._built_layers, self._ops)
 
     def _close(self) -> None:
         self._session = None
