@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pytest_quant.backends.offer import checked
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.backends.ort.options import LIBRARIES
@@ -31,19 +33,16 @@ Range = tuple[Shape, Shape, Shape]
 
 
 def _shapes(value: object) -> dict[str, Range] | None:
-    if not isinstance(value, Mapping) or not value or not all(map(_is_range, value.keys(), value.values())):
+    try:
+        ranges = msgspec.convert(value, dict[str, Range])
+    except msgspec.ValidationError:
         return None
-    return {name: (tuple(low), tuple(usual), tuple(high)) for name, (low, usual, high) in value.items()}
-
-
-def _is_range(name: object, shapes: object) -> bool:
-    if not isinstance(name, str) or not isinstance(shapes, (list, tuple)) or len(shapes) != 3:
-        return False
-    if not all(isinstance(shape, (list, tuple)) and len(shape) == len(shapes[0]) for shape in shapes):
-        return False
-    if not all(type(size) is int and size >= 0 for shape in shapes for size in shape):
-        return False
-    return all(low <= usual <= high for low, usual, high in zip(*shapes, strict=True))
+    for low, usual, high in ranges.values():
+        if not len(low) == len(usual) == len(high):
+            return None
+        if not all(0 <= least <= size <= most for least, size, most in zip(low, usual, high, strict=True)):
+            return None
+    return ranges or None
 
 
 @dataclass(frozen=True, slots=True)
