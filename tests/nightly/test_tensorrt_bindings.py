@@ -31,8 +31,8 @@ ASKED: dict[str, object] = {
 }
 """Options that the builder hears of; implicit INT8 with FP16 beside it ended with version 10."""
 
-ELSEWHERE = {"compute_capability", "max_batch", "shapes", "beside", "memory"}
-"""Decide the target of TensorRT-RTX, the profile, the graph and the run."""
+ELSEWHERE = {"compute_capability", "max_batch", "shapes", "beside", "memory", "libraries"}
+"""Decide the target of TensorRT-RTX, the profile, the graph, the run and the plugins."""
 
 ASK = """
 import json, pickle, sys
@@ -136,7 +136,7 @@ from tests.support.fake_tensorrt import HostMemory
 
 logger = make_logger(trt, [])
 assert isinstance(logger, trt.ILogger)
-register_plugins(trt, logger)
+register_plugins(trt, logger, ())
 try:
     trt.Runtime(logger)
 except TypeError as error:
