@@ -1,1 +1,1 @@
-"""Unit tests of ``pytest_quant/backends/trt/gpu``."""
+"""Unit tests of ``pytest_quant/backends/cuda``."""
