@@ -13,8 +13,6 @@ from typing import Literal, TypeAlias, TypeVar
 from pytest_quant.clocks import REAL
 from pytest_quant.result import Coverage, DeviceTimes, OpCoverage
 
-_FLOAT_NAMES_SHOWN = 10
-
 
 class Kind(Enum):
     """What a node means for coverage."""
@@ -152,7 +150,7 @@ def tally(nodes: Sequence[Tallied], provider: str) -> Coverage:
         by_op=(*_rows(eligible), *_rows([node for node in nodes if node.kind is Kind.CONVERSION])),
         provider=provider,
         opaque_nodes=len(opaque),
-        float_nodes=tuple(missed)[:_FLOAT_NAMES_SHOWN],
+        float_nodes=tuple(missed)[:10],
         asked_nodes=tuple(dict.fromkeys(node.name for node in eligible if node.kind is Kind.ASKED)),
         scheme_pct=100.0 * done / within if within else None,
         not_quantizable={name: 100.0 * part / total for name, part in sorted(beyond.items())} if total else {},

@@ -59,7 +59,6 @@ KEPT_FILES = 50
 _LINES_SHOWN = 4
 
 _LETTERS_SHOWN = 600
-_LINES_KEPT = 10_000
 
 _NO_MEMORY = re.compile(r"bad_alloc|bfc_arena|Failed to allocate|[Oo]ut of memory|allocate memory|Unable to allocate")
 """What ONNX Runtime, OpenVINO, PyTorch, CUDA and numpy write; most of them raise the error that they raise for all."""
@@ -256,7 +255,7 @@ def quiet(*loggers: str) -> Iterator[list[str]]:
     loggers : names of the library's own loggers, which would write past the root logger.
     """
     errors: list[str] = []
-    handler = BufferingHandler(_LINES_KEPT)
+    handler = BufferingHandler(10_000)
     handler.setLevel(logging.ERROR)
     root, silenced = logging.getLogger(), [logging.getLogger(name) for name in loggers]
     before = [logger.level for logger in silenced]

@@ -59,7 +59,6 @@ def _opened(name: str, index: int) -> DeviceMemory:
 
 
 _BAD = ("[ERROR]", "[INTERNAL_ERROR]")
-_SKIPPED = "Skipping tactic"
 _ERRORS_SHOWN, _LINES_SHOWN = 6, 3
 _LISTED = ("Layers:", "Name: ")
 """How TensorRT-RTX begins to list the layers of a plan, in the lowest severity."""
@@ -96,13 +95,12 @@ def complaints(lines: list[str]) -> str:
     left: list[str] = []
     for line in lines:
         left.append(line)
-        while _SKIPPED in line and left and left[-1].startswith((*_BAD, "[WARNING]")):
+        while "Skipping tactic" in line and left and left[-1].startswith((*_BAD, "[WARNING]")):
             left.pop()
     bad = [line for line in left if line.startswith(_BAD)] or [line for line in lines if line.startswith(_BAD)]
     return "\n".join(bad[: -_ERRORS_SHOWN - 1 : -1] or lines[-_LINES_SHOWN:]) or "the log says nothing"
 
 
-TIME_LIMIT_S = 60.0
 _INSTALL = 'pip install "pytest-quant[trt]"'
 _OLDER_CUDA = 'in a new environment pip install "pytest-quant[trt-cu12]"'
 _SIMULATE = "or let it be simulated: pytest --quant-simulate=SM89"
@@ -142,7 +140,7 @@ def probe_native(*, with_device: bool) -> Availability:
     if with_device and (refused := driver_too_old(_wheel(), _OLDER_CUDA)):
         return refused
     try:
-        return call_apart(load_native, with_device, limit_s=TIME_LIMIT_S)[0]
+        return call_apart(load_native, with_device, limit_s=60.0)[0]
     except ApartError as ended:
         return _broken(f"tensorrt did not load: it {ended.how or ended.error}. {ended.said.strip()[-300:]}".strip(". "))
 

@@ -171,7 +171,7 @@ def run_builder(request: BuildRequest, name: str, limit_s: float = TIME_LIMIT_S)
         log = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
         own = ended.error if isinstance(ended.error, QuantError) else None
         refusal = "\n".join(filter(None, (own.what, own.value))) if own else str(ended.error or "")
-        shown = refusal or "\n".join(log.splitlines()[-_LINES_SHOWN:]) or "it said nothing"
+        shown = refusal or "\n".join(log.splitlines()[-6:]) or "it said nothing"
         did = f"refused to build {name}" if ended.error else f"did not build {name}: it {ended.how}"
         raise failed(
             f"{request.module} {did}",
@@ -214,7 +214,6 @@ _SHAPES = re.compile(
 
 _QUANTIZED = re.compile(r"quantiz|zero.?point|\bscale\b|int8|fp8|int4", re.IGNORECASE)
 
-_LINES_SHOWN = 6
 _MISSING_SCALES = "Missing scale and zero-point"
 
 
