@@ -51,7 +51,7 @@ def get_backend(name: str) -> Backend:
             value=table[name].value,
             fix="write class MyBackend(Backend): pytest-quant guide add-a-backend",
         )
-    missing = sorted(kind.__abstractmethods__ | {data for data in Backend.__annotations__ if not hasattr(kind, data)})
+    missing = sorted(kind.__abstractmethods__ | (Backend.__annotations__.keys() - set(dir(kind))))
     if missing:
         raise UsageError(
             f"backend '{name}' is not complete",

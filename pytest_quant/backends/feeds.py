@@ -82,7 +82,7 @@ def _misfit_of(array: NDArray[Any], tensor: TensorInfo) -> DataError | None:
             allowed=f"{len(tensor.shape)} axes, {spelled(tensor)}",
             fix="a batch has a leading sample axis; one sample x is x[None]",
         )
-    if any(size not in (None, length) for size, length in zip(tensor.shape, array.shape, strict=True)):
+    if [size for size, length in zip(tensor.shape, array.shape, strict=True) if size not in (None, length)]:
         return DataError(f"input '{tensor.name}' has the wrong shape", value=str(array.shape), allowed=spelled(tensor))
     return None
 

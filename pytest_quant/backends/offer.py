@@ -264,6 +264,7 @@ def with_tf32(spec: EngineSpec, *, allowed: bool) -> EngineSpec:
             value=f"{OVERRIDE}={_OFF} in the environment",
             fix=f"unset {OVERRIDE}; a backend that needs it so sets it for the whole run, and runs apart from this",
         )
-    others = {name: value for name, value in spec.options if name != TF32}
-    options = {**others, TF32: True} if allowed else others
+    options = {**dict(spec.options), TF32: True}
+    if not allowed:
+        del options[TF32]
     return replace(spec, options=tuple(sorted(options.items())))
