@@ -89,7 +89,7 @@ class GpuEngine(PlanEngine):
             try:
                 self.device_bytes = held_bytes(trt, self._plan.engine, self.size_bytes)
                 self._slots = slots_of(trt, self._plan.engine)
-                self._runner = self._new_runner(self._plan.new_context())
+                self._runner = Runner(self._plan, self._slots, self._device)
             except BaseException as error:
                 # What TensorRT holds must go while the context is current, and the traceback would keep it.
                 clear_frames(error.__traceback__)
@@ -129,7 +129,7 @@ class GpuEngine(PlanEngine):
     def _spent_ms(self, feeds: Feeds) -> dict[str, float]:
         """Profile a context of its own: a profiler makes TensorRT wait for each layer, and timed runs have none."""
         spent_ms: dict[str, float] = defaultdict(float)
-        with self._current(), closing(self._new_runner(self._plan.new_context())) as runner:
+        with self._current(), closing(Runner(self._plan, self._slots, self._device)) as runner:
 
             def run() -> dict[str, float]:
                 spent_ms.clear()
@@ -195,9 +195,6 @@ class GpuEngine(PlanEngine):
         self._runner.copy_in()
         self._runner.wait()
         self._staged = feeds
-
-    def _new_runner(self, context: tensorrt.IExecutionContext) -> Runner:
-        return Runner(self._plan.engine, context, self._plan.lines, self._slots, self._device)
 
 
 def _profiler(trt: Any, spent_ms: dict[str, float]) -> tensorrt.IProfiler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,21 +141,20 @@ def slots_of(trt: Any, engine: tensorrt.ICudaEngine) -> tuple[Slot, ...]:
 
 @dataclass(eq=False)
 class Runner:
-    """Runs `engine` in `context`; `lines` are what TensorRT logged. Every method needs the primary context current.
+    """Runs `plan` in a `context` of its own. Every method needs the primary context current, and so does making it.
 
-    `context` has the shapes that were staged last.
+    `context` has the shapes that were staged last; `slots` are the inputs and outputs of the engine.
 
     Inputs and outputs lie in page-locked memory of the host between their copies, so that a copy is one of the
     device's own; for a tensor that TensorRT wants on the host that is its address.
     """
 
-    engine: tensorrt.ICudaEngine
-    context: tensorrt.IExecutionContext
-    lines: list[str]
+    plan: Plan
     slots: tuple[Slot, ...]
     device: DeviceMemory
 
     def __post_init__(self) -> None:
+        self.context = self.plan.new_context()
         self._on_device: Blocks = {}
         self._locked: dict[str, NDArray[np.uint8]] = {}
         self._host: dict[str, NDArray[Any]] = {}
@@ -186,7 +185,7 @@ class Runner:
     def execute(self) -> None:
         """Start one run. Raises `BuildError` when TensorRT does not take it."""
         if not self.context.execute_async_v3(self.stream):
-            raise BuildError("TensorRT did not start the run", value=complaints(self.lines))
+            raise BuildError("TensorRT did not start the run", value=complaints(self.plan.lines))
 
     def run(self) -> None:
         """Do one run, and wait until it is done."""
@@ -210,7 +209,6 @@ class Runner:
     def close(self) -> None:
         """Let the context go, and give back memory, events and the stream."""
         del self.context
-        del self.engine
         self._free_all()
         self.clock.close()
 
@@ -230,19 +228,20 @@ class Runner:
             raise DataError(
                 "the shapes of the inputs do not go together",
                 value=str({slot.name: self._host[slot.name].shape for slot in self.slots if slot.is_input}),
-                allowed=complaints(self.lines),
+                allowed=complaints(self.plan.lines),
                 fix="give every input the sizes of one batch",
             ) from error
         if missing:
             unknown = f"TensorRT cannot infer shapes without {', '.join(missing)}"
-            raise BuildError(unknown, value=complaints(self.lines))
+            raise BuildError(unknown, value=complaints(self.plan.lines))
         for slot in self.slots:
             if not slot.is_input:
                 self._stage_output(slot)
 
     def _stage_input(self, slot: Slot, array: NDArray[Any]) -> None:
         if not self.context.set_input_shape(slot.name, array.shape):
-            low, _, high = self.engine.get_tensor_profile_shape(slot.name, 0)
+            # No local name, which an error would keep: the engine must end in its CUDA context.
+            low, _, high = cast("tensorrt.ICudaEngine", self.plan.engine).get_tensor_profile_shape(slot.name, 0)
             raise DataError(
                 f"input '{slot.name}' does not fit the engine",
                 value=str(array.shape),
@@ -276,4 +275,4 @@ class Runner:
         if not slot.on_host:
             address = block_of(slot.name, room, self._on_device, self.device)
         if not self.context.set_tensor_address(slot.name, address):
-            raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=complaints(self.lines))
+            raise BuildError(f"TensorRT did not take the address of '{slot.name}'", value=complaints(self.plan.lines))
