@@ -56,8 +56,7 @@ class OrtTrtBackend(TrtRtxBackend):
         if options_of(spec).compute_capability:
             super().build(spec, calibration, folder)
             return
-        self.before_loading(spec)
-        _require_tensorrt()
+        self._load(spec)
         from pytest_quant.backends.trt.network import write_graph
         from pytest_quant.backends.trt.provider_engine import build_engines, providers_of
 
@@ -70,15 +69,14 @@ class OrtTrtBackend(TrtRtxBackend):
             from pytest_quant.backends.trt.simulated import SimulatedEngine
 
             return SimulatedEngine(spec, folder, stands_for="ONNX Runtime's TensorRT provider")
-        self.before_loading(spec)
-        _require_tensorrt()
+        self._load(spec)
         from pytest_quant.backends.trt.provider_engine import OrtTrtEngine
 
         return OrtTrtEngine(spec, folder)
 
-
-def _require_tensorrt() -> None:
-    """Load what the provider needs: a session would look for it in vain, say so in a log, and run on CUDA."""
-    support = find_provider(TENSORRT)
-    if not support.available:
-        raise BackendUnavailable(f"backend 'ort-trt' cannot run here: {support.reason}", fix=support.fix or None)
+    def _load(self, spec: EngineSpec) -> None:
+        """Load what the provider needs: a session would look for it in vain, say so in a log, and run on CUDA."""
+        self.before_loading(spec)
+        support = find_provider(TENSORRT)
+        if not support.available:
+            raise BackendUnavailable(f"backend 'ort-trt' cannot run here: {support.reason}", fix=support.fix or None)
