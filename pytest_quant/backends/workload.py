@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-_OPSET, _IR_VERSION = 17, 8
-
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -50,7 +48,7 @@ def write_workload(file: Path, work: Workload) -> None:
         f"[Relu{index}] x{index + 1} = Relu(product{index})"
         for index in range(_LAYERS)
     )
-    head = f'<ir_version: {_IR_VERSION}, opset_import: ["" : {_OPSET}]>'
+    head = '<ir_version: 8, opset_import: ["" : 17]>'
     model = onnx.parser.parse_model(f"{head} chain ({ends} x0) => ({ends} x{_LAYERS}) {{ {layers} }}")
     for index in range(count):
         # They keep the size of what goes through them and a ReLU (He et al. 2015, section 2.2).

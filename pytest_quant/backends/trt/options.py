@@ -139,16 +139,15 @@ def float_type(spec: EngineSpec) -> str:
 
 
 _WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
-_EXTRA = {
-    "WeightSymmetric": True,
-    "AddQDQPairToWeight": True,
-    "DedicatedQDQPair": True,
-    "QuantizeBias": False,
-    "OpTypesToExcludeOutputQuantization": _WEIGHTED,
-}
 _QUANTIZER_OPTIONS: dict[str, object] = {
     "activation_type": "int8",
-    "extra": _EXTRA,
+    "extra": {
+        "WeightSymmetric": True,
+        "AddQDQPairToWeight": True,
+        "DedicatedQDQPair": True,
+        "QuantizeBias": False,
+        "OpTypesToExcludeOutputQuantization": _WEIGHTED,
+    },
     "op_types": _WEIGHTED,
     "per_channel": True,
     "reduce_range": False,
