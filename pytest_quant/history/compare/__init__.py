@@ -11,8 +11,7 @@ from pytest_quant.history.baselines.file import BaselineEntry
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
 from pytest_quant.history.compare.facts import compare_exact, compare_statuses, explained
-from pytest_quant.history.compare.latency import compare_latency
-from pytest_quant.history.compare.machine import Machine, machines_of
+from pytest_quant.history.compare.latency import Machine, compare_latency, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
 from pytest_quant.history.passes import TWO_PASSES
 from pytest_quant.history.rows import StoredCheck, way_of_timing

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pytest_quant.history.compare.comparison import Difference, Outcome, Row, worse_or_better
-from pytest_quant.history.compare.latency import on_common_machines
-from pytest_quant.history.compare.pairing import Pair, measured, reason, row_of
+from pytest_quant.history.compare.pairing import Pair, measured, on_common_machines, reason, row_of
 from pytest_quant.history.rows import StoredCheck, grouped, is_second_pass
 from pytest_quant.record import Record
 from pytest_quant.result import Status

@@ -8,7 +8,16 @@ from functools import partial
 from typing import Any
 
 from pytest_quant.history.compare.comparison import ALPHA, Comparison, Listed, Outcome, Quantity, Row, Side
-from pytest_quant.history.rows import StoredCheck, commit_of, grouped, is_second_pass, version_of
+from pytest_quant.history.rows import (
+    StoredCheck,
+    commit_of,
+    describe_identity,
+    grouped,
+    identity_of,
+    is_second_pass,
+    version_of,
+    way_of_timing,
+)
 from pytest_quant.record import Record, Run
 from pytest_quant.result import Better
 from pytest_quant.spec import SeriesKey
@@ -133,6 +142,30 @@ def _side(checks: Sequence[StoredCheck]) -> Side:
         runs=len(runs),
         checks=len(checks),
     )
+
+
+def on_common_machines(pair: Pair) -> tuple[Pair, bool]:
+    """Return the launches on machines that base and head share, and true; all launches, and false, without any.
+
+    One of two passes was on both machines, with one engine.
+    """
+    base, head = ({machine for check in side for machine in _machines(check)} for side in (pair.base, pair.head))
+    common = base & head
+    if not common:
+        return pair, False
+    sides = (tuple(check for check in side if common & _machines(check)) for side in (pair.base, pair.head))
+    return Pair(pair.series, *sides), True
+
+
+def _machines(check: StoredCheck) -> set[str]:
+    return {identity_of(each.run, each.record) for each in (check, check.first) if each is not None}
+
+
+def describe_machine(launch: StoredCheck) -> str:
+    """Return the recognizable parts of a machine's identity, the provider that ran, and what it was timed against."""
+    provider = launch.record.coverage.provider if launch.record.coverage else ""
+    described = describe_identity(launch.run.environment.identity)
+    return ", ".join([*described, *([provider] if provider else []), *way_of_timing(launch.record.latency)])
 
 
 def measured(record: Record) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from pytest_quant.history.baselines.launches import SPEEDUP
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
-from pytest_quant.history.compare.machine import FEWEST_SERIES, Machine, launches_of, machines_of
+from pytest_quant.history.compare.latency import FEWEST_SERIES, Machine, launches_of, machines_of
 from pytest_quant.history.compare.pairing import Pair
 from pytest_quant.history.rows import StoredCheck, identity_of
 from pytest_quant.history.summaries import CheckSummary

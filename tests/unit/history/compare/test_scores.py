@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from pytest_quant.history.compare import compare
+from pytest_quant.history.compare.accuracy import paired_p, with_runs
 from pytest_quant.history.compare.comparison import Outcome
-from pytest_quant.history.compare.scores import paired_p, with_runs
 from pytest_quant.metrics.drop import MOST_SCORES, PairedStatistics
 from pytest_quant.metrics.metric import Metric, resolve_wrapped
 from pytest_quant.record import Record
