@@ -13,15 +13,15 @@ schema  what changed
 
 from pytest_quant.record.build import build_record as build_record
 from pytest_quant.record.build import failed_record as failed_record
+from pytest_quant.record.record import SCHEMA as SCHEMA
 from pytest_quant.record.record import Encoded as Encoded
 from pytest_quant.record.record import Json as Json
 from pytest_quant.record.record import Record as Record
+from pytest_quant.record.record import Run as Run
 from pytest_quant.record.record import encoded as encoded
 from pytest_quant.record.record import from_json as from_json
+from pytest_quant.record.record import run_from_json as run_from_json
+from pytest_quant.record.record import run_of as run_of
+from pytest_quant.record.record import run_to_json as run_to_json
+from pytest_quant.record.record import start_run as start_run
 from pytest_quant.record.record import to_json as to_json
-from pytest_quant.record.run import SCHEMA as SCHEMA
-from pytest_quant.record.run import Run as Run
-from pytest_quant.record.run import run_from_json as run_from_json
-from pytest_quant.record.run import run_of as run_of
-from pytest_quant.record.run import run_to_json as run_to_json
-from pytest_quant.record.run import start_run as start_run

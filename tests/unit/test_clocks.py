@@ -69,7 +69,7 @@ def test_the_plugin_holds_the_clocks_before_any_test() -> None:
         "from freezegun import freeze_time\n"
         "freeze_time('2020-01-02').start()\n"
         "from pytest_quant.measure.interleave import Rounds\n"
-        "from pytest_quant.record.run import now\n"
+        "from pytest_quant.record.record import now\n"
         "clock = Rounds.__init__.__defaults__[0]\n"
         "print(clock() != clock(), time.time() < 1.6e9 < now().timestamp())"
     )
