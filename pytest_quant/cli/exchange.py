@@ -106,7 +106,7 @@ def _durations(where: str, which: str) -> Iterator[bytes]:
     if which != "all":
         raise UsageError("durations are of all runs together", value=f"--run {which}", fix="leave out --run")
     # Here, because other formats need none of it.
-    from pytest_quant.history.durations import durations_s
+    from pytest_quant.history.shards import durations_s
 
     lines = [f"    {json.dumps(nodeid)}: {spent_s}" for nodeid, spent_s in durations_s(open_store(where)).items()]
     ends = [*[",\n"] * (len(lines) - 1), "\n}\n"]
