@@ -15,7 +15,7 @@ from sqlalchemy import Row as Found
 
 from pytest_quant.environment.revision import are_apart
 from pytest_quant.errors import HistoryError, UsageError, nearest
-from pytest_quant.history.connect import storage_errors, writing
+from pytest_quant.history.connect import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES, storage_errors, writing
 from pytest_quant.history.rows import (
     MOST_INDEXED,
     Row,
@@ -27,7 +27,6 @@ from pytest_quant.history.rows import (
     searchable,
     unpack,
 )
-from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SELFTESTS, SERIES
 from pytest_quant.history.summaries import CheckSummary, SeriesSummary, read_summary
 from pytest_quant.history.writing import RunToAdd, add_runs, batches
 from pytest_quant.record import Encoded, Record, Run

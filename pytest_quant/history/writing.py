@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Table, bindparam, insert, select, tuple_, update
 
-from pytest_quant.history.connect import open_engine, outside, storage_errors, writing
+from pytest_quant.history.connect import (
+    CHECKS,
+    RECORDS,
+    RUNS,
+    SERIES,
+    open_engine,
+    outside,
+    storage_errors,
+    writing,
+)
 from pytest_quant.history.rows import Row, pack, run_row, unpack
-from pytest_quant.history.schema import CHECKS, RECORDS, RUNS, SERIES
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Encoded, Record, Run
 from pytest_quant.result import LatencyFigures

@@ -34,9 +34,8 @@ import psycopg
 from sqlalchemy import insert
 
 from pytest_quant.history import open_store
-from pytest_quant.history.connect import open_engine, writing
+from pytest_quant.history.connect import SERIES, open_engine, writing
 from pytest_quant.history.rows import pack, run_row
-from pytest_quant.history.schema import SERIES
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.writing import prune
 from pytest_quant.record import Encoded, Record, Run, encoded

@@ -14,9 +14,9 @@ from sqlalchemy import create_engine, select, update
 from pytest_quant.cli import commands
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
+from pytest_quant.history.connect import CHECKS, RECORDS, RUNS
 from pytest_quant.history.git_branch import BRANCH
 from pytest_quant.history.json_lines import run_line
-from pytest_quant.history.schema import CHECKS, RECORDS, RUNS
 from pytest_quant.result import Cost
 from tests.unit.record.examples import LATER, RUN, a_pass, a_record, series_of, unavailable
 

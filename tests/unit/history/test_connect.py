@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, inspect, text
 from pytest_quant import history
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import connect, open_store
-from pytest_quant.history.schema import METADATA, SCHEMA, VERSION
+from pytest_quant.history.connect import METADATA, SCHEMA, VERSION
 from tests.unit.record.examples import RUN, a_record
 
 

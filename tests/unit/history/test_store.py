@@ -13,8 +13,8 @@ from sqlalchemy import Executable, create_engine, delete, update
 
 from pytest_quant.errors import HistoryError, UsageError
 from pytest_quant.history import open_store
+from pytest_quant.history.connect import RECORDS, RUNS
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.history.schema import RECORDS, RUNS
 from pytest_quant.history.store import Store
 from pytest_quant.record import Record, Run
 from pytest_quant.result import Status
