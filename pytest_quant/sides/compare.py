@@ -16,7 +16,6 @@ from pytest_quant.errors import LaunchError, QuantError, UsageError
 from pytest_quant.history.compare.accuracy import compare_accuracy
 from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome, Row
 from pytest_quant.history.compare.facts import explained
-from pytest_quant.history.compare.latency import percent
 from pytest_quant.history.compare.pairing import Pair, judge, measured, pair, reason, row_of, why_lost
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.measure.lock import DeviceLocks
@@ -27,6 +26,7 @@ from pytest_quant.record import Record
 from pytest_quant.result import Interval
 from pytest_quant.sides.run import Left, launch_file
 from pytest_quant.spec import LatencyPlan
+from pytest_quant.stats.launch_difference import percent
 
 LIMIT_PCT = 5.0
 """Largest slow-down in percent of a test whose mark names none."""

@@ -61,6 +61,12 @@ class LaunchDifference:
         return not self.assumed and self.freedom >= FEWEST_FREEDOM
 
 
+def percent(log_change: float) -> float:
+    """Return a difference of logarithms as a relative change in percent."""
+    # Beyond it no float has the result; figures of others may be that large.
+    return 100.0 * math.expm1(min(log_change, 700.0))
+
+
 def difference(
     base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, *, confidence: float = 0.95
 ) -> LaunchDifference:

@@ -21,12 +21,14 @@ from pytest_quant.result import (
     Verdict,
 )
 from pytest_quant.spec import Limits
+from pytest_quant.stats.draws import LOOKS
 from pytest_quant.stats.launch_difference import (
     FEWEST_FREEDOM,
     LaunchDifference,
     difference,
     launches_narrow,
     launches_needed,
+    percent,
 )
 from pytest_quant.stats.launches import Launch, days_of, launch_of, with_launches
 from pytest_quant.verdict.latency import beside_null, with_null
@@ -95,7 +97,7 @@ def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline
         return _no_baseline(limit, allowed, why)
     apart = beside_null(latency)
     change = sides.difference
-    observed, ends = _percent(change.value), (_percent(change.low), _percent(change.high))
+    observed, ends = percent(change.value), (percent(change.low), percent(change.high))
     if latency.reasons and apart is None:
         reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
         return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
@@ -131,7 +133,7 @@ class _Sides:
 
     def __str__(self) -> str:
         ours = self.difference
-        value, low, high = map(_percent, (ours.value, ours.low, ours.high))
+        value, low, high = map(percent, (ours.value, ours.low, ours.high))
         return self.words.format(f"{value:.2f} % [{low:.2f}, {high:.2f}]")
 
 
@@ -182,7 +184,7 @@ def _what_would_tell(sides: _Sides, allowed: float) -> str:
     if more is not None:
         launches = "1 more launch" if more == 1 else f"{more} more launches"
         together = len(sides.head) + more
-        return f"{launches} of today would tell: --quant-launches {'auto' if together <= _AUTO else together}"
+        return f"{launches} of today would tell: --quant-launches {'auto' if together <= LOOKS[-1] else together}"
     if not sides.difference.telling:
         missing = math.ceil(FEWEST_FREEDOM - sides.difference.freedom)
         return (
@@ -190,14 +192,6 @@ def _what_would_tell(sides: _Sides, allowed: float) -> str:
             f"base on {missing} more days, or judge base and head today, in a section of their own: --quant-against"
         )
     return "more launches of today do not tell, for the days of the base differ by too much: --quant-against"
-
-
-_AUTO = 10
-"""Launches that ``--quant-launches auto`` makes at most."""
-
-
-def _percent(log_change: float) -> float:
-    return 100.0 * math.expm1(log_change)
 
 
 def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | str | None) -> Verdict:

@@ -30,7 +30,7 @@ from pytest_quant.history.compare.pairing import Draft, Pair, describe_machine, 
 from pytest_quant.history.rows import StoredCheck, grouped, identity_of, way_of_timing
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.result import Interval, LaunchNoise
-from pytest_quant.stats.launch_difference import ASSUMED, LaunchDifference, difference
+from pytest_quant.stats.launch_difference import ASSUMED, LaunchDifference, difference, percent
 from pytest_quant.stats.launches import Launch, days_of, noise_of
 
 FEWEST_SERIES = 3
@@ -195,12 +195,6 @@ FEWEST_LAUNCHES = 5
 
 MIN_CHANGE_PCT = 1.0
 """A smaller change of a latency counts as none, however significant it is."""
-
-
-def percent(log_change: float) -> float:
-    """Return a difference of logarithms as a relative change in percent."""
-    # Beyond it no float has the result; figures of others may be that large.
-    return 100.0 * math.expm1(min(log_change, 700.0))
 
 
 def as_log(percentage: float) -> float:
