@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pytest_quant.history.baselines.launches import (
     CANDIDATE,
@@ -64,24 +64,20 @@ class Machine:
 
     Attributes
     ----------
-    common : noise of all series, to moderate that of each.
-    earlier : noise of each series in the commits before the base.
+    series : launches of base and head by series.
+    noise : of each series: of base and head, of earlier commits, and of what all series have in common.
     shift : by how much its engines became slower from base to head, natural logarithm; ``None`` for too few series.
     """
 
-    common: LatencyNoise = field(default_factory=lambda: NO_NOISE_KNOWN)
-    earlier: Mapping[str, LatencyNoise] = field(default_factory=dict)
-    shift: float | None = None
-
-    def noise_of(self, series: str, base: Launches, head: Launches) -> LatencyNoise:
-        """Return the noise of one series: of base and head, of earlier commits, and of what all series share."""
-        earlier = self.earlier.get(series, NO_NOISE_KNOWN)
-        return moderated(moderated(_own_noise(base, head), earlier), self.common)
+    series: Mapping[str, tuple[Launches, Launches]]
+    noise: Mapping[str, LatencyNoise]
+    shift: float | None
 
 
 def by_identity(launches: Iterable[StoredCheck]) -> dict[str, list[StoredCheck]]:
-    """Return the launches by identity of their machine, in the given order."""
-    return grouped(launches, lambda launch: identity_of(launch.run, launch.record))
+    """Return the launches that were timed by identity of their machine, in the given order."""
+    timed = (launch for launch in launches if launch.record.latency is not None)
+    return grouped(timed, lambda launch: identity_of(launch.run, launch.record))
 
 
 def launches_of(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> tuple[Launches, Launches]:
@@ -125,11 +121,10 @@ def mean_change(base: Sequence[Launch], head: Sequence[Launch]) -> float | None:
 
 
 def _machine(series: Mapping[str, tuple[Launches, Launches]], earlier: Mapping[str, LatencyNoise]) -> Machine:
-    own = {key: _own_noise(*sides) for key, sides in series.items()}
-    noises = [
-        moderated(own.get(key, NO_NOISE_KNOWN), earlier.get(key, NO_NOISE_KNOWN))
-        for key in dict.fromkeys((*own, *earlier))
-    ]
+    noises = dict(earlier)
+    for key, (base, head) in series.items():
+        own = {figure: noise_of([base.figures[figure], head.figures[figure]]) for figure in FIGURES}
+        noises[key] = moderated(own, earlier.get(key, NO_NOISE_KNOWN))
     changes = [
         change
         for base, head in series.values()
@@ -137,11 +132,9 @@ def _machine(series: Mapping[str, tuple[Launches, Launches]], earlier: Mapping[s
         if (change := mean_change(base.figures[figure], head.figures[figure])) is not None
     ]
     timed = sum(bool(base.n and head.n) for base, head in series.values())
-    return Machine(shared_noise(noises), earlier, statistics.median(changes) if timed >= FEWEST_SERIES else None)
-
-
-def _own_noise(base: Launches, head: Launches) -> LatencyNoise:
-    return {figure: noise_of([base.figures[figure], head.figures[figure]]) for figure in FIGURES}
+    common = shared_noise(noises.values())
+    noise = {key: moderated(noises[key], common) for key in series}
+    return Machine(series, noise, statistics.median(changes) if timed >= FEWEST_SERIES else None)
 
 
 def _read(checks: Sequence[StoredCheck], days: Mapping[str, int]) -> Launches:
@@ -269,8 +262,8 @@ def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft
 
 def _on_one_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
     """Yield the row of the speedup, and that of the candidate's own time where it is known what the machine did."""
-    base, head = launches_of(pair.base, pair.head)
-    noise = machine.noise_of(pair.series, base, head)
+    base, head = machine.series[pair.series]
+    noise = machine.noise[pair.series]
     row, change = _begun(row_of(pair, "speedup", unit="x", better="higher"), pair, base, head, noise)
     if change is None:
         yield Draft(row)

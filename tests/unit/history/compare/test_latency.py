@@ -12,12 +12,12 @@ import pytest
 from pytest_quant.history.baselines.launches import SPEEDUP
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
-from pytest_quant.history.compare.latency import FEWEST_SERIES, Machine, launches_of, machines_of
+from pytest_quant.history.compare.latency import FEWEST_SERIES, machines_of
 from pytest_quant.history.compare.pairing import Pair
 from pytest_quant.history.rows import StoredCheck, identity_of
 from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.record import Record
-from pytest_quant.result import NOTHING_KNOWN, LaunchFigures
+from pytest_quant.result import LaunchFigures
 from tests.unit.history.compare.launched import launches, record_of, row, timed
 from tests.unit.history.compare.test_whole_latency import NOISE, run, runs
 from tests.unit.history.in_memory import a_point
@@ -228,11 +228,11 @@ def test_days_are_known_from_earlier_commits_of_the_same_machine() -> None:
 
     def noise(points: list[CheckSummary]) -> float:
         (machine,) = machines_of([ours], points).values()
-        return machine.noise_of("s0", *launches_of(ours.base, ours.head))[SPEEDUP].between.freedom
+        return machine.noise["s0"][SPEEDUP].between.freedom
 
     assert noise(earlier("s0", identity)) == pytest.approx(0.3 * 20)
     assert noise(earlier("s0", "elsewhere")) == 0.0
     assert noise(earlier("s9", identity)) == 0.0
     shared = [point for series in ("s7", "s8", "s9") for point in earlier(series, identity)]
     assert noise(shared) == 4.0
-    assert Machine().noise_of("s0", *launches_of((), ()))[SPEEDUP] == NOTHING_KNOWN
+    assert noise([]) == 0.0
