@@ -10,32 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import sqlalchemy as sa
 from filelock import FileLock
-from sqlalchemy import (
-    URL,
-    Boolean,
-    Column,
-    Connection,
-    Engine,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    create_engine,
-    event,
-    false,
-    func,
-    insert,
-    inspect,
-    make_url,
-    select,
-    text,
-)
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -46,62 +22,62 @@ from pytest_quant.printable import redact_address
 VERSION = 9
 """Of the tables; one more with each change of them. A history of another version is refused, see `connect`."""
 
-METADATA = MetaData()
+METADATA = sa.MetaData()
 
 # By bytes, as SQLite sorts: a server would sort by the rules of its locale.
-_SORTED = String().with_variant(Text(collation="C"), "postgresql")
+_SORTED = sa.String().with_variant(sa.Text(collation="C"), "postgresql")
 
-SCHEMA = Table("quant_schema", METADATA, Column("version", Integer, primary_key=True))
+SCHEMA = sa.Table("quant_schema", METADATA, sa.Column("version", sa.Integer, primary_key=True))
 """Read by every version of this package before any other table."""
 
-RUNS = Table(
+RUNS = sa.Table(
     "quant_runs",
     METADATA,
-    Column("number", Integer, primary_key=True),
-    Column("id", _SORTED, nullable=False, unique=True),
-    Column("started_at", _SORTED, nullable=False, index=True),
-    Column("commit", String, index=True),
-    Column("branch", String, index=True),
-    Column("dirty", Boolean, nullable=False),
-    Column("run", Text, nullable=False),
-    Column("tree", String, index=True),
-    Column("repository", String, nullable=False, index=True),
-    Column("thinned", Boolean, nullable=False, server_default=false()),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("id", _SORTED, nullable=False, unique=True),
+    sa.Column("started_at", _SORTED, nullable=False, index=True),
+    sa.Column("commit", sa.String, index=True),
+    sa.Column("branch", sa.String, index=True),
+    sa.Column("dirty", sa.Boolean, nullable=False),
+    sa.Column("run", sa.Text, nullable=False),
+    sa.Column("tree", sa.String, index=True),
+    sa.Column("repository", sa.String, nullable=False, index=True),
+    sa.Column("thinned", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 """`started_at` is converted to UTC, so that its order is that of time. A run that is `thinned` is pruned no more."""
 
-SERIES = Table(
+SERIES = sa.Table(
     "quant_series",
     METADATA,
-    Column("number", Integer, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
     # PostgreSQL indexes texts of up to 2700 bytes only, and a node id may be longer.
-    Column("digest", String(64), nullable=False, unique=True),
-    Column("key", Text, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    sa.Column("key", sa.Text, nullable=False),
 )
 
-CHECKS = Table(
+CHECKS = sa.Table(
     "quant_checks",
     METADATA,
-    Column("run", Integer, ForeignKey("quant_runs.number", ondelete="CASCADE"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("series", Integer, ForeignKey("quant_series.number"), nullable=False),
-    Column("started_at", _SORTED, nullable=False),
-    Column("status", String, nullable=False),
-    Column("figures", Text, nullable=False),
-    Index("quant_checks_by_series", "series", "started_at"),
+    sa.Column("run", sa.Integer, sa.ForeignKey("quant_runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("series", sa.Integer, sa.ForeignKey("quant_series.number"), nullable=False),
+    sa.Column("started_at", _SORTED, nullable=False),
+    sa.Column("status", sa.String, nullable=False),
+    sa.Column("figures", sa.Text, nullable=False),
+    sa.Index("quant_checks_by_series", "series", "started_at"),
 )
 """The summary of each check, see `CheckSummary`, whose figures are one text of JSON, so that a new one needs no column.
 
 `started_at` is that of its run, so that one index finds a series in its order.
 """
 
-RECORDS = Table(
+RECORDS = sa.Table(
     "quant_records",
     METADATA,
-    Column("run", Integer, primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("record", LargeBinary, nullable=False),
-    ForeignKeyConstraint(
+    sa.Column("run", sa.Integer, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("record", sa.LargeBinary, nullable=False),
+    sa.ForeignKeyConstraint(
         ["run", "position"],
         ["quant_checks.run", "quant_checks.position"],
         name="quant_records_check",
@@ -110,15 +86,15 @@ RECORDS = Table(
 )
 """A table of its own, so that the summaries of a series are stored close together."""
 
-SELFTESTS = Table(
+SELFTESTS = sa.Table(
     "quant_selftests",
     METADATA,
-    Column("number", Integer, primary_key=True),
-    Column("machine", String(64), nullable=False),
-    Column("device", String, nullable=False),
-    Column("measured_at", _SORTED, nullable=False),
-    Column("document", Text, nullable=False),
-    Index("quant_selftests_by_machine", "machine", "device", "measured_at"),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("machine", sa.String(64), nullable=False),
+    sa.Column("device", sa.String, nullable=False),
+    sa.Column("measured_at", _SORTED, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Index("quant_selftests_by_machine", "machine", "device", "measured_at"),
 )
 """What machines of one identity were found to hold. It is about machines and not about commits: a history that is
 exported, imported, pushed or pulled leaves it where it was measured, and pruning keeps it."""
@@ -135,8 +111,6 @@ _MADE_BY_OTHERS = """SELECT type || ' ' || name FROM sqlite_master WHERE type = 
 
 _LOCK = 0x7175616E74
 """Number of the lock in PostgreSQL, the letters ``quant``; two databases of one server do not share it."""
-
-_CONNECT_TIMEOUT_S = 10
 
 PAGE_BYTES = 16_384
 """Of a new SQLite file: records have some 2 kB, and a page of 4 kB, the default, often has room for one only."""
@@ -162,16 +136,16 @@ _OTHER_FIX = "make the place writable, or name another file with --quant-history
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Open a transaction that writes, committed as a whole or not at all."""
     # SQLite waits for another writer at the beginning of a transaction only, not where reading turns into writing.
     with engine.connect().execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
-            connection.execute(text(f"SET LOCAL lock_timeout = '{BUSY_TIMEOUT_S}s'"))
+            connection.execute(sa.text(f"SET LOCAL lock_timeout = '{BUSY_TIMEOUT_S}s'"))
         yield connection
 
 
-def outside(engine: Engine) -> Connection:
+def outside(engine: sa.Engine) -> sa.Connection:
     """Open a connection to SQLite without a transaction, which settings of the whole file require."""
     return engine.connect().execution_options(**{_BEGIN: ""})
 
@@ -185,13 +159,13 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
 
 
-def _begin_sqlite(connection: Connection) -> None:
+def _begin_sqlite(connection: sa.Connection) -> None:
     statement = connection.get_execution_options().get(_BEGIN, "BEGIN")
     if statement:
         connection.exec_driver_sql(statement)
 
 
-def _create_tables(engine: Engine, shown: str, file: Path | None) -> None:
+def _create_tables(engine: sa.Engine, shown: str, file: Path | None) -> None:
     """Create the tables where there are none; one process at a time, in one transaction.
 
     Parameters
@@ -217,16 +191,16 @@ def _create_tables(engine: Engine, shown: str, file: Path | None) -> None:
                 connection.exec_driver_sql("PRAGMA journal_mode = WAL")
         with writing(engine) as connection:
             if connection.dialect.name == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
             if not _has_tables(connection, shown):
                 METADATA.create_all(connection)
-                connection.execute(insert(SCHEMA).values(version=VERSION))
+                connection.execute(sa.insert(SCHEMA).values(version=VERSION))
 
 
-def _has_tables(connection: Connection, shown: str) -> bool:
+def _has_tables(connection: sa.Connection, shown: str) -> bool:
     """Whether the tables are there. Raises `HistoryError` when they are of another version or program."""
-    names, is_sqlite = inspect(connection).get_table_names(), connection.dialect.name == "sqlite"
-    made = list(connection.scalars(text(_MADE_BY_OTHERS))) if is_sqlite else []
+    names, is_sqlite = sa.inspect(connection).get_table_names(), connection.dialect.name == "sqlite"
+    made = list(connection.scalars(sa.text(_MADE_BY_OTHERS))) if is_sqlite else []
     is_foreign = bool(made) or (bool(names) and not any(name.startswith("quant_") for name in names))
     # A server's database may be shared with other programs.
     if is_sqlite and is_foreign:
@@ -236,7 +210,7 @@ def _has_tables(connection: Connection, shown: str) -> bool:
             allowed="a file that pytest-quant wrote, or one that does not exist yet",
             fix="name another file with --quant-history FILE; a trigger of your own may be dropped",
         )
-    version = connection.execute(select(func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
+    version = connection.execute(sa.select(sa.func.max(SCHEMA.c.version))).scalar() if SCHEMA.name in names else None
     if version not in (None, VERSION):
         newer = version > VERSION
         upgrade = "pip install --upgrade pytest-quant, or name another file with --quant-history FILE"
@@ -254,7 +228,7 @@ def _has_tables(connection: Connection, shown: str) -> bool:
     return version is not None
 
 
-def open_engine(place: str | Path) -> tuple[Engine, str]:
+def open_engine(place: str | Path) -> tuple[sa.Engine, str]:
     """Open a database with the tables of a history, which are created where there are none.
 
     Parameters
@@ -278,13 +252,13 @@ def open_engine(place: str | Path) -> tuple[Engine, str]:
             prepare_folder(file.parent)
         if url.get_backend_name() == "postgresql" and "connect_timeout" not in url.query:
             # Without it an address that does not answer delays the tests by minutes.
-            url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT_S)})
+            url = url.update_query_dict({"connect_timeout": "10"})
         # A statement prepared by name stays with a connection, which pgbouncer gives to others after each transaction.
         arguments = {"prepare_threshold": None} if url.get_driver_name() == "psycopg" else {}
-        engine = create_engine(url, poolclass=NullPool, connect_args=arguments)
+        engine = sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
         if url.get_backend_name() == "sqlite":
-            event.listen(engine, "connect", _set_up_sqlite)
-            event.listen(engine, "begin", _begin_sqlite)
+            sa.event.listen(engine, "connect", _set_up_sqlite)
+            sa.event.listen(engine, "begin", _begin_sqlite)
         _create_tables(engine, shown, file)
     return engine, shown
 
@@ -308,12 +282,12 @@ def storage_errors(shown: str, action: str) -> Iterator[None]:
         ) from error
 
 
-def _url(place: str | Path) -> URL:
+def _url(place: str | Path) -> sa.URL:
     address = str(place)
     if "://" not in address:
-        return URL.create("sqlite", database=address)
+        return sa.URL.create("sqlite", database=address)
     try:
-        url = make_url(address)
+        url = sa.make_url(address)
         kind = url.get_backend_name()
     except (ArgumentError, ValueError):
         kind = ""
@@ -334,7 +308,7 @@ def _url(place: str | Path) -> URL:
     return url if "+" in url.drivername else url.set(drivername=_DRIVERS[kind])
 
 
-def _sqlite_file(url: URL) -> Path | None:
+def _sqlite_file(url: sa.URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or not url.database:
         return None
     file = Path(url.database)

@@ -51,7 +51,7 @@ def test_creating_the_tables_is_one_transaction(history_url: str, monkeypatch: p
 
     with monkeypatch.context() as patch:
         # The last step, after all tables.
-        patch.setattr(connect, "insert", broken)
+        patch.setattr("sqlalchemy.insert", broken)
         with pytest.raises(KeyboardInterrupt):
             open_store(history_url)
     with create_engine(history_url).connect() as connection:
