@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from pytest_quant.environment.revision import GitAnswer, ask_git
 from pytest_quant.environment.worktree import LOCAL_VARIABLES, workplace
 from pytest_quant.errors import HistoryError
-from pytest_quant.history.json_lines import RunWithRecords, header_line, read_runs, run_line
+from pytest_quant.history.json_lines import RunWithRecords, lines_of, read_runs
 from pytest_quant.printable import redact_address
 from pytest_quant.record import Run
 
@@ -32,8 +32,6 @@ BRANCH = "pytest-quant-history"
 
 _FOLDER = "runs/"
 _ATTEMPTS = 30
-_LONGEST_PAUSE_S = 2.0
-_TIMEOUT_S = 600.0
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])(?=-)")
 _OURS = re.compile(
@@ -113,7 +111,7 @@ class GitBranch:
     def ask(self, *arguments: str, at: Path | None = None) -> GitAnswer:
         """Run git in a folder, that of the repository by default."""
         settings = (word for setting in _SETTINGS for word in ("-c", setting))
-        return ask_git(at or self.root, *settings, *arguments, timeout_s=_TIMEOUT_S, without=LOCAL_VARIABLES)
+        return ask_git(at or self.root, *settings, *arguments, timeout_s=600.0, without=LOCAL_VARIABLES)
 
 
 def _failed(action: str, output: str, remote: str) -> HistoryError:
@@ -158,7 +156,8 @@ def push(store: Store, branch: GitBranch, *, pause: Callable[[float], None] = ti
         with branch.worktree(head) as folder:
             for path in missing:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                (folder / path).write_bytes(header_line() + run_line(wanted[path], store.records(wanted[path].id)))
+                lines = lines_of([(wanted[path], store.records(wanted[path].id))])
+                (folder / path).write_bytes(b"".join(lines))
             branch.git("add", "--force", "--ignore-removal", "--", _FOLDER, at=folder)
             message = f"{len(missing)} runs" if len(missing) > 1 else f"Run {missing[0]}"
             branch.git("commit", "--quiet", "-m", message, at=folder)
@@ -169,7 +168,7 @@ def push(store: Store, branch: GitBranch, *, pause: Callable[[float], None] = ti
             return len(missing)
         if not any(word in answer.text + answer.error for word in _LOST_RACE):
             raise _failed("push", f"{answer.text}\n{answer.error}", branch.remote)
-        pause(random.uniform(0.0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempt)))  # nosec B311 # noqa: S311 - spreads jobs
+        pause(random.uniform(0.0, min(2.0, 0.05 * 2**attempt)))  # nosec B311 # noqa: S311 - spreads jobs
     raise HistoryError(
         f"the branch {branch.branch} was pushed to by others {_ATTEMPTS} times in a row",
         fix="run pytest-quant history push again; nothing is lost",

@@ -26,11 +26,6 @@ MOST_LINE_BYTES = 256_000_000
 RunWithRecords: TypeAlias = tuple[Run, tuple[Record, ...]]
 
 
-def header_line() -> bytes:
-    """Return the first line of an export."""
-    return (encode({"format": FORMAT, "schema": SCHEMA}) + "\n").encode()
-
-
 def run_line(run: Run, records: Sequence[Record | Encoded]) -> bytes:
     """Return the line of one run."""
     # An export without a file goes to the output, and so into the log of a CI service.
@@ -39,7 +34,7 @@ def run_line(run: Run, records: Sequence[Record | Encoded]) -> bytes:
 
 def lines_of(runs: Iterable[tuple[Run, Sequence[Record]]]) -> Iterator[bytes]:
     """Yield the lines of an export of `runs`, the first one of which names the format."""
-    yield header_line()
+    yield (encode({"format": FORMAT, "schema": SCHEMA}) + "\n").encode()
     for run, records in runs:
         yield run_line(run, records)
 

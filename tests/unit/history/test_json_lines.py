@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.errors import HistoryError
 from pytest_quant.history import json_lines
-from pytest_quant.history.json_lines import header_line, lines_of, read_lines, read_runs, run_line
+from pytest_quant.history.json_lines import lines_of, read_lines, read_runs, run_line
 from pytest_quant.record import Record, Run, from_json, run_to_json, to_json
 from tests.unit.record.examples import RUN, a_pass, a_record, with_accuracy
 from tests.unit.record.strategies import records, runs
@@ -119,7 +119,7 @@ def test_a_file_without_anything_is_refused(tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(HistoryError, match="empty"):
         list(read_runs(file))
-    file.write_bytes(header_line())
+    file.write_bytes(b"".join(lines_of([])))
     assert list(read_runs(file)) == []
 
 
