@@ -126,8 +126,8 @@ def compare_run(
     # Not joined yet: the other pass may be this run.
     stored = [] if run.dirty or run.commit is None else store.launches(*head.ids)
     # What another run of the commit has is neither removed nor renamed.
-    elsewhere = {check.record.series for check in stored if check.run.commit == run.commit} - mine
-    of_base = [check for check in before.checks if check.run.id != run.id and check.record.series not in elsewhere]
+    of_others = {check.record.series for check in stored if check.run.commit == run.commit} - mine
+    of_base = [check for check in before.checks if check.run.id != run.id and check.record.series not in of_others]
     ids = {run.id, *(check.run.id for check in of_base)}
     others = [check for check in stored if check.run.id not in ids and check.record.series in mine]
     now = join_passes([*others, *(StoredCheck(run, record) for record in records)])

@@ -25,12 +25,12 @@ def join_passes(checks: Sequence[StoredCheck]) -> list[StoredCheck]:
     checks : of runs with a clean tree, oldest first.
     """
     firsts = grouped(filter(_is_first, checks), _subject)
-    seconds = grouped(filter(_is_second, checks), _subject)
+    seconds = grouped((check for check in checks if is_second_pass(check.record)), _subject)
     result = []
     for check in checks:
         of_accuracy, of_latency = firsts.get(_subject(check), []), seconds.get(_subject(check), [])
         first = _last_alike(check, of_accuracy)
-        if _is_second(check):
+        if is_second_pass(check.record):
             result.append(_apart(check, of_accuracy) if first is None else join(first, check))
         elif not _is_first(check) or first is None:
             result.append(check)
@@ -87,10 +87,6 @@ def _verdicts(first: Iterable[Verdict], second: Iterable[Verdict]) -> tuple[Verd
 
 def _is_first(check: StoredCheck) -> bool:
     return check.record.accuracy is not None and check.record.latency is None and bool(check.record.latency_off)
-
-
-def _is_second(check: StoredCheck) -> bool:
-    return is_second_pass(check.record)
 
 
 def _subject(check: StoredCheck) -> tuple[str | None, str]:

@@ -70,7 +70,7 @@ class UnfinishedRun:
         prepare_folder(beginning.parent)
         self.file = beginning.with_name(f"{beginning.name}.{run.id}{_SUFFIX}")
         self._run = encode(plain(run, "run"))
-        self._lock = _lock_of(self.file)
+        self._lock = FileLock(f"{self.file}{_LOCK}")
         # Before there is a file that another process could take for that of a dead run.
         self._lock.acquire(timeout=0)
         self._stream = self.file.open("xb", buffering=0)
@@ -111,8 +111,10 @@ def recover(place: str | Path, root: Path) -> tuple[str, list[str]]:
             with _owned(file) as is_free:
                 if not is_free:
                     continue
-                unfinished = list(read_runs(file)) if _cut_torn_line(file) else []
-                for run, records in unfinished:
+                # The check of a last line without an end was under way.
+                size = file.read_bytes().rfind(b"\n") + 1
+                os.truncate(file, size)
+                for run, records in list(read_runs(file)) if size else ():
                     store = store or open_store(place)
                     if store.append(run, records):
                         runs, checks = runs + 1, checks + len(records)
@@ -133,10 +135,6 @@ def _left(beginning: Path) -> list[Path]:
     return [beginning.with_name(name) for name in files if name.endswith(_SUFFIX)]
 
 
-def _lock_of(file: Path) -> FileLock:
-    return FileLock(f"{file}{_LOCK}")
-
-
 def _release(lock: FileLock) -> None:
     lock.release()
     # Its name is that of one run, so that nobody who comes later waits for it.
@@ -147,7 +145,7 @@ def _release(lock: FileLock) -> None:
 @contextmanager
 def _owned(file: Path) -> Iterator[bool]:
     """Hold the lock of a run's file; ``False`` where the run lives, or another process has just added it."""
-    lock = _lock_of(file)
+    lock = FileLock(f"{file}{_LOCK}")
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -158,10 +156,3 @@ def _owned(file: Path) -> Iterator[bool]:
         yield file.is_file() and not file.is_symlink()
     finally:
         _release(lock)
-
-
-def _cut_torn_line(file: Path) -> int:
-    """Cut off a last line without an end, whose check was under way, and return the bytes that are left."""
-    size = file.read_bytes().rfind(b"\n") + 1
-    os.truncate(file, size)
-    return size

@@ -59,7 +59,10 @@ def add_runs(connection: Connection, batch: Sequence[RunToAdd]) -> int:
     names = {_record(each).series for _, records in batch for each in records}
     keys = {name: SeriesKey.parse(name) for name in names}
     series = _series_numbers(connection, {key.digest: key.text for key in keys.values()})
-    new = _new_runs(connection, {run_id: row for run_id, row, _, _ in reversed(summaries)})
+    new_runs = {run_id: row for run_id, row, _, _ in reversed(summaries)}
+    inserting = _insert_where_new(connection, RUNS).returning(RUNS.c.id, RUNS.c.number)
+    inserted = connection.execute(inserting, [new_runs[run_id] for run_id in sorted(new_runs)]) if new_runs else ()
+    new = {str(run_id): int(number) for run_id, number in inserted}
     checks: list[Row] = []
     rows: list[Row] = []
     added = len(new)
@@ -103,15 +106,6 @@ def _series_numbers(connection: Connection, wanted: Mapping[str, str]) -> dict[s
     return numbers
 
 
-def _new_runs(connection: Connection, rows: dict[str, Row]) -> dict[str, int]:
-    """Insert the runs that are not stored yet, and return their numbers by id."""
-    if not rows:
-        return {}
-    inserting = _insert_where_new(connection, RUNS).returning(RUNS.c.id, RUNS.c.number)
-    inserted = connection.execute(inserting, [rows[run_id] for run_id in sorted(rows)])
-    return {str(run_id): int(number) for run_id, number in inserted}
-
-
 def _insert_where_new(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
     """Return an insert that skips existing rows, for which SQLAlchemy has one construct for each database."""
     # Imported here: readers need neither, and the one for PostgreSQL takes a tenth of a short command's time.
@@ -122,16 +116,6 @@ def _insert_where_new(connection: Connection, table: Table) -> postgresql.Insert
     from sqlalchemy.dialects import sqlite
 
     return sqlite.insert(table).on_conflict_do_nothing()
-
-
-def thinned(record: Record) -> Record:
-    """Return `record` without the rounds of its latency; every other figure stays."""
-    return record if record.latency is None else replace(record, latency=_without_rounds(record.latency))
-
-
-def _without_rounds(latency: LatencyFigures) -> LatencyFigures:
-    repeat = None if latency.repeat is None else _without_rounds(latency.repeat)
-    return replace(latency, round_p50_ms={}, repeat=repeat)
 
 
 def prune(place: str | Path, keep_runs: int, *, dry_run: bool = False) -> tuple[int, int, int]:
@@ -193,3 +177,12 @@ def _smaller(connection: Connection, number: int, run_id: str) -> tuple[dict[int
             smaller[position] = pack(thin)
             freed_bytes += len(stored) - len(smaller[position])
     return smaller, freed_bytes
+
+
+def thinned(record: Record) -> Record:
+    """Return `record` without the rounds of its latency; every other figure stays."""
+    return replace(record, latency=_without_rounds(record.latency))
+
+
+def _without_rounds(latency: LatencyFigures | None) -> LatencyFigures | None:
+    return None if latency is None else replace(latency, round_p50_ms={}, repeat=_without_rounds(latency.repeat))

@@ -33,7 +33,7 @@ def build_record(
     ------
     UsageError : a figure of a metric or backend is neither a number nor a text; the message names it.
     """
-    latency = None if measured.latency is None else _with_medians(measured.latency)
+    latency = _with_medians(measured.latency)
     unmeasured = _unmeasured(measured.check, status, measured.accuracy.metric)
     return _normal(
         replace(
@@ -99,12 +99,14 @@ def _normal(record: Record) -> Encoded:
     return Encoded(from_json(document), document)
 
 
-def _with_medians(latency: LatencyResult) -> LatencyResult:
+def _with_medians(latency: LatencyResult | None) -> LatencyResult | None:
+    if latency is None:
+        return None
     engines = {"reference": latency.reference, "null": latency.null, "candidate": latency.candidate}
     return replace(
         latency,
         round_p50_ms={name: _round_medians_ms(blocks) for name, blocks in engines.items()},
-        repeat=None if latency.repeat is None else _with_medians(latency.repeat),
+        repeat=_with_medians(latency.repeat),
     )
 
 

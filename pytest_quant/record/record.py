@@ -176,8 +176,6 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 T = TypeVar("T")
 
-_MAX_SHOWN = 80
-
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -277,7 +275,7 @@ def _scalar(value: object, where: str) -> Json:
     shown = repr(value)
     raise UsageError(
         f"{where} cannot be kept: it is neither a number nor a text",
-        value=f"{type(value).__module__}.{type(value).__name__} {shown[:_MAX_SHOWN]}",
+        value=f"{type(value).__module__}.{type(value).__name__} {shown[:80]}",
         allowed="int, float, str, bool, None, and lists and dicts of them",
         fix="let the metric or backend return float(value)",
     )

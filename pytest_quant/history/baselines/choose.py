@@ -88,7 +88,11 @@ class Baselines:
         if isinstance(baseline, str) or not on_latency:
             return baseline
         timed = self._timed_before(series, way)
-        return replace(with_launches(baseline, timed, self._shared_noise(timed), launches), now=started_at)
+        shared = NO_NOISE_KNOWN
+        if timed:
+            here = self._noises.get(identity_of(timed[-1].run, timed[-1].record), {})
+            shared = shared_noise(here.values())
+        return replace(with_launches(baseline, timed, shared, launches), now=started_at)
 
     @cached_property
     def _entries(self) -> Mapping[str, BaselineEntry]:
@@ -165,14 +169,9 @@ class Baselines:
             and way_of_timing(check.record.latency) == way
         ]
 
-    def _shared_noise(self, timed: Sequence[StoredCheck]) -> LatencyNoise:
-        """Return what all series have in common on the machine of `timed`."""
-        if not timed:
-            return NO_NOISE_KNOWN
-        return shared_noise(self._noises.get(identity_of(timed[-1].run, timed[-1].record), {}).values())
-
     @cached_property
     def _noises(self) -> Mapping[str, Mapping[str, LatencyNoise]]:
+        """How launches of each series differ, by machine."""
         base = self._merge_base
         return {} if base.recorded is None else noise_by_machine(base.recorded.points_of(base.commits))
 
