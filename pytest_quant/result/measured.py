@@ -175,10 +175,10 @@ class Baseline:
     """
 
     commit: str
-    drop: float | None
-    speedup: float | None
-    candidate_p50_ms: float | None
-    same_identity: bool
+    drop: float | None = None
+    speedup: float | None = None
+    candidate_p50_ms: float | None = None
+    same_identity: bool = False
     launches: tuple[LaunchFigures, ...] = ()
     p50_launches: tuple[LaunchFigures, ...] = ()
     speedup_noise: LaunchNoise = NOTHING_KNOWN

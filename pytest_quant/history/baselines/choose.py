@@ -105,17 +105,13 @@ class Baselines:
         if entry.data is not None and data is not None and entry.data != data:
             return f"the accepted baseline of {entry.commit[:12]} is for other evaluation data", ()
         here = [figures for figures in entry.latency if dict(figures.identity) == self._identity and figures.way == way]
-        latency = here[-1] if here else None
-        baseline = Baseline(
-            commit=entry.commit,
-            drop=entry.drop,
-            speedup=latency.speedup if latency else None,
-            candidate_p50_ms=latency.candidate_p50_ms if latency else None,
-            same_identity=latency is not None,
-            accuracy=_accepted_accuracy(entry),
-        )
-        if latency is None:
+        baseline = Baseline(entry.commit, entry.drop, accuracy=_accepted_accuracy(entry))
+        if not here:
             return baseline, ()
+        latency = here[-1]
+        baseline = replace(
+            baseline, speedup=latency.speedup, candidate_p50_ms=latency.candidate_p50_ms, same_identity=True
+        )
         single = LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms)
         return baseline, latency.launches or (single,)
 
@@ -266,10 +262,5 @@ def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> B
     if not comparable:
         return f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
     last = comparable[-1]
-    return Baseline(
-        commit=last.run.commit or "unknown",
-        drop=next((each.record.accuracy.drop for each in reversed(comparable) if each.record.accuracy), None),
-        speedup=None,
-        candidate_p50_ms=None,
-        same_identity=False,
-    )
+    drop = next((each.record.accuracy.drop for each in reversed(comparable) if each.record.accuracy), None)
+    return Baseline(last.run.commit or "unknown", drop)
