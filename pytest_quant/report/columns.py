@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.printable import clean
 from pytest_quant.record import Record
-from pytest_quant.report.text import NOT_MEASURED, decimals, fixed, shorten
-from pytest_quant.result import Status
+from pytest_quant.report.text import NOT_MEASURED, decimals, drop_unit, fixed, shorten
+from pytest_quant.result import Interval, Status
 
 _MAX_NAME = 32
 EXPECTED = "XFAIL"
@@ -20,8 +21,6 @@ EXPECTED = "XFAIL"
 
 TEST_FAILED = "TEST FAILED"
 """The word for a check that passed in a test that failed for another reason."""
-
-Figures = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +66,39 @@ def _ends(nodeid: str) -> list[str]:
     return [nodeid[start:] for start in reversed(starts)]
 
 
+class Cell(NamedTuple):
+    """The figures of one record in one column.
+
+    Attributes
+    ----------
+    figures : none where nothing was measured.
+    unit : of the figures.
+    label : what the figures are called, in place of the head; empty where all records have the same.
+    remark : what stands behind the figures, or in place of them.
+    """
+
+    figures: tuple[float, ...] = ()
+    unit: str = ""
+    label: str = ""
+    remark: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of the table.
 
     Attributes
     ----------
-    read : what a cell shows of a row: a text, a whole number, or figures, none where nothing was measured.
-    unit : of the figures of a record.
+    read : what a cell shows of a row: a text, a whole number, or figures.
     form : how the figures of a cell stand in it, one ``{}`` for each.
-    remark : what stands behind the figures of a record, or in place of them.
     full : the whole of a share, see `decimals`; percentages have theirs by their unit.
-    label : what the figures of a record are called, in place of the head; empty where all records have the same.
     """
 
     name: str
     head: str
-    read: Callable[[CheckRow], str | int | Figures]
-    unit: Callable[[Record], str] = lambda _: ""
+    read: Callable[[CheckRow], str | int | Cell]
     form: str = "{}"
-    remark: Callable[[Record], str] = lambda _: ""
     full: float | None = None
-    label: Callable[[Record], str] = lambda _: ""
 
     def cells(self, rows: Sequence[CheckRow]) -> tuple[str, list[str], bool]:
         """Return the head, one cell for each row, and whether they end below each other, as figures do.
@@ -98,39 +108,36 @@ class Column:
         """
         values = [self.read(row) for row in rows]
         if any(isinstance(value, (str, int)) for value in values):
-            texts = [str(value) if isinstance(value, (str, int)) else NOT_MEASURED for value in values]
+            texts = [NOT_MEASURED if isinstance(value, Cell) else str(value) for value in values]
             return self.head, texts, any(isinstance(value, int) for value in values)
-        figures = [value if isinstance(value, tuple) else () for value in values]
-        remarks = [self.remark(row.record) for row in rows]
-        kinds = [(self.label(row.record), self.unit(row.record)) for row in rows]
-        measured = [place for place in range(len(rows)) if figures[place] or remarks[place]]
-        several = list(dict.fromkeys(kinds[place] for place in measured))
+        cells = [value for value in values if isinstance(value, Cell)]
+        measured = [cell for cell in cells if cell.figures or cell.remark]
+        kinds = list(dict.fromkeys((cell.label, cell.unit) for cell in measured))
         digits = {
             kind: decimals(
-                (value for place in measured if kinds[place] == kind for value in figures[place]),
+                (value for cell in measured if (cell.label, cell.unit) == kind for value in cell.figures),
                 full=100.0 if kind[1] in ("%", "pp") else self.full,
             )
-            for kind in several
+            for kind in kinds
         }
-        is_right = len(several) < 2 or not any(label for label, _ in several)
-        longest = max((len(remarks[place]) for place in measured if figures[place] and is_right), default=0)
-        texts = [NOT_MEASURED] * len(rows)
-        for place in measured:
-            label, unit = kinds[place]
-            numbers = [fixed(value, digits[label, unit]) for value in figures[place]]
+        is_right = len(kinds) < 2 or not any(label for label, _ in kinds)
+        longest = max((len(cell.remark) for cell in measured if cell.figures and is_right), default=0)
+        texts = []
+        for figures, unit, label, remark in cells:
+            numbers = [fixed(value, digits[label, unit]) for value in figures]
             text = self.form.format(*numbers) if len(numbers) == self.form.count("{}") else " ".join(numbers)
-            parts = [text] if len(several) == 1 else [label, text, unit if numbers else ""]
+            parts = [text] if len(kinds) == 1 else [label, text, unit if numbers else ""]
             # Blanks in place of a remark keep the digits below each other.
-            parts.append(remarks[place].ljust(longest if numbers else 0))
-            texts[place] = " ".join(filter(None, parts))
-        label, unit = several[0] if len(several) == 1 else ("", "")
+            parts.append(remark.ljust(longest if numbers else 0))
+            texts.append(" ".join(filter(None, parts)) if numbers or remark else NOT_MEASURED)
+        label, unit = kinds[0] if len(kinds) == 1 else ("", "")
         return f"{label or self.head} {unit}".rstrip(), texts, is_right
 
     def sort_value(self, row: CheckRow) -> float | None:
         """Return the number that a row is sorted by, the last one of its cell; ``None`` for a text and for nothing."""
         value = self.read(row)
-        if isinstance(value, tuple):
-            return value[-1] if value else None
+        if isinstance(value, Cell):
+            return value.figures[-1] if value.figures else None
         return value if isinstance(value, int) else None
 
 
@@ -138,70 +145,65 @@ def _name(text: str | None) -> str:
     return shorten(clean(text), _MAX_NAME) if text else NOT_MEASURED
 
 
-def _of(section: str, *names: str) -> Callable[[CheckRow], Figures]:
-    """Return what reads figures of a section of a record, as far as they were measured; an interval is two of them."""
+def _text(name: str) -> Callable[[CheckRow], str]:
+    return lambda row: _name(getattr(row.record, name))
 
-    def read(row: CheckRow) -> Figures:
-        whole = getattr(row.record, section)
-        parts = () if whole is None else [getattr(whole, name) for name in names]
-        ends = (part if isinstance(part, tuple) else (part,) for part in parts)
-        return tuple(value for part in ends for value in part if value is not None)
+
+def _known(*values: float | Interval | None) -> tuple[float, ...]:
+    """Return the figures that were measured; an interval is two of them."""
+    ends = (value if isinstance(value, tuple) else (value,) for value in values)
+    return tuple(end for of_value in ends for end in of_value if end is not None)
+
+
+def _of(section: str, *names: str, unit: str | None = "") -> Callable[[CheckRow], Cell]:
+    """Return what reads figures of a section of a record; `unit` is ``None`` for that of the drop."""
+
+    def read(row: CheckRow) -> Cell:
+        whole, accuracy = getattr(row.record, section), row.record.accuracy
+        figures = () if whole is None else _known(*(getattr(whole, name) for name in names))
+        if unit is None:
+            return Cell(figures, clean(drop_unit(accuracy.unit if accuracy else None)))
+        return Cell(figures, unit)
 
     return read
 
 
-def _token(name: str) -> Callable[[CheckRow], Figures]:
+def _token(name: str) -> Callable[[CheckRow], Cell]:
     """Return what reads the medians of a time of tokens, of the reference and the candidate."""
 
-    def read(row: CheckRow) -> Figures:
+    def read(row: CheckRow) -> Cell:
         token = row.record.latency and row.record.latency.token_time(name)
-        both = (token.reference_ms, token.candidate_ms) if token else ()
-        return tuple(value for value in both if value is not None)
+        return Cell(_known(token.reference_ms, token.candidate_ms) if token else (), "ms")
 
     return read
 
 
-def _is(unit: str) -> Callable[[Record], str]:
-    return lambda _: unit
-
-
-def _score(row: CheckRow) -> Figures:
+def _score(row: CheckRow) -> Cell:
     """Return the scores of both engines; the SQNR where there is no metric, which tells as much as can be told."""
     accuracy = row.record.accuracy
-    names = ("sqnr_db",) if accuracy is None or accuracy.metric is None else ("reference", "candidate")
-    return _of("accuracy", *names)(row)
-
-
-def _score_label(record: Record) -> str:
-    accuracy = record.accuracy
-    return "SQNR" if accuracy is None or accuracy.metric is None else _name(accuracy.metric)
-
-
-def _score_unit(record: Record) -> str:
-    accuracy = record.accuracy
-    return "dB" if accuracy is None or accuracy.metric is None else clean(accuracy.unit or "")
-
-
-def _score_remark(record: Record) -> str:
-    accuracy = record.accuracy
     if accuracy is None:
-        return ""
-    identical = accuracy.metric is None and accuracy.identical
-    return " ".join(["identical"] * identical + ["simulated"] * accuracy.simulated)
+        return Cell()
+    simulated = ["simulated"] * accuracy.simulated
+    if accuracy.metric is None:
+        remark = " ".join(["identical"] * accuracy.identical + simulated)
+        return Cell(_known(accuracy.sqnr_db), "dB", "SQNR", remark)
+    scores = _known(accuracy.reference, accuracy.candidate)
+    return Cell(scores, clean(accuracy.unit or ""), _name(accuracy.metric), *simulated)
 
 
-def _drop_unit(record: Record) -> str:
-    unit = record.accuracy.unit if record.accuracy else None
-    return "pp" if unit == "%" else clean(unit or "")
+def _sqnr(row: CheckRow) -> Cell:
+    accuracy = row.record.accuracy
+    if accuracy is None:
+        return Cell()
+    is_infinite = accuracy.identical and accuracy.sqnr_db is None
+    return Cell(_known(accuracy.sqnr_db), "dB", remark="identical" if is_infinite else "")
 
 
-def _sqnr_remark(record: Record) -> str:
-    accuracy = record.accuracy
-    return "identical" if accuracy is not None and accuracy.identical and accuracy.sqnr_db is None else ""
-
-
-def _doubt(record: Record) -> str:
-    return "?" if record.latency is not None and record.latency.reasons else ""
+def _speedup(row: CheckRow) -> Cell:
+    latency = row.record.latency
+    if latency is None:
+        return Cell()
+    return Cell(_known(latency.speedup), "x", remark="?" if latency.reasons else "")
 
 
 def _cache(row: CheckRow) -> str:
@@ -213,31 +215,28 @@ def _cache(row: CheckRow) -> str:
 
 COLUMNS: tuple[Column, ...] = (
     Column("test", "test", lambda row: row.test),
-    Column("model", "model", lambda row: _name(row.record.model)),
-    Column("backend", "backend", lambda row: _name(row.record.backend)),
-    Column("precision", "precision", lambda row: _name(row.record.precision)),
-    Column("scheme", "scheme", lambda row: _name(row.record.scheme)),
+    *(Column(name, name, _text(name)) for name in ("model", "backend", "precision", "scheme")),
     Column("batch", "batch", lambda row: row.record.batch_size),
-    Column("metric", "metric", _score, _score_unit, "{} -> {}", remark=_score_remark, label=_score_label),
-    Column("n", "n", lambda row: row.record.accuracy.n if row.record.accuracy else ()),
-    Column("drop", "drop", _of("accuracy", "drop"), _drop_unit),
-    Column("drop_ci", "drop interval", _of("accuracy", "drop_ci"), _drop_unit, "[{}, {}]"),
-    Column("agreement", "agree", _of("accuracy", "agreement_pct"), _is("%")),
-    Column("sqnr", "SQNR", _of("accuracy", "sqnr_db"), _is("dB"), remark=_sqnr_remark),
+    Column("metric", "metric", _score, "{} -> {}"),
+    Column("n", "n", lambda row: row.record.accuracy.n if row.record.accuracy else Cell()),
+    Column("drop", "drop", _of("accuracy", "drop", unit=None)),
+    Column("drop_ci", "drop interval", _of("accuracy", "drop_ci", unit=None), "[{}, {}]"),
+    Column("agreement", "agree", _of("accuracy", "agreement_pct", unit="%")),
+    Column("sqnr", "SQNR", _sqnr),
     Column("cosine", "cosine", _of("accuracy", "cosine"), full=1.0),
     Column("max_abs_error", "max error", _of("accuracy", "max_abs_error")),
-    Column("kl", "KL", _of("accuracy", "kl"), _is("nats")),
-    Column("p50", "p50", _of("latency", "reference_p50_ms", "candidate_p50_ms"), _is("ms"), "{} -> {}"),
-    Column("p90", "p90", _of("latency", "candidate_p90_ms"), _is("ms")),
-    Column("p99", "p99", _of("latency", "candidate_p99_ms"), _is("ms")),
-    Column("ttft", "first token", _token("ttft"), _is("ms"), "{} -> {}"),
-    Column("tpot", "per token", _token("tpot"), _is("ms"), "{} -> {}"),
-    Column("speedup", "speedup", _of("latency", "speedup"), _is("x"), remark=_doubt),
-    Column("speedup_ci", "speedup interval", _of("latency", "speedup_ci"), _is("x"), "[{}, {}]"),
-    Column("coverage", "coverage", _of("coverage", "pct", "high_pct"), _is("%"), "{} to {}"),
-    Column("size", "size", _of("resources", "size_mb"), _is("MB")),
-    Column("memory", "memory", _of("resources", "peak_memory_mb"), _is("MB")),
-    Column("build", "build", _of("resources", "build_s"), _is("s")),
+    Column("kl", "KL", _of("accuracy", "kl", unit="nats")),
+    Column("p50", "p50", _of("latency", "reference_p50_ms", "candidate_p50_ms", unit="ms"), "{} -> {}"),
+    Column("p90", "p90", _of("latency", "candidate_p90_ms", unit="ms")),
+    Column("p99", "p99", _of("latency", "candidate_p99_ms", unit="ms")),
+    Column("ttft", "first token", _token("ttft"), "{} -> {}"),
+    Column("tpot", "per token", _token("tpot"), "{} -> {}"),
+    Column("speedup", "speedup", _speedup),
+    Column("speedup_ci", "speedup interval", _of("latency", "speedup_ci", unit="x"), "[{}, {}]"),
+    Column("coverage", "coverage", _of("coverage", "pct", "high_pct", unit="%"), "{} to {}"),
+    Column("size", "size", _of("resources", "size_mb", unit="MB")),
+    Column("memory", "memory", _of("resources", "peak_memory_mb", unit="MB")),
+    Column("build", "build", _of("resources", "build_s", unit="s")),
     Column("cache", "engine/reference", _cache),
     Column("status", "status", lambda row: row.status),
 )

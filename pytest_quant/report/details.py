@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from pytest_quant.record import Record
-from pytest_quant.report.text import NOT_MEASURED, figure, in_unit, points
+from pytest_quant.report.text import NOT_MEASURED, drop_unit, figure, in_unit, points
 from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Resources
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -132,13 +132,13 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
     groups = (
         said(
             (accuracy.metric or "score", before_after(accuracy.reference, accuracy.candidate, unit, form)),
-            ("drop", measured(accuracy.drop, "pp" if unit == "%" else unit, accuracy.drop_ci, form)),
+            ("drop", measured(accuracy.drop, drop_unit(unit), accuracy.drop_ci, form)),
             ("lost", lost) if (lost := lost_samples(accuracy)) else ("samples", whole(accuracy.n)),
             ("candidate", "float simulation" if accuracy.simulated else ""),
         ),
         said(
             ("runs", before_after(accuracy.reference_runs, accuracy.candidate_runs, form=whole)),
-            ("sd between runs", measured(accuracy.run_sd, "pp" if unit == "%" else unit, form=form)),
+            ("sd between runs", measured(accuracy.run_sd, drop_unit(unit), form=form)),
             (
                 f"samples right in only one {'engine' if accuracy.candidate_runs is None else 'side'}",
                 whole(accuracy.discordant),

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record
 from pytest_quant.report.details import DetailSection, details, lost_samples
-from pytest_quant.report.text import NOT_MEASURED, count, figure, points
+from pytest_quant.report.text import NOT_MEASURED, count, drop_unit, figure, points
 from pytest_quant.result import AccuracyResult, Coverage, Interval, Status, Verdict
 from pytest_quant.spec import LIMITS, OWN_SCORES, limits_on
 from pytest_quant.verdict.rules import apart, written
@@ -181,11 +181,11 @@ def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:
 def _limit_unit(limit: str, record: Record) -> str:
     """Return the unit of a limit, which some have by their row and some by the metric."""
     name = limit.partition("[")[0]
-    unit = (record.accuracy.unit if record.accuracy else None) or ""
+    unit = record.accuracy.unit if record.accuracy else None
     if name in ("max_drop", "max_drop_increase"):
-        return "pp" if unit == "%" else clean(unit)
+        return clean(drop_unit(unit))
     if name in OWN_SCORES:
-        return clean(unit)
+        return clean(unit or "")
     return LIMITS[name].unit if name in LIMITS else ""
 
 

@@ -84,6 +84,11 @@ def in_unit(value: float | None, unit: str | None) -> str:
     return points(value) if unit == "%" else figure(value)
 
 
+def drop_unit(unit: str | None) -> str:
+    """Return the unit of a difference of two scores in `unit`: percentage points for percentages."""
+    return "pp" if unit == "%" else unit or ""
+
+
 def count(number: int, noun: str) -> str:
     """Return ``1 check`` or ``2 checks``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -12,7 +12,7 @@ from pytest_quant.history.trends import SeriesHistory
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.report.series import change_words
-from pytest_quant.report.text import figure, in_unit, letter
+from pytest_quant.report.text import drop_unit, figure, in_unit, letter
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status, Verdict
 from pytest_quant.verdict.rules import written
 
@@ -216,7 +216,7 @@ def series_chart(
     judged = [each for record in records if record.series == history.summary.key for each in record.verdicts or ()]
     limits = {_LIMITED[verdict.limit]: verdict for verdict in judged if verdict.limit in _LIMITED}
     return {
-        "units": {"speedup": "x", "latency": "ms", "score": unit, "drop": "pp" if unit == "%" else unit},
+        "units": {"speedup": "x", "latency": "ms", "score": unit, "drop": drop_unit(unit)},
         "branch": clean(history.branch or ""),
         "points": [drawn(point) for point in points],
         "changes": list(_marks(history)),
@@ -232,7 +232,7 @@ def _marks(history: SeriesHistory) -> Iterator[Json]:
     for change in history.changes:
         first = (change.first_bad, history.branch, False)
         if first in commits:
-            unit = "%" if change.quantity != "score" else "pp" if change.unit == "%" else clean(change.unit)
+            unit = clean(drop_unit(change.unit)) if change.quantity == "score" else "%"
             text = f"{change.size:+.3g} {unit} at {clean(change.first_bad)[:_COMMIT]}"
             yield {"at": commits.index(first), "quantity": change.quantity, "text": text}
 
