@@ -21,7 +21,7 @@ from pytest_quant.history.rows import StoredCheck
 from pytest_quant.measure.bench import LayerProfile, SideLayers
 from pytest_quant.record import Record
 from pytest_quant.report.columns import COLUMNS
-from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.comparison import comparison_text
 from pytest_quant.report.failure import SINCE, failure, headline
 from pytest_quant.report.layers import layers_text
 from pytest_quant.report.page import page_html

@@ -16,7 +16,7 @@ from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.merge_base import resolve
 from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import STEP_TIMEOUT_S, Steps
-from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.comparison import comparison_text
 from pytest_quant.sides.compare import LIMIT_PCT, PairTimer, Terms, compare_sides
 from pytest_quant.sides.run import Invocation, Left, Selection, run_side
 

@@ -19,8 +19,7 @@ from pytest_quant.history.commits import NamedRecords, compare_records, find_sid
 from pytest_quant.history.compare.facts import BROKEN
 from pytest_quant.history.rows import is_second_pass
 from pytest_quant.history.trends import series_histories
-from pytest_quant.report.comparison import comparison_json
-from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.comparison import comparison_json, comparison_text
 from pytest_quant.report.page import page_html
 from pytest_quant.report.pull_request import run_comment
 

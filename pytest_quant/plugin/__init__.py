@@ -14,7 +14,7 @@ from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
 from pytest_quant.plugin.controller import Controller, note_left_out
 from pytest_quant.plugin.settings import OPTIONS, add_options, keeps_benchmarks, on_command_line, settings_of
-from pytest_quant.plugin.shard import BeforeSplit, note_split, shard_of
+from pytest_quant.plugin.unrecorded import BeforeSplit, note_split, shard_of
 
 _MARK_ERRORS = pytest.StashKey[list[str]]()
 

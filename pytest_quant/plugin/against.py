@@ -32,7 +32,7 @@ from pytest_quant.plugin.controller import Controller, takes_all
 from pytest_quant.plugin.outputs import end_of
 from pytest_quant.plugin.run_end import begin, decoded, print_comparison
 from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
-from pytest_quant.plugin.without_record import without_record
+from pytest_quant.plugin.unrecorded import without_record
 from pytest_quant.printable import clean, clean_lines
 from pytest_quant.report.comparison import fault
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides

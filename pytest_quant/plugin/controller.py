@@ -12,8 +12,7 @@ import pytest
 
 from pytest_quant.marks import RECORD_ATTRIBUTE
 from pytest_quant.plugin.settings import on_command_line, settings_of
-from pytest_quant.plugin.shard import from_worker
-from pytest_quant.plugin.without_record import note_without_record, without_record
+from pytest_quant.plugin.unrecorded import from_worker, note_without_record, without_record
 
 if TYPE_CHECKING:
     from types import SimpleNamespace

@@ -21,8 +21,7 @@ from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks import ENCODED
 from pytest_quant.plugin.outputs import RunEnd, end_of, json_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
-from pytest_quant.plugin.shard import left_to_others, shard_of
-from pytest_quant.plugin.without_record import without_record
+from pytest_quant.plugin.unrecorded import left_to_others, shard_of, without_record
 from pytest_quant.printable import clean, clean_lines, guard_lines, redact_address
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, start_run
 from pytest_quant.report.summary import summary, table
@@ -238,7 +237,7 @@ def print_comparison(
 ) -> None:
     """Print a comparison: the line that names its base, its verdict, and the given rows or those that changed."""
     # Here, because only runs that compare should import it.
-    from pytest_quant.report.comparison_text import comparison_text
+    from pytest_quant.report.comparison import comparison_text
 
     terminal = config.get_terminal_writer()
     width, color = terminal.fullwidth, terminal.hasmarkup

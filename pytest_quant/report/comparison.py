@@ -1,11 +1,14 @@
-"""The words and figures of a comparison of two commits, which its text, its page and its comment share; its JSON."""
+"""A comparison of two commits: words and figures that page and comment share, a dense table of it, and its JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
-from typing import cast
+from typing import Any, cast
+
+import click
+from rich.cells import cell_len
 
 from pytest_quant.history.compare.comparison import (
     CONFIDENCE,
@@ -21,10 +24,21 @@ from pytest_quant.history.rows import grouped
 from pytest_quant.printable import clean
 from pytest_quant.record import Json, Record
 from pytest_quant.record.record import plain
-from pytest_quant.report.text import NOT_MEASURED, count, figure, in_unit, shorten
+from pytest_quant.report.text import GAP, NOT_MEASURED, aligned, count, figure, in_unit, shorten, wrapped
 from pytest_quant.spec import SeriesKey
 
 _MAX_DIFFERENCES = 8
+_INDENT = "    "
+_HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]")
+_STYLES: Mapping[Outcome, Mapping[str, Any]] = {
+    Outcome.REGRESSION: {"fg": "red", "bold": True},
+    Outcome.ACCEPTED: {"fg": "yellow"},
+    Outcome.WORSE: {"fg": "yellow"},
+    Outcome.IMPROVEMENT: {"fg": "green"},
+    Outcome.BETTER: {"fg": "green"},
+    Outcome.CHANGED: {"fg": "cyan"},
+}
+_MAX_LISTED = 10
 _PLURALS = {
     Outcome.ACCEPTED: ("accepted change", "accepted changes"),
     Outcome.WORSE: ("worse (not a failure)",) * 2,
@@ -228,6 +242,59 @@ def unchanged(comparison: Comparison) -> str:
     if not rows:
         return ""
     return f"{rows.total()} unchanged: {', '.join(f'{number} {quantity}' for quantity, number in sorted(rows.items()))}"
+
+
+def comparison_text(
+    comparison: Comparison, width: int, color: bool = False, *, rows: Sequence[Row] | None = None
+) -> str:
+    """Return the comparison as a dense table, changed rows first, without a newline at the end.
+
+    What did not change is counted in one line. Nothing is cut: what does not fit into `width` cells goes on in the
+    next line.
+
+    Parameters
+    ----------
+    comparison : of two commits.
+    width : of the terminal, in cells.
+    color : put ANSI colours around the outcomes.
+    rows : that stand in the table; ``None`` for those that changed.
+    """
+    lines = [*wrapped(title(comparison), width), *wrapped(verdict(comparison), width)]
+    lines += _table(comparison.changed if rows is None else rows, width, color)
+    for heading, entries in other_lists(comparison):
+        lines += wrapped(f"{heading} ({len(entries)}):", width)
+        for entry in entries[:_MAX_LISTED]:
+            lines += wrapped(entry, width, _INDENT)
+        if len(entries) > _MAX_LISTED:
+            lines.append(f"{_INDENT}and {len(entries) - _MAX_LISTED} more; --json has all of them")
+    for line in (*comparison.notes, unchanged(comparison)):
+        lines += wrapped(line, width)
+    return "\n".join(lines)
+
+
+def _table(rows: Sequence[Row], width: int, color: bool) -> Iterator[str]:
+    if not rows:
+        return
+    cells = [[row.outcome.value, row.quantity, values(row), change(row)] for row in rows]
+    head, *lines = [GAP + line for line in aligned([_HEADERS, *cells])]
+    yield from _fitting(head, width)
+    yield "-" * min(width, max(map(cell_len, (head, *lines))))
+    line_of = {id(row): line for row, line in zip(rows, lines, strict=True)}
+    for group in by_test(rows):
+        yield from wrapped(name(group[0]), width)
+        for row in group:
+            styled = click.style(row.outcome.value, **_STYLES.get(row.outcome, {})) if color else row.outcome.value
+            for line in _fitting(line_of[id(row)], width):
+                yield line.replace(row.outcome.value, styled, 1)
+            for remark in remarks(row):
+                yield from wrapped(remark, width, _INDENT)
+        for line in differences(group[0]):
+            yield from wrapped(line, width, GAP)
+
+
+def _fitting(line: str, width: int) -> list[str]:
+    """Return a line of the table, broken between words where it has no room."""
+    return [line] if cell_len(line) <= width else wrapped(" ".join(line.split()), width, GAP)
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Json]:

@@ -17,8 +17,7 @@ from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Word
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.history.shards import Unreported
-from pytest_quant.report.comparison import comparison_json, fault, verdict
-from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.comparison import comparison_json, comparison_text, fault, verdict
 from pytest_quant.report.pull_request import MARKER, MAX_CHARACTERS, run_comment
 from pytest_quant.result import Resources
 from tests.screens import regression, two_sides

@@ -20,8 +20,7 @@ from pytest_quant.history.rows import StoredCheck
 from pytest_quant.printable import clean
 from pytest_quant.record import Record, run_to_json
 from pytest_quant.report import page
-from pytest_quant.report.page import UPLOT, page_html
-from pytest_quant.report.page.checks import run_table
+from pytest_quant.report.page import UPLOT, page_html, run_table
 from pytest_quant.result import AccuracyResult, Status
 from tests.support.pages import (
     HOSTILE,

@@ -17,8 +17,7 @@ from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison, Outcome
 from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import Record
-from pytest_quant.report.comparison import comparison_json
-from pytest_quant.report.comparison_text import comparison_text
+from pytest_quant.report.comparison import comparison_json, comparison_text
 from pytest_quant.report.pull_request import run_comment
 from pytest_quant.result import Interval, Resources, Status
 from pytest_quant.spec import SeriesKey
