@@ -23,6 +23,7 @@ from pytest_quant.plugin import collect
 from pytest_quant.plugin.console import open_steps, width_of
 from pytest_quant.plugin.crashes import note_begun
 from pytest_quant.plugin.devices import refuse_without_gpu
+from pytest_quant.plugin.inputs import find_data, find_models, find_scores
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, encoded
@@ -234,9 +235,9 @@ def set_up(item: pytest.Item) -> None:
 def _with_inputs(request: pytest.FixtureRequest, state: collect.ItemState) -> Check:
     """Return the check with its scores, or with its model, its data and, where timed, the noise of its runner."""
     if state.keys.scores is not None:
-        return replace(state.check, scores=collect.find_scores(request, state.keys.scores))
-    model, quantized = collect.find_models(request, state.keys)
-    dataset = collect.find_data(request, state.keys.data or "quant_data")
+        return replace(state.check, scores=find_scores(request, state.keys.scores))
+    model, quantized = find_models(request, state.keys)
+    dataset = find_data(request, state.keys.data or "quant_data")
     check = fill_in(state.check, model, quantized, dataset)
     if check.latency is None:
         return check
