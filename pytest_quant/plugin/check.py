@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -24,6 +24,7 @@ from pytest_quant.plugin.console import open_steps, width_of
 from pytest_quant.plugin.crashes import note_begun
 from pytest_quant.plugin.devices import refuse_without_gpu
 from pytest_quant.plugin.inputs import find_data, find_models, find_scores
+from pytest_quant.plugin.outputs import end_of
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean
 from pytest_quant.record import Encoded, Record, encoded
@@ -65,13 +66,30 @@ def _open_remote(config: pytest.Config) -> Remote | None:
         return None
     # Here, because few runs have one.
     from pytest_quant.cache.remote import Remote
-    from pytest_quant.plugin.shared_cache import SharedCache
 
     # The workers of one run tell each other of a store that fails.
     run = getattr(config, "workerinput", {}).get("testrunuid")
     remote = Remote(settings.cache_remote, settings.cache / LOCKS / f"{run}.remote-off" if run else None)
-    config.pluginmanager.register(SharedCache(config, remote))
+    config.pluginmanager.register(_SharedCache(config, remote))
     return remote
+
+
+class _SharedCache:
+    """Hooks of a process that has opened the shared cache."""
+
+    def __init__(self, config: pytest.Config, remote: Remote) -> None:
+        self._config = config
+        self._remote = remote
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """End the uploads; a worker of xdist leaves the figures of its traffic for its controller."""
+        figures = astuple(self._remote.finish())
+        output = getattr(self._config, "workeroutput", None)
+        if output is None:
+            end_of(self._config).add_traffic(figures)
+        else:
+            output["quant_traffic"] = figures
 
 
 def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | None:

@@ -128,9 +128,9 @@ class Controller:
         from_worker(self._config, output)
         if traffic := output.get("quant_traffic"):
             # Here, because few runs have a shared cache.
-            from pytest_quant.plugin.shared_cache import add_traffic
+            from pytest_quant.plugin.outputs import end_of
 
-            add_traffic(self._config, traffic)
+            end_of(self._config).add_traffic(traffic)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -71,6 +71,12 @@ class RunEnd:
         if self.journal is not None:
             self.journal.close(stored=stored)
             self.journal = None
+
+    def add_traffic(self, figures: Sequence[Any]) -> None:
+        """Add the traffic of a process, the fields of `Traffic` as a worker of xdist sends them."""
+        from pytest_quant.cache.remote import Traffic
+
+        self.traffic = (self.traffic or Traffic()) + Traffic(*figures)
 
     @property
     def expected(self) -> set[str]:
