@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_quant.history.compare.comparison import Comparison
     from pytest_quant.history.trends import SeriesHistory
     from pytest_quant.history.unfinished_runs import UnfinishedRun
-    from pytest_quant.record import Encoded, Record, Run
+    from pytest_quant.record import Record, Run
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Environment variable of GitHub Actions that names the file of the step's summary."""
@@ -110,13 +109,6 @@ def write_output(option: str, file: Path, content: bytes) -> list[str]:
     return []
 
 
-def json_of(run: Run, records: Sequence[Encoded]) -> bytes:
-    """Return the document of ``--quant-json``."""
-    from pytest_quant.record import run_to_json
-
-    return (json.dumps(run_to_json(run, records), indent=1, allow_nan=False) + "\n").encode()
-
-
 def write_page(config: pytest.Config, end: RunEnd) -> None:
     """Write the page of ``--quant-html``, with what the history knows of the run's series."""
     settings = settings_of(config)
@@ -166,14 +158,6 @@ def write_markdown(config: pytest.Config, end: RunEnd) -> None:
     summary = os.environ.get(SUMMARY_VARIABLE) if end.records else None
     if settings.markdown_file is None and not summary:
         return
-    text = _markdown(end)
-    if settings.markdown_file is not None:
-        end.faults += write_output("--quant-markdown", settings.markdown_file, text.encode())
-    if summary:
-        end.warnings += _append(Path(summary), text)
-
-
-def _markdown(end: RunEnd) -> str:
     # Here, because only a run that writes Markdown should import it, and the comparisons with it.
     from pytest_quant.environment.revision import ci_links
     from pytest_quant.report.pull_request import run_comment
@@ -183,15 +167,19 @@ def _markdown(end: RunEnd) -> str:
     if end.not_compared:
         faults.append(f"--quant-against: {end.not_compared}")
     failed = end.failed or bool(faults) or any(each.exit_code for each in end.comparisons)
-    return run_comment(
+    text = run_comment(
         end.run,
         end.records,
         failed=failed,
-        broken=frozenset(end.broken),
+        broken=end.broken,
         compared=end.comparisons,
         faults=faults,
         links=ci_links(os.environ),
     )
+    if settings.markdown_file is not None:
+        end.faults += write_output("--quant-markdown", settings.markdown_file, text.encode())
+    if summary:
+        end.warnings += _append(Path(summary), text)
 
 
 def _append(file: Path, text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import traceback
@@ -19,11 +20,11 @@ from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks import ENCODED
-from pytest_quant.plugin.outputs import RunEnd, end_of, json_of, write_markdown, write_output, write_page
+from pytest_quant.plugin.outputs import RunEnd, end_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
 from pytest_quant.plugin.unrecorded import left_to_others, shard_of, without_record
 from pytest_quant.printable import clean, clean_lines, guard_lines, redact_address
-from pytest_quant.record import Encoded, Json, Record, Run, from_json, start_run
+from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json, start_run
 from pytest_quant.report.summary import summary, table
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def end_run(
     if encoded or compares or settings.json_file is not None or settings.html_file is not None:
         run = end.run = replace(begin(config), deselected=left_to_others(config) if whole else None, **lacking)
         if settings.json_file is not None:
-            end.faults += write_output("--quant-json", settings.json_file, json_of(run, encoded))
+            text = json.dumps(run_to_json(run, encoded), indent=1, allow_nan=False)
+            end.faults += write_output("--quant-json", settings.json_file, f"{text}\n".encode())
         if encoded and settings.history is not None:
             messages = _append(settings.history, end.journal, run, encoded)
             # What is kept nowhere is lost with the output of this run.

@@ -58,11 +58,6 @@ class DetailSection:
         """All figures, the main ones first."""
         return (*chain.from_iterable(self.groups), *self.further)
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to show."""
-        return not (self.facts or self.lines or self.tables)
-
 
 def details(record: Record) -> tuple[DetailSection, ...]:
     """Return what was measured, by kind; sections without anything are left out."""
@@ -72,7 +67,7 @@ def details(record: Record) -> tuple[DetailSection, ...]:
         DetailSection("Coverage") if record.coverage is None else _coverage(record, record.coverage),
         _resources(record),
     )
-    return tuple(section for section in sections if not section.empty)
+    return tuple(section for section in sections if section.facts or section.lines or section.tables)
 
 
 def said(*pairs: tuple[str, str]) -> Pairs:
@@ -124,9 +119,8 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
     form = partial(in_unit, unit=unit)
     worst, worst_class = accuracy.worst_class, ""
     if worst is not None:
-        worst_class = (
-            f"{worst.label}: {before_after(worst.reference, worst.candidate, '%', points)} of {worst.n} samples"
-        )
+        scores = before_after(worst.reference, worst.candidate, "%", points)
+        worst_class = f"{worst.label}: {scores} of {worst.n} samples"
     several = accuracy.by_output if len(accuracy.by_output) > 1 else ()
     worst_first = sorted(several, key=lambda error: (error.identical, error.sqnr_db is not None, error.sqnr_db or 0.0))
     groups = (
@@ -251,10 +245,9 @@ def _latency(record: Record) -> DetailSection:
 
 def _coverage(record: Record, coverage: Coverage) -> DetailSection:
     shares = [f"{name} ({points(share)} %)" for name, share in coverage.not_quantizable.items()]
-    upper, bounds = "", ""
-    if coverage.high_pct is not None:
-        upper = f" to {points(coverage.high_pct)}"
-        bounds = f": float in the lower figure, {record.precision} in the upper"
+    is_bounded = coverage.high_pct is not None
+    upper = f" to {points(coverage.high_pct)}" if is_bounded else ""
+    bounds = f": float in the lower figure, {record.precision} in the upper" if is_bounded else ""
     # By the operators of the user's model, which is what a mark can name.
     quantized: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
