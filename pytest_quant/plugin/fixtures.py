@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,77 +81,72 @@ def quant_reference(request: pytest.FixtureRequest, quant: Measured | None) -> E
     return measurement_or_error(request.node, quant).reference
 
 
-class EngineFactory:
-    """Builds engines for one test; closing `opened` closes them."""
+def _build_engine(
+    request: pytest.FixtureRequest,
+    opened: ExitStack,
+    backend: str | None = None,
+    precision: str = "int8",
+    scheme: str | None = None,
+    *,
+    model: ModelSource | None = None,
+    quantized: ModelSource | None = None,
+    data: str | Dataset | None = None,
+    calibration: str | Mapping[str, object] | Calibration | None = None,
+    exclude: Sequence[str] = (),
+    options: Mapping[str, object] | None = None,
+) -> Engine:
+    """Build one engine through the cache and open it; it is closed after the test.
 
-    def __init__(self, request: pytest.FixtureRequest, opened: ExitStack) -> None:
-        self._request = request
-        self._opened = opened
+    Parameters
+    ----------
+    opened : closes the engine.
+    backend, precision, scheme : as in the mark; the default backend is that of the option ``--quant-backend``.
+    model, quantized : as in the mark; the default of `model` is the fixture ``quant_model``.
+    data : as in the mark, by default the fixture ``quant_data``. It is read only where the scheme calibrates, or where
+        `data` is given and the backend builds for the shapes in it.
+    calibration, exclude, options : as in the mark.
 
-    def __call__(
-        self,
-        backend: str | None = None,
-        precision: str = "int8",
-        scheme: str | None = None,
-        *,
-        model: ModelSource | None = None,
-        quantized: ModelSource | None = None,
-        data: str | Dataset | None = None,
-        calibration: str | Mapping[str, object] | Calibration | None = None,
-        exclude: Sequence[str] = (),
-        options: Mapping[str, object] | None = None,
-    ) -> Engine:
-        """Build one engine through the cache and open it; it is closed after the test.
+    Raises
+    ------
+    UsageError : a value is not valid, or the backend does not offer that engine.
+    BackendUnavailable : the runtime or its device is not available here.
+    """
+    from pytest_quant.backends import get_backend
+    from pytest_quant.marks.check import checks_of, fill_in
+    from pytest_quant.marks.keys import read
+    from pytest_quant.plugin.check import session_of
+    from pytest_quant.plugin.devices import choose_for_engine
+    from pytest_quant.plugin.inputs import find_data, find_models
+    from pytest_quant.plugin.settings import settings_of
 
-        Parameters
-        ----------
-        backend, precision, scheme : as in the mark; the default backend is that of the option ``--quant-backend``.
-        model, quantized : as in the mark; the default of `model` is the fixture ``quant_model``.
-        data : as in the mark, by default the fixture ``quant_data``. It is read only where the scheme calibrates, or
-            where `data` is given and the backend builds for the shapes in it.
-        calibration, exclude, options : as in the mark.
-
-        Raises
-        ------
-        UsageError : a value is not valid, or the backend does not offer that engine.
-        BackendUnavailable : the runtime or its device is not available here.
-        """
-        from pytest_quant.backends import get_backend
-        from pytest_quant.marks.check import checks_of, fill_in
-        from pytest_quant.marks.keys import read
-        from pytest_quant.plugin.check import session_of
-        from pytest_quant.plugin.devices import choose_for_engine
-        from pytest_quant.plugin.inputs import find_data, find_models
-        from pytest_quant.plugin.settings import settings_of
-
-        values: dict[str, object] = {
-            "backend": backend,
-            "precision": precision,
-            "scheme": scheme,
-            "model": model,
-            "quantized": quantized,
-            "data": data,
-            "calibration": dict(calibration) if isinstance(calibration, Mapping) else calibration,
-            "exclude": list(exclude),
-            "options": dict(options or {}),
-        }
-        request, config = self._request, self._request.config
-        keys = read(values)
-        (check,) = checks_of(keys, settings_of(config).backend)
-        spec = fill_in(check, *find_models(request, keys), check.dataset).candidate
-        choose_for_engine(config, spec.backend)
-        chosen = get_backend(spec.backend)
-        chosen.check(spec)
-        shaped = keys.data is not None and chosen.offer.fixed_shapes
-        reads = shaped or chosen.calibration_ingredients(spec) is not None
-        dataset = find_data(request, keys.data or "quant_data") if reads else None
-        engine = session_of(config).open_engine(spec, dataset)
-        self._opened.callback(engine.close)
-        return engine
+    values: dict[str, object] = {
+        "backend": backend,
+        "precision": precision,
+        "scheme": scheme,
+        "model": model,
+        "quantized": quantized,
+        "data": data,
+        "calibration": dict(calibration) if isinstance(calibration, Mapping) else calibration,
+        "exclude": list(exclude),
+        "options": dict(options or {}),
+    }
+    config = request.config
+    keys = read(values)
+    (check,) = checks_of(keys, settings_of(config).backend)
+    spec = fill_in(check, *find_models(request, keys), check.dataset).candidate
+    choose_for_engine(config, spec.backend)
+    chosen = get_backend(spec.backend)
+    chosen.check(spec)
+    shaped = keys.data is not None and chosen.offer.fixed_shapes
+    reads = shaped or chosen.calibration_ingredients(spec) is not None
+    dataset = find_data(request, keys.data or "quant_data") if reads else None
+    engine = session_of(config).open_engine(spec, dataset)
+    opened.callback(engine.close)
+    return engine
 
 
 @pytest.fixture
-def build_engine(request: pytest.FixtureRequest) -> Iterator[EngineFactory]:
+def build_engine(request: pytest.FixtureRequest) -> Iterator[Callable[..., Engine]]:
     """Build engines of any backend, precision and scheme: ``build_engine("ort", "int8", "dynamic")``."""
     with ExitStack() as opened:
-        yield EngineFactory(request, opened)
+        yield partial(_build_engine, request, opened)
