@@ -128,7 +128,6 @@ def report(commits: tuple[str, ...], output: Path, place: str | None) -> None:
     checks = _newest(now.checks)
     page = page_html(
         checks,
-        expected={check.record.nodeid for check in checks if check.record.expected},
         compared=compared,
         why_not_compared=why_not,
         next_step="pytest-quant report BASE..HEAD" if why_not else "",

@@ -78,11 +78,6 @@ class RunEnd:
         self.traffic = (self.traffic or Traffic()) + Traffic(*figures)
 
     @property
-    def expected(self) -> set[str]:
-        """Node ids of tests that failed as they were expected to."""
-        return {record.nodeid for record in self.records if record.expected}
-
-    @property
     def comparisons(self) -> list[Comparison]:
         """The comparisons, that of ``--quant-compare`` first."""
         about = () if self.against is None else (f"timed beside it: {self.against.about[0]}",)
@@ -125,7 +120,6 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
     page = page_html(
         [StoredCheck(end.run, record) for record in end.records],
         runs=(end.run,),
-        expected=end.expected,
         broken=end.broken,
         compared=shown[0] if shown else None,
         why_not_compared="" if shown else why_not or "This run was not compared with another commit.",

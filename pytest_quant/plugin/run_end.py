@@ -220,10 +220,9 @@ def show(config: pytest.Config, reporter: pytest.TerminalReporter) -> None:
     terminal = config.get_terminal_writer()
     if end.records:
         columns, width = settings_of(config).columns or None, terminal.fullwidth
-        ends = {"expected": end.expected, "broken": end.broken}
-        text = table(end.records, width, columns, terminal.hasmarkup, **ends, picks="--quant-columns")
+        text = table(end.records, width, columns, terminal.hasmarkup, broken=end.broken, picks="--quant-columns")
         # One by one: what a terminal cannot show is escaped line by line.
-        for line in guard_lines(f"{text}\n{summary(end.records, **ends)}").splitlines():
+        for line in guard_lines(f"{text}\n{summary(end.records, end.broken)}").splitlines():
             reporter.write_line(line)
     if end.compared is not None:
         reporter.write_sep("-", "quant compare")

@@ -32,24 +32,21 @@ class CheckRow:
     status: str
 
 
-def rows_of(records: Sequence[Record], expected: Collection[str] = (), broken: Collection[str] = ()) -> list[CheckRow]:
+def rows_of(records: Sequence[Record], broken: Collection[str] = ()) -> list[CheckRow]:
     """Return one row for each record, see `word`."""
     names = _short_ids([record.nodeid for record in records])
-    return [CheckRow(record, clean(names[record.nodeid]), word(record, expected, broken)) for record in records]
+    return [CheckRow(record, clean(names[record.nodeid]), word(record, broken)) for record in records]
 
 
-def word(record: Record, expected: Collection[str], broken: Collection[str] = ()) -> str:
+def word(record: Record, broken: Collection[str] = ()) -> str:
     """Return the status of `record`, or the word for a test that ended otherwise than its check.
 
-    Parameters
-    ----------
-    expected : node ids of tests that failed as they were expected to; they are XFAIL.
-    broken : node ids of tests that failed and should not have.
+    `broken` are the node ids of tests that failed and should not have.
     """
     failed = record.status in (Status.FAIL, Status.ERROR)
     if record.status is Status.PASS and record.nodeid in broken:
         return TEST_FAILED
-    return EXPECTED if failed and record.nodeid in expected else record.status.value
+    return EXPECTED if failed and record.expected else record.status.value
 
 
 def _short_ids(nodeids: Sequence[str]) -> dict[str, str]:

@@ -103,8 +103,7 @@ def run_comment(
     faults = [*faults, *(words.fault(each) for each in compared if each.missing or each.unreported)]
     faults += [f"never reported: {test}" for each in compared for test in each.unreported.tests]
     broken_records = [record for record in records if record.nodeid in broken]
-    expected = {record.nodeid for record in records if record.expected}
-    checks = counted(records, expected, broken) if records else "no checks"
+    checks = counted(records, broken) if records else "no checks"
     verdicts = [words.verdict(each) for each in sorted(compared, key=lambda each: not each.exit_code)]
     opens_on_changes = any(each.base.checks and (each.changed or each.missing) for each in compared)
     parts = [*verdicts, checks] if opens_on_changes else [checks, *verdicts]
@@ -132,8 +131,8 @@ def run_comment(
         if record.status is not Status.PASS
     ]
     if records:
-        _, *below = summary(records, expected, broken).splitlines()
-        text = "\n".join([table(records, _WIDTH, expected=expected, broken=broken), *below])
+        _, *below = summary(records, broken).splitlines()
+        text = "\n".join([table(records, _WIDTH, broken=broken), *below])
         blocks.append(folded(checks, [code_block(text)]))
     blocks += [block for each in compared for block in _folded(each)]
     return guard_lines(document(head, tables, blocks))

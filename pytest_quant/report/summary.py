@@ -45,7 +45,6 @@ def table(
     columns: Sequence[str] | None = None,
     color: bool = False,
     *,
-    expected: Collection[str] = (),
     broken: Collection[str] = (),
     picks: str = "",
 ) -> str:
@@ -59,7 +58,7 @@ def table(
     ----------
     columns : names in the order wanted; ``None`` for the default ones.
     color : put ANSI colours around the statuses.
-    expected, broken : node ids of tests that failed as they were expected to, and of those that should not have.
+    broken : node ids of tests that failed and should not have.
     picks : the option that picks columns, named where some are left out; empty where there is none.
 
     Raises
@@ -68,7 +67,7 @@ def table(
     """
     if not records:
         return ""
-    rows = rows_of(records, expected, broken)
+    rows = rows_of(records, broken)
     cells = {column.name: column.cells(rows) for column in pick_columns(columns or default_columns(rows))}
     sizes = {name: max(map(cell_len, (head, *texts))) for name, (head, texts, _) in cells.items()}
     shown = _fitting(sizes, width, (columns[0], "status", *columns) if columns else STAY_LONGEST)
@@ -132,7 +131,7 @@ def _with_reason(texts: Mapping[str, str], sizes: Mapping[str, int], row: CheckR
     return [*cells[:first], pad(short, room), *cells[after:]]
 
 
-def summary(records: Sequence[Record], expected: Collection[str] = (), broken: Collection[str] = ()) -> str:
+def summary(records: Sequence[Record], broken: Collection[str] = ()) -> str:
     """Return counts per status, what did not run, what could not be told, what got better, and the cache's part.
 
     Empty without records. What several tests have in common is said once.
@@ -140,11 +139,11 @@ def summary(records: Sequence[Record], expected: Collection[str] = (), broken: C
     Parameters
     ----------
     records : of all checks.
-    expected, broken : node ids of tests that failed as they were expected to, and of those that should not have.
+    broken : node ids of tests that failed and should not have.
     """
     if not records:
         return ""
-    lines = [counted(records, expected, broken)]
+    lines = [counted(records, broken)]
     simulated = sum(record.accuracy is not None and record.accuracy.simulated for record in records)
     if simulated:
         # A PASS of a simulation is none of a device.
@@ -167,9 +166,9 @@ def summary(records: Sequence[Record], expected: Collection[str] = (), broken: C
     return "\n".join([*lines, *_cache(records)])
 
 
-def counted(records: Sequence[Record], expected: Collection[str] = (), broken: Collection[str] = ()) -> str:
+def counted(records: Sequence[Record], broken: Collection[str] = ()) -> str:
     """Return the number of checks with each `word`."""
-    counts = Counter(word(record, expected, broken) for record in records)
+    counts = Counter(word(record, broken) for record in records)
     words = (*(status.value for status in reversed(Status)), TEST_FAILED, EXPECTED)
     texts = ", ".join(f"{counts[status]} {status}" for status in words if counts[status])
     return f"{count(len(records), 'check')}: {texts}"

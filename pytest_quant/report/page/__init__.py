@@ -78,7 +78,6 @@ def page_html(
     checks: Sequence[StoredCheck],
     *,
     runs: Sequence[Run] = (),
-    expected: Collection[str] = (),
     broken: Collection[str] = (),
     compared: Comparison | None = None,
     why_not_compared: str = "",
@@ -92,7 +91,7 @@ def page_html(
     ----------
     checks : of the run, each with the run that it is of, in the order of its document.
     runs : that stand for a page without checks.
-    expected, broken : node ids of tests that failed as they were expected to, and of those that should not have.
+    broken : node ids of tests that failed and should not have.
     compared : the comparison; ``None`` with `why_not_compared` and the command that makes one as `next_step`.
     history : of each series; empty with `why_no_history`.
 
@@ -103,7 +102,7 @@ def page_html(
     records = [check.record for check in checks]
     all_runs = tuple({run.id: run for run in (*(check.run for check in checks), *runs)}.values())
     starts = {(in_utc(check.run.started_at), check.run.commit) for check in checks}
-    table = run_table(checks, expected, broken)
+    table = run_table(checks, broken)
     styles = "\n".join(map(_asset, _STYLES))
     scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset(_FIRST)]
     templates = _templates()
@@ -182,16 +181,16 @@ def _series(history: SeriesHistory, number: int, records: Sequence[Record]) -> d
     }
 
 
-def run_table(checks: Sequence[StoredCheck], expected: Collection[str], broken: Collection[str] = ()) -> dict[str, Any]:
+def run_table(checks: Sequence[StoredCheck], broken: Collection[str] = ()) -> dict[str, Any]:
     """Return the table of a run, as the page's template reads it.
 
     Parameters
     ----------
     checks : of the run, in the order of its document.
-    expected, broken : node ids of tests that failed as they were expected to, and of those that should not have.
+    broken : node ids of tests that failed and should not have.
     """
     records = [check.record for check in checks]
-    rows = rows_of(records, expected, broken)
+    rows = rows_of(records, broken)
     names = [name for name in default_columns(rows) if name not in _STATUS_AND_TEST] if rows else []
     columns = pick_columns(names)
     printed = [column.cells(rows) for column in columns]
@@ -213,7 +212,7 @@ def run_table(checks: Sequence[StoredCheck], expected: Collection[str], broken: 
         "heads": [(head, is_right) for head, _, is_right in printed],
         "checks": shown,
         "counts": [(word, counts[word]) for word in words if counts[word]],
-        "lines": summary(records, expected, broken).splitlines(),
+        "lines": summary(records, broken).splitlines(),
         "broken": named[:_MOST_BROKEN],
         "unnamed": max(0, len(named) - _MOST_BROKEN),
     }

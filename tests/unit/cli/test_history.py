@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -165,6 +166,12 @@ def test_one_run_shows_its_checks(project: Path) -> None:
     assert "97.78 -> 93.55" in shown
     assert "FAIL" in shown
     assert "\x1b" not in shown
+
+
+def test_an_expected_failure_of_a_run_is_none(store: Store) -> None:
+    """Its row has the word that the table at the end of the run had."""
+    store.append(_day(10), [replace(_scored(50.0), expected=True)])
+    assert re.findall(r"  (\w*FAIL)$", _run(_day(10).id).stdout, re.MULTILINE) == ["XFAIL"]
 
 
 def test_json_is_the_documents_of_the_runs(project: Path) -> None:
