@@ -66,16 +66,12 @@ def rank_nodes(
         # Nodes that there was no time for keep the error of the group that they belong to.
         parts += [Group(tuple(late), whole.noise)] if late else []
         groups = sorted((group for group in (*groups, *parts) if group is not whole), key=lambda group: -group.noise)
-        whole = _next_to_split(groups)
+        # The worst group of several nodes that matters.
+        least = _SMALL * groups[0].noise if groups else 0.0
+        whole = next((group for group in groups[:_ENOUGH] if len(group.nodes) > 1 and group.noise >= least), None)
     bad = [group for group in groups if group.noise > 0.0]
     unsplit = {name for group in bad if len(group.nodes) > 1 for name in group.nodes} | set(late)
     return bad, len(unsplit) if late else 0
-
-
-def _next_to_split(groups: list[Group]) -> Group | None:
-    """Return the worst group of several nodes that matters; `groups` are sorted."""
-    least = _SMALL * groups[0].noise if groups else 0.0
-    return next((group for group in groups[:_ENOUGH] if len(group.nodes) > 1 and group.noise >= least), None)
 
 
 def _split(nodes: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -130,12 +126,9 @@ _RANKING_SHARE = 0.4
 _LISTS_SHARE = 0.6
 """Shares of the time after which groups of nodes are no longer split, and lists of nodes no longer tried."""
 
-_LONGER = 4
 _LONGEST_LIST = 16
 _WORTH_MORE_NODES = 0.05
 """A longer list is advised only where it closes this much more of the distance to the limit."""
-
-_MOST_OPTIONS = 2
 
 
 class Advice:
@@ -154,7 +147,7 @@ class Advice:
     def hints(self) -> tuple[Hint, ...]:
         """Try lists of nodes to leave in float, then other options; return what helped, the best first."""
         excluded = list(self._excluded())
-        options = sorted(self._options(), key=_rank)[:_MOST_OPTIONS]
+        options = sorted(self._options(), key=_rank)[:2]
         samples = self._trials.samples
         effects = sorted([*excluded, *options, *self._trades.values()], key=_rank)
         found = [effect.trade(samples) if effect.trades else effect.hint(samples) for effect in effects]
@@ -230,7 +223,7 @@ class Advice:
             left = [*([self._mixed] if self._mixed else []), *(f"{paste} was not tried" for paste in self._late)]
             built = f"{self._built} other engine{'' if self._built == 1 else 's'}"
             text = f"{self._budget.seconds:g} s were over after {built}: {'; '.join(left)}"
-            yield Hint(text, f"--quant-diagnose-time={_LONGER * self._budget.seconds:g}")
+            yield Hint(text, f"--quant-diagnose-time={4 * self._budget.seconds:g}")
         for why, pastes in self._failed.items():
             yield Hint(f"could not be measured: {'; '.join(pastes)}: {why}")
         if self._useless:

@@ -187,10 +187,6 @@ _METRICS = "a name or a Metric, because the direction of a bare callable cannot 
 METRIC = Reader(_METRICS, lambda _, value: _metric(value), _not_a_metric)
 
 
-_OF_METRIC = ("max_drop", *OWN_SCORES, "max_drop_increase")
-"""Limits in the metric's unit, which only some metrics have in percent."""
-
-
 def check_alone(values: Mapping[str, object]) -> None:
     """Refuse what says something about engines beside `scores`, which are all that is known of theirs.
 
@@ -230,7 +226,8 @@ def check_scores(values: Mapping[str, object], metric: str | Metric | None) -> N
             if value is not None and not isinstance(value, str) and (scored is None or scored.better == "higher"):
                 refuse_share(name, value, NUMBER.read(name, value))
         return
-    for name in _OF_METRIC:
+    # Limits in the metric's unit, which only some metrics have in percent.
+    for name in ("max_drop", *OWN_SCORES, "max_drop_increase"):
         value = values.get(name)
         if isinstance(value, str):
             what = f"{name} is in the unit of {scored.name}{f', {scored.unit}' if scored.unit else ''}"

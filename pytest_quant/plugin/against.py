@@ -31,7 +31,7 @@ from pytest_quant.plugin.console import open_steps
 from pytest_quant.plugin.controller import Controller, takes_all
 from pytest_quant.plugin.outputs import end_of
 from pytest_quant.plugin.run_end import begin, decoded, print_comparison
-from pytest_quant.plugin.settings import Settings, on_command_line, settings_of
+from pytest_quant.plugin.settings import on_command_line, settings_of
 from pytest_quant.plugin.unrecorded import without_record
 from pytest_quant.printable import clean, clean_lines
 from pytest_quant.report.comparison import fault
@@ -47,9 +47,6 @@ from pytest_quant.sides.run import (
     selection_in,
 )
 from pytest_quant.spec import LatencyPlan, Pages
-
-MERGE_BASE = "merge-base"
-"""What stands for the revision where the user names none."""
 
 _PASSED_ON = (
     *("quant_backend", "quant_simulate", "quant_device", "quant_confidence"),
@@ -69,6 +66,7 @@ class Against:
 
     def __init__(self, config: pytest.Config, controller: Controller) -> None:
         self._config = config
+        self._settings = settings_of(config)
         self._controller = controller
         self._held = ExitStack()
         self._fault = ""
@@ -78,7 +76,11 @@ class Against:
         """Find the base before any test runs, and a place for what both sides leave."""
         try:
             checkout = top_level(self._config.rootpath)
-            self._commit, self._named = self._base()
+            # What stands for the revision where the user names none.
+            revision = None if self._settings.against == "merge-base" else self._settings.against
+            state = git_state(self._config.rootpath)
+            dirty = state is not None and state.dirty
+            self._commit, self._named = base_to_run(Repository(self._config.rootpath), revision, dirty=dirty)
             self._place = self._held.enter_context(workplace(checkout))
         except QuantError as error:
             raise pytest.UsageError(clean_lines(f"--quant-against: {error}")) from None
@@ -91,7 +93,7 @@ class Against:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: SimpleNamespace) -> None:
         """Tell a worker of xdist where to leave its engines."""
-        node.workerinput[OPTION] = str(self._head)
+        node.workerinput["quant_leave"] = str(self._head)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -120,17 +122,6 @@ class Against:
             print_comparison(self._config, compared, rows, terminalreporter)
         if self._fault:
             terminalreporter.write_line(clean_lines(f"--quant-against: {self._fault}"), red=True)
-
-    def _base(self) -> tuple[str, str]:
-        """Return the base's commit and the line that names it. Raises `UsageError`."""
-        revision = None if self._settings.against == MERGE_BASE else self._settings.against
-        state = git_state(self._config.rootpath)
-        dirty = state is not None and state.dirty
-        return base_to_run(Repository(self._config.rootpath), revision, dirty=dirty)
-
-    @property
-    def _settings(self) -> Settings:
-        return settings_of(self._config)
 
     def _compare(self) -> None:
         settings = self._settings
@@ -215,9 +206,6 @@ class Against:
         for name in _PASSED_ON:
             if on_command_line(self._config, name):
                 yield f"--{name.replace('_', '-')}={self._config.getoption(name)}"
-
-
-OPTION = "quant_leave"
 
 
 class Leaving:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from pytest_quant.result import Blocks, LatencyResult
 
 
-_OPTIONS = {"timer": "perf_counter_ns", "disable_gc": True, "warmup": True}
-
-
 def samples_of(latency: LatencyResult) -> dict[str, list[int]]:
     """Return the nanoseconds of every timed run by engine, cold runs left out."""
     return {"reference": _runs_ns(latency.reference), "candidate": _runs_ns(latency.candidate)}
@@ -76,7 +73,8 @@ def add_benchmarks(
             cprofile_stats=None,
             has_error=False,
         )
-        benchmark = Metadata(described, iterations=1, options=_OPTIONS)
+        options = {"timer": "perf_counter_ns", "disable_gc": True, "warmup": True}
+        benchmark = Metadata(described, iterations=1, options=options)
         for run_ns in runs_ns:
             benchmark.update(run_ns / 1e9)
         config._benchmarksession.benchmarks.append(benchmark)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -27,8 +27,6 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 MAX_SUMMARY_BYTES = 1024 * 1024
 """GitHub shows none of a summary that is larger."""
 
-_TO_COMPARE = "pytest --quant-compare --quant-html FILE"
-
 
 @dataclass(slots=True, kw_only=True)
 class RunEnd:
@@ -123,7 +121,7 @@ def write_page(config: pytest.Config, end: RunEnd) -> None:
         broken=end.broken,
         compared=shown[0] if shown else None,
         why_not_compared="" if shown else why_not or "This run was not compared with another commit.",
-        next_step="" if settings.compare or settings.against is not None else _TO_COMPARE,
+        next_step="" if settings.compare or settings.against else "pytest --quant-compare --quant-html FILE",
         history=history,
         why_no_history=why_no_history,
     )

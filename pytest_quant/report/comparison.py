@@ -27,9 +27,7 @@ from pytest_quant.record.record import plain
 from pytest_quant.report.text import GAP, NOT_MEASURED, aligned, count, figure, in_unit, shorten, wrapped
 from pytest_quant.spec import SeriesKey
 
-_MAX_DIFFERENCES = 8
 _INDENT = "    "
-_HEADERS = ("outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]")
 _STYLES: Mapping[Outcome, Mapping[str, Any]] = {
     Outcome.REGRESSION: {"fg": "red", "bold": True},
     Outcome.ACCEPTED: {"fg": "yellow"},
@@ -187,7 +185,7 @@ def differences(row: Row) -> Iterator[str]:
 
 def in_words(differs: Sequence[Difference]) -> str:
     """Return what differs, in one line; empty where nothing does."""
-    shown = [_difference(difference) for difference in differs[:_MAX_DIFFERENCES]]
+    shown = [_difference(difference) for difference in differs[:8]]
     more = len(differs) - len(shown)
     return "; ".join([*shown, f"and {more} more"] if more else shown)
 
@@ -275,8 +273,9 @@ def comparison_text(
 def _table(rows: Sequence[Row], width: int, color: bool) -> Iterator[str]:
     if not rows:
         return
+    heads = ["outcome", "quantity", "base -> head", f"change [{100 * CONFIDENCE:g} %]"]
     cells = [[row.outcome.value, row.quantity, values(row), change(row)] for row in rows]
-    head, *lines = [GAP + line for line in aligned([_HEADERS, *cells])]
+    head, *lines = [GAP + line for line in aligned([heads, *cells])]
     yield from _fitting(head, width)
     yield "-" * min(width, max(map(cell_len, (head, *lines))))
     line_of = {id(row): line for row, line in zip(rows, lines, strict=True)}

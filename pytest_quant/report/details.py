@@ -21,7 +21,6 @@ Form: TypeAlias = Callable[[float | None], str]
 
 _MOST_ROWS = 12
 _MOST_OUTPUTS = 4
-_MOST_OPERATORS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +261,7 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
         said(
             (f"{coverage.unit} in {record.precision}", pct),
             ("provider", coverage.provider),
-            ("nodes", ", ".join(by_operator[:_MOST_OPERATORS])),
+            ("nodes", ", ".join(by_operator[:6])),
         ),
         said(
             (f"of what {record.scheme} can quantize", measured(of_scheme, "%", form=points)),

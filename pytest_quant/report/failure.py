@@ -20,8 +20,6 @@ _MOST_OF_ONE = 10
 """Lines of one text, but for advice: a part of that cannot be pasted."""
 
 _WIDTH = 100
-_MOST_WIDTH = 160
-_LEAST_WIDTH = 40
 _LABEL = 10
 _SECTIONS: Mapping[str, Collection[str]] = {
     "Accuracy": ("outputs", *limits_on("score", "reference", "accuracy", "output")),
@@ -56,7 +54,7 @@ def failure(record: Record, width: int = _WIDTH, verbosity: int = 0) -> str:
     ----------
     verbosity : pytest's; from 1 on, further figures of the broken limits are told too, p values for example.
     """
-    width = max(_LEAST_WIDTH, min(width, _MOST_WIDTH))
+    width = max(40, min(width, 160))
     broken = broken_first(record)
     summary = clean(f"{record.model} {record.engine_id}: {_summary(record, broken)}")
     head = textwrap.wrap(summary, width, max_lines=_MOST_OF_ONE, placeholder=" ...")

@@ -14,13 +14,11 @@ from pytest_quant.printable import clean
 from pytest_quant.report.text import GAP, NOT_MEASURED, aligned, count, figure, fixed, shorten
 
 _NODES = "nodes of the model"
-_LEAST_OPS = 12
 _WIDE = 100
 """Fewest characters of a terminal in which a table shows the operators of both engines, and the speedup."""
 
 _CAUSES, _CAUSE_SHARE = 3, 0.05
 _DIGITS = 3
-_CALLED = 48
 _KINDS = (("work on the model", "compute"), ("reformats", "reformat"), ("copies", "copy"), ("other layers", "other"))
 
 
@@ -67,7 +65,7 @@ def _work(rows: Sequence[LayerRow], width: int, top: int) -> list[str]:
     precisions = ["precision", *(_changed(_precision(row.reference), _precision(row.candidate)) for row in shown)]
     ops = ["op", *(_main_op(row.candidate or row.reference) if narrow else _changed_ops(row) for row in shown)]
     room = width - sum(len(GAP) + max(map(len, cells)) for cells in (*figures, precisions)) - len(GAP)
-    ops_room = max(_LEAST_OPS, min(max(map(len, ops)), room * 2 // 5))
+    ops_room = max(12, min(max(map(len, ops)), room * 2 // 5))
     nodes = [_NODES, *(_nodes(row, max(len(_NODES), room - ops_room)) for row in shown)]
     ops_room = max(ops_room, room - max(map(len, nodes)))
     table = [nodes, [shorten(op, ops_room) for op in ops], *figures, precisions]
@@ -180,7 +178,7 @@ def _causes(alignment: Alignment, profile: LayerProfile) -> Iterator[str]:
 
 
 def _called(row: LayerRow) -> str:
-    return f"{_nodes(row, _CALLED)} ({_changed_ops(row)})" if row.nodes else _ops(row.candidate or row.reference)
+    return f"{_nodes(row, 48)} ({_changed_ops(row)})" if row.nodes else _ops(row.candidate or row.reference)
 
 
 def layers_document(profile: LayerProfile, alignment: Alignment) -> dict[str, object]:

@@ -29,7 +29,6 @@ _LIMIT_HEADS = ("", "test", "limit", "allowed", "observed", "what it means, what
 _CHANGE_HEADS = ("", "test", "quantity", "base → head")
 _UNDECIDED = (Status.INCONCLUSIVE, Status.NO_BASELINE, Status.UNAVAILABLE)
 _MAX_NAME = 160
-_MAX_NOTE = 2000
 
 _WIDTH = 150
 """Of the table of all checks, which scrolls sideways where it is shown."""
@@ -37,8 +36,6 @@ _WIDTH = 150
 
 MAX_CHARACTERS = 60_000
 """GitHub refuses a comment of more than 65 536."""
-
-_ZERO_WIDTH_SPACE = "&#8203;"
 
 _ACTS = re.compile(
     r"""
@@ -67,9 +64,6 @@ _LINE_STARTS = (re.compile(r"(\d{1,9})([.)])(?=\s|$)"), re.compile(r"()(\+(?=\s|
 
 _MAX_ENTRY = 400
 
-
-_RESERVE = 90
-"""Characters for the line that says how many are left out."""
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[str]]
 """Paragraphs above a table or a list, the heads of its columns, none of a list, and its lines, see `row`."""
@@ -195,12 +189,18 @@ def _folded(comparison: Comparison) -> Iterator[str]:
     if unchanged := words.unchanged(comparison):
         rows = comparison.having(Outcome.UNCHANGED)
         yield folded(unchanged, entries([f"{words.name(each)}  {each.quantity} {words.values(each)}" for each in rows]))
-    yield from (f"\n{plain(note, _MAX_NOTE)}" for note in comparison.notes)
+    yield from (f"\n{plain(note, 2000)}" for note in comparison.notes)
 
 
 def inline(text: str, most: int = _MAX_ENTRY) -> str:
     """Return text of a cell or a heading: shown as it is, on one line, the middle left out beyond `most` characters."""
-    return _ACTS.sub(_still, shorten(clean(text).strip(), most))
+
+    def still(matched: re.Match[str]) -> str:
+        shown = matched["broken"] or _entity(matched[0])
+        # A space without a width.
+        return shown if matched["entity"] else f"{shown}&#8203;"
+
+    return _ACTS.sub(still, shorten(clean(text).strip(), most))
 
 
 def plain(text: str, most: int = _MAX_ENTRY) -> str:
@@ -208,11 +208,6 @@ def plain(text: str, most: int = _MAX_ENTRY) -> str:
     shown = inline(text, most)
     matched = next(filter(None, (start.match(shown) for start in _LINE_STARTS)), None)
     return shown if matched is None else f"{matched[1]}{_entity(matched[2])}{shown[matched.end() :]}"
-
-
-def _still(matched: re.Match[str]) -> str:
-    shown = matched["broken"] or _entity(matched[0])
-    return shown if matched["entity"] else shown + _ZERO_WIDTH_SPACE
 
 
 def _entity(chars: str) -> str:
@@ -261,7 +256,8 @@ def document(head: Sequence[str], tables: Sequence[Table], rest: Sequence[str]) 
             blocks += [*((line, True) for line in rows), ("", False)]
     blocks += [(block, True) for block in rest]
     sizes = accumulate(len(block) + 1 for block, _ in blocks)
-    fitting = sum(size <= MAX_CHARACTERS - _RESERVE for size in sizes)
+    # The line that says how many are left out has fewer than 90.
+    fitting = sum(size <= MAX_CHARACTERS - 90 for size in sizes)
     lines = [block for block, _ in blocks[:fitting]]
     left_out = sum(counts for _, counts in blocks[fitting:])
     if left_out:

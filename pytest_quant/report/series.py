@@ -38,9 +38,6 @@ def change_words(change: Change) -> str:
     )
 
 
-_BORDER = "---- what is measured changed here: not comparable with the rows above ----"
-
-
 def series_name(key: str) -> str:
     """Return how the series with this key is called where there is room for a line."""
     return clean(str(SeriesKey.parse(key)))
@@ -72,7 +69,7 @@ def series_text(summary: SeriesSummary, summaries: Sequence[CheckSummary]) -> st
     table, version = lines[:1], ""
     for point, line in zip(summaries, lines[1:], strict=True):
         if point.version and version and point.version != version:
-            table.append(_BORDER)
+            table.append("---- what is measured changed here: not comparable with the rows above ----")
         # A check that never came to be has no version, and changes none.
         version = point.version or version
         table.append(line)

@@ -54,11 +54,8 @@ from pytest_quant.spec import OWN_SCORES
 _COMMIT, _SUBJECT = 12, 72
 """Characters of the id of a commit, and of the first line of its message."""
 _MOST_NAMED = 3
-_WHOLE = "pytest-quant history SERIES --json prints all of them"
 
-_STATUS_AND_TEST = ("status", "test")
-_OF_SCORES = dict.fromkeys(("min_ratio", *OWN_SCORES), "metric")
-_COLUMN_OF = {**_OF_SCORES, "max_latency_ms": "p50", "max_slowdown": "speedup"}
+_COLUMN_OF = {**dict.fromkeys(("min_ratio", *OWN_SCORES), "metric"), "max_latency_ms": "p50", "max_slowdown": "speedup"}
 """The column of a limit that is not named after it."""
 _MOST_BROKEN = 8
 _MOST_SAMPLES = 12
@@ -69,8 +66,6 @@ UPLOT = "1.6.32"
 """Version of the chart library in the package; its files have digests in the tests."""
 
 _STYLES = ("uplot/uPlot.min.css", "page.css")
-_FIRST = "first.js"
-"""Runs before anything is shown: the chosen theme."""
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "charts.js", "page.js")
 
 
@@ -104,7 +99,8 @@ def page_html(
     starts = {(in_utc(check.run.started_at), check.run.commit) for check in checks}
     table = run_table(checks, broken)
     styles = "\n".join(map(_asset, _STYLES))
-    scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset(_FIRST)]
+    # The first of them to run shows the chosen theme before anything else is shown.
+    scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset("first.js")]
     templates = _templates()
     detail = templates.get_template("parts.html.j2").module.detail  # type: ignore[attr-defined]
     data = {f"series-{number}": series_chart(series, starts, records) for number, series in enumerate(history)}
@@ -160,7 +156,8 @@ def _points(history: Sequence[SeriesHistory]) -> str:
     shown = sum(len(series.points) for series in history)
     total = sum(series.summary.n_points for series in history)
     number = f"{count(total, 'point')} of {len(history)} series"
-    return f"{shown} of {number}, the newest ones; {_WHOLE}" if shown < total else number
+    where = "pytest-quant history SERIES --json prints all of them"
+    return f"{shown} of {number}, the newest ones; {where}" if shown < total else number
 
 
 def _series(history: SeriesHistory, number: int, records: Sequence[Record]) -> dict[str, Any]:
@@ -191,7 +188,7 @@ def run_table(checks: Sequence[StoredCheck], broken: Collection[str] = ()) -> di
     """
     records = [check.record for check in checks]
     rows = rows_of(records, broken)
-    names = [name for name in default_columns(rows) if name not in _STATUS_AND_TEST] if rows else []
+    names = [name for name in default_columns(rows) if name not in ("status", "test")] if rows else []
     columns = pick_columns(names)
     printed = [column.cells(rows) for column in columns]
     shown = []
