@@ -75,17 +75,16 @@ class Against:
     def pytest_sessionstart(self) -> None:
         """Find the base before any test runs, and a place for what both sides leave."""
         try:
-            checkout = top_level(self._config.rootpath)
+            self._checkout = top_level(self._config.rootpath)
             # What stands for the revision where the user names none.
             revision = None if self._settings.against == "merge-base" else self._settings.against
             state = git_state(self._config.rootpath)
             dirty = state is not None and state.dirty
             self._commit, self._named = base_to_run(Repository(self._config.rootpath), revision, dirty=dirty)
-            self._place = self._held.enter_context(workplace(checkout))
+            self._place = self._held.enter_context(workplace(self._checkout))
         except QuantError as error:
             raise pytest.UsageError(clean_lines(f"--quant-against: {error}")) from None
         self._config.add_cleanup(self._held.close)
-        self._checkout = checkout
         self._head = self._place / "head"
         self._head.mkdir()
         self._config.pluginmanager.register(Leaving(self._head), "quant-leaving")

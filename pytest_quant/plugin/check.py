@@ -314,23 +314,25 @@ def attach(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     error = None if call.excinfo is None else call.excinfo.value
     skipped = isinstance(error, pytest.skip.Exception)
     state = item.stash.get(collect.STATE, None)
-    if report.when == "setup" and error is not None and not skipped and state is not None:
+    ends_setup = report.when == "setup" and error is not None
+    if ends_setup and not skipped and state is not None:
         ours = error if isinstance(error, QuantError) else QuantError(f"{type(error).__name__}: {error}")
         _set_record(item, state, session_of(item.config).failed(state.check, ours))
     if isinstance(error, QuantError) and report.failed:
         _show_text_only(item, call, report, error)
-    elif (
-        state is not None and state.record is not None and state.failure and state.failure == getattr(error, "msg", "")
-    ):
+    if state is None:
+        return
+    if state.record is None:
+        if ends_setup and skipped:
+            vars(report)[SERIES_ATTRIBUTE] = SeriesKey.of(state.check, None).planned
+        return
+    if state.failure and state.failure == getattr(error, "msg", ""):
         _name_the_limit(report, state.record.record)
-    if skipped and report.when == "setup" and state is not None and state.record is None:
-        vars(report)[SERIES_ATTRIBUTE] = SeriesKey.of(state.check, None).planned
-    is_last_phase = report.when == "call" or (report.when == "setup" and error is not None)
-    if is_last_phase and state is not None and state.record is not None:
+    if ends_setup or report.when == "call":
         vars(report)[RECORD_ATTRIBUTE] = state.record.json
         item.config.stash.setdefault(ENCODED, {})[id(state.record.json)] = state.record
         vars(report)[SAMPLES_ATTRIBUTE] = state.samples_ns
-        if skipped and report.when == "setup" and isinstance(report.longrepr, tuple):
+        if ends_setup and skipped and isinstance(report.longrepr, tuple):
             # The line of the test, in place of the plugin's own.
             path, line = item.reportinfo()[:2]
             report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])

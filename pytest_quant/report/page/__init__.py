@@ -37,14 +37,7 @@ from pytest_quant.report import comparison
 from pytest_quant.report.columns import EXPECTED, TEST_FAILED, CheckRow, default_columns, pick_columns, rows_of
 from pytest_quant.report.details import DetailSection, Pairs, details, said, whole
 from pytest_quant.report.failure import both_figures, broken_first, headline, meanings
-from pytest_quant.report.page.charts import (
-    accepted_in_words,
-    changes_in_words,
-    interval_bar,
-    pareto_charts,
-    rounds_chart,
-    series_chart,
-)
+from pytest_quant.report.page import charts
 from pytest_quant.report.series import series_name
 from pytest_quant.report.summary import summary
 from pytest_quant.report.text import count, figure, first_of, letter
@@ -103,7 +96,7 @@ def page_html(
     scripts = ["\n".join(map(_asset, _SCRIPTS)), _asset("first.js")]
     templates = _templates()
     detail = templates.get_template("parts.html.j2").module.detail  # type: ignore[attr-defined]
-    data = {f"series-{number}": series_chart(series, starts, records) for number, series in enumerate(history)}
+    data = {f"series-{number}": charts.series_chart(series, starts, records) for number, series in enumerate(history)}
     shown = [_series(series, number, records) for number, series in enumerate(history)]
     changes = [(*change, each["anchor"], each["name"]) for each in shown for change in each["changes"]]
     subjects = {commit[:_COMMIT]: clean(text)[:_SUBJECT] for each in history for commit, text in each.subjects.items()}
@@ -120,7 +113,7 @@ def page_html(
         subjects=subjects,
         points=_points(history),
         why_no_history=why_no_history,
-        pareto_charts=pareto_charts(records, [check["row"].test for check in table["checks"]]),
+        pareto_charts=charts.pareto_charts(records, [check["row"].test for check in table["checks"]]),
         version=version("pytest-quant"),
         policy=_policy(styles, scripts),
         styles=_trusted(styles),
@@ -171,8 +164,8 @@ def _series(history: SeriesHistory, number: int, records: Sequence[Record]) -> d
         "anchor": f"series-{number}",
         "name": name,
         "about": f"{points}; {count(len(history.changes), 'change')} on {branch}",
-        "changes": list(changes_in_words(history)),
-        "accepted": accepted_in_words(history),
+        "changes": list(charts.changes_in_words(history)),
+        "accepted": charts.accepted_in_words(history),
         "check": f"check-{keys.index(history.summary.key)}" if history.summary.key in keys else "",
         "words": name.lower(),
     }
@@ -234,7 +227,7 @@ def _opened(row: CheckRow, run: Run) -> dict[str, Any]:
         "headline": _headline(row),
         "words": clean(words).lower(),
         "sections": [_with_samples(section, record) for section in details(record)],
-        "rounds": rounds_chart(record),
+        "rounds": charts.rounds_chart(record),
         "origin": _origin(record, run),
         "machine": list({**dict(sorted(identity.items())), **dict(sorted(context.items())), **digests}.items()),
         "commands": _commands(record, run),
@@ -338,7 +331,7 @@ def _templates() -> Environment:
     environment.globals.update(
         both_figures=both_figures,
         figure=figure,
-        interval_bar=interval_bar,
+        interval_bar=charts.interval_bar,
         letter=letter,
         meanings=meanings,
         uplot=UPLOT,
