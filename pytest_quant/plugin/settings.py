@@ -30,7 +30,7 @@ class Option:
     help : as in `argparse`.
     default : the value if the option is not given.
     alone : the value of an option that may be written without one.
-    name : of the ini option; ``quant_`` and the name of the field unless it is given.
+    name : of the ini option; ``quant_`` and the name of the field without its unit unless it is given.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class Option:
         self.name = name
 
     def __set_name__(self, owner: type, field: str) -> None:
-        """Name the option after its field."""
-        self.name = self.name or f"quant_{field}"
+        """Name the option after its field, without the unit."""
+        self.name = self.name or f"quant_{field.removesuffix('_file').removesuffix('_pct').removesuffix('_s')}"
 
     @property
     def flag(self) -> str:
@@ -109,7 +109,6 @@ class Settings:
         kinds.FILE,
         "write a page about this run that a browser opens from the disk: every check, the comparison, the history; "
         "pytest-quant report writes one of earlier runs",
-        name="quant_html",
     )
     compare: bool = _flag(
         "compare the records of this run with those of the merge base with the target branch; a regression fails the "
@@ -133,7 +132,6 @@ class Settings:
         "largest slow-down that --quant-against allows a test whose mark sets neither max_slowdown nor "
         "max_p50_increase (default: 5)",
         5.0,
-        name="quant_against_limit",
     )
     backend: str = _option(kinds.NAME, "backend of marks that name none (default: ort)", "ort")
     confidence: float | None = _option(
@@ -178,7 +176,6 @@ class Settings:
         "measure the latency of one check for at most this long, warming up and confirming a broken limit included "
         "(default: 10); each further launch has as long again",
         10.0,
-        name="quant_max_time",
     )
     launches: int | Literal["auto"] = _option(
         kinds.LAUNCHES,
@@ -209,14 +206,12 @@ class Settings:
         "wait for a device that another process measures on, at most this long; then the check is an error that names "
         "that process (default: 600)",
         600.0,
-        name="quant_lock_timeout",
     )
     step_timeout_s: float = _option(
         kinds.SECONDS_OR_NONE,
         "end a single run or build of an engine that takes longer: the check is an error, or, where the runtime cannot "
         "be asked to stop, the process is ended and finished checks are kept (default: 3600; 0 for no limit)",
         3600.0,
-        name="quant_step_timeout",
     )
     require: tuple[str, ...] = _option(
         kinds.NAMES,
@@ -228,13 +223,12 @@ class Settings:
         "fail checks that could not be judged (INCONCLUSIVE) or have nothing to compare with (NO_BASELINE)"
     )
     json_file: Path | None = _option(
-        kinds.FILE, "write the records of this run as JSON; without a check, an empty list", name="quant_json"
+        kinds.FILE, "write the records of this run as JSON; without a check, an empty list"
     )
     markdown_file: Path | None = _option(
         kinds.FILE,
         "write the verdict of this run, and of its comparison, as Markdown for a comment of a pull request, which "
         "pytest-quant comment posts",
-        name="quant_markdown",
     )
     device: str | None = _option(
         kinds.DEVICE,
