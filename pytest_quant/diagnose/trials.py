@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -18,12 +18,6 @@ from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.measure.engines import open_engine
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
-
-FIGURES: Mapping[str, tuple[str, str]] = {
-    "outputs": ("broken outputs", ""),
-    **{name: (limit.called, f" {limit.unit}".rstrip()) for name, limit in LIMITS.items()},
-}
-"""The name and the unit of the figure of each limit. One that names an output is written ``min_sqnr_db[scores]``."""
 
 _REPAIRABLE = frozenset({"outputs", *limits_on("score", "accuracy", "output", "coverage"), "max_size_mb"})
 """Limits whose figure depends on how a model is quantized."""
@@ -157,11 +151,13 @@ def broken(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
 
 
 def _kind(limit: str) -> str:
+    """Return the limit without the output that it names, ``min_sqnr_db`` of ``min_sqnr_db[scores]``."""
     return limit.partition("[")[0]
 
 
 def _change(limit: str, before: Verdict | None, after: Verdict | None) -> str:
-    name, unit = FIGURES[_kind(limit)]
+    row = LIMITS.get(_kind(limit))
+    name, unit = (row.called, f" {row.unit}".rstrip()) if row else ("broken outputs", "")
     where = limit.removeprefix(_kind(limit))
     both = [None if verdict is None else verdict.observed for verdict in (before, after)]
     places = _decimals([value for value in both if value is not None])
