@@ -86,7 +86,14 @@ class DeviceLocks:
         """
         with ExitStack() as shares:
             for device in sorted(set(devices)):
-                shares.enter_context(self._share(device, waits=waits))
+                lock, file = _lock(device)
+                if waits:
+                    self._take_share(lock, file, device)
+                else:
+                    with suppress(Timeout):
+                        lock.acquire_read(0.0)
+                        self._shares[file] += 1
+                shares.callback(self._give_share_back, lock, file)
             yield
 
     @contextmanager
@@ -118,22 +125,11 @@ class DeviceLocks:
             for _ in range(shares):
                 self._take_share(lock, file, device)
 
-    @contextmanager
-    def _share(self, device: str, *, waits: bool) -> Iterator[None]:
-        lock, file = _lock(device)
-        if waits:
-            self._take_share(lock, file, device)
-        else:
-            with suppress(Timeout):
-                lock.acquire_read(0.0)
-                self._shares[file] += 1
-        try:
-            yield
-        finally:
-            # None is left where the device was not free, or was not taken again behind a block that had it alone.
-            if self._shares[file]:
-                self._shares[file] -= 1
-                lock.release()
+    def _give_share_back(self, lock: ReadWriteLock, file: Path) -> None:
+        # None is left where the device was not free, or was not taken again behind a block that had it alone.
+        if self._shares[file]:
+            self._shares[file] -= 1
+            lock.release()
 
     def _take_share(self, lock: ReadWriteLock, file: Path, device: str) -> None:
         self._wait(lock.acquire_read, file, f"waiting for {device}: another process times an engine on it")
