@@ -24,7 +24,6 @@ from pytest_quant.cache.entry import (
     Entry,
     JsonScalar,
     StoredEntry,
-    flush_to_disk,
     key_of,
     last_use,
     list_entries,
@@ -311,10 +310,20 @@ def _found(folder: Path) -> Entry | None:
 
 def _publish(temporary: Path, folder: Path) -> None:
     """Give a whole entry its name, in place of one that is damaged. Raises `OSError`."""
-    flush_to_disk([*temporary.rglob("*"), temporary])
+    _flush_to_disk([*temporary.rglob("*"), temporary])
     _discard(folder)
     temporary.rename(folder)
-    flush_to_disk([folder.parent])
+    _flush_to_disk([folder.parent])
+
+
+def _flush_to_disk(paths: list[Path]) -> None:
+    """Return when these files and folders would survive a loss of power. Raises `OSError`."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _discard(folder: Path) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -175,16 +174,6 @@ def _describe(folder: Path) -> StoredEntry | None:
     except DamagedEntryError:
         return StoredEntry(kind, "", key, folder, size_bytes, last_used, last_used, {}, readable=False)
     return StoredEntry(kind, manifest.slot, key, folder, size_bytes, manifest.created, last_used, manifest.ingredients)
-
-
-def flush_to_disk(paths: list[Path]) -> None:
-    """Return when these files and folders would survive a loss of power. Raises `OSError`."""
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 _HEX_DIGEST = re.compile(r"(?:[a-z0-9]+:)?([0-9a-f]{32,128})")
