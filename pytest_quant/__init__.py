@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_quant.errors import InconclusiveWarning as InconclusiveWarning
     from pytest_quant.errors import QuantError as QuantError
     from pytest_quant.errors import UsageError as UsageError
-    from pytest_quant.measure.bench import Measurement as Measurement
+    from pytest_quant.measure.pipeline import Measurement as Measurement
     from pytest_quant.metrics import Metric as Metric
     from pytest_quant.record import Record as Record
     from pytest_quant.spec import Calibration as Calibration
@@ -24,7 +24,7 @@ _HOME = {
     "Calibration": "pytest_quant.spec",
     "Dataset": "pytest_quant.spec",
     "InconclusiveWarning": "pytest_quant.errors",
-    "Measurement": "pytest_quant.measure.bench",
+    "Measurement": "pytest_quant.measure.pipeline",
     "Metric": "pytest_quant.metrics",
     "Model": "pytest_quant.spec",
     "QuantError": "pytest_quant.errors",

@@ -12,11 +12,10 @@ from pytest_quant.backends.runtime import failed
 from pytest_quant.cache import Cache
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
-from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers
 from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
-from pytest_quant.measure.pipeline import measure_check
+from pytest_quant.measure.pipeline import Measurement, measure_check
 from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, Cost, Hint, LatencyResult, Measured, Status
@@ -137,10 +136,6 @@ class Session:
         notes = reference_doubts(accuracy, check.output) + unread_outputs(check.limits, accuracy, check.output)
         noted = replace(measurement, notes=measurement.notes + notes)
         return build_record(noted, status=status, verdicts=verdicts, hints=hints)
-
-    def profile(self, measurement: Measurement) -> LayerProfile:
-        """Time the layers of both engines. Raises what `profile_layers` raises."""
-        return profile_layers(measurement, self._tools)
 
     def failed(self, check: Check, error: Exception) -> Encoded:
         """Return the record of a check that could not be measured: UNAVAILABLE or ERROR."""

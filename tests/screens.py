@@ -18,7 +18,7 @@ from pytest_quant.diagnose.layers import align
 from pytest_quant.history.compare import compare
 from pytest_quant.history.compare.comparison import Comparison
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.measure.bench import LayerProfile, SideLayers
+from pytest_quant.measure.sessions import LayerProfile, SideLayers
 from pytest_quant.record import Record
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.report.comparison import comparison_text

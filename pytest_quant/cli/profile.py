@@ -17,7 +17,7 @@ from pytest_quant.cli.common import say, show, show_json, width
 from pytest_quant.diagnose.layers import align
 from pytest_quant.errors import UsageError
 from pytest_quant.files import temporary_folder
-from pytest_quant.measure.bench import LayerProfile
+from pytest_quant.measure.sessions import LayerProfile
 from pytest_quant.report.layers import layers_document, layers_text
 
 _MANY = 20

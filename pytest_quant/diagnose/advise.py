@@ -13,8 +13,8 @@ from pytest_quant.backends.offer import Remedy, without
 from pytest_quant.clocks import REAL
 from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, Judge, broken
 from pytest_quant.errors import QuantError
-from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
+from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import limits_on
 

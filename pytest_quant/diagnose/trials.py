@@ -13,9 +13,9 @@ from pytest_quant.clocks import REAL
 from pytest_quant.errors import QuantError, UsageError
 from pytest_quant.files import temporary_folder
 from pytest_quant.measure.batching import OpenEngine
-from pytest_quant.measure.bench import Bench, Measurement, read_back
 from pytest_quant.measure.build import Tools, build_apart
 from pytest_quant.measure.engines import open_engine
+from pytest_quant.measure.pipeline import Bench, Measurement, read_back
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
 

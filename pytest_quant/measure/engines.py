@@ -1,20 +1,22 @@
-"""The two engines of a check: opened, their inputs and outputs matched, and built for the shapes of the data."""
+"""The two engines of a check: opened, matched and built for the shapes of the data, and the reference proven float."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
-from pytest_quant.backends import Backend, Engine, Feeds, get_backend
+from pytest_quant.backends import TF32, Backend, Engine, Feeds, get_backend, get_exporter
 from pytest_quant.backends.feeds import spelled
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.data import Data, inputs_of, open_data
-from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, UsageError
-from pytest_quant.measure.build import BuiltEngine, Tools
+from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, QuantError, UsageError
+from pytest_quant.measure.batching import OpenEngine
+from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
 from pytest_quant.measure.rollout import Rollout
-from pytest_quant.result import TimedSample
+from pytest_quant.result import Coverage, TimedSample
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Model, Signature, TensorInfo
 
 
@@ -28,26 +30,20 @@ def match_names(reference: tuple[TensorInfo, ...], candidate: tuple[TensorInfo, 
 
     Raises
     ------
-    ModelError : names and counts both differ, so that a tensor would not be compared.
+    ModelError : names and counts both differ, so that a tensor would not be compared, or two that belong together have
+        not as many axes, as of two networks.
     """
     ours, theirs = ({tensor.name: tensor for tensor in side} for side in (reference, candidate))
-    if ours.keys() == theirs.keys():
-        return _of_one_rank({name: name for name in ours}, ours, theirs, what)
-    if len(ours) == len(theirs):
-        return _of_one_rank(dict(zip(ours, theirs, strict=True)), ours, theirs, what)
-    missing = sorted(set(ours) - set(theirs))
-    raise ModelError(
-        f"the candidate has {len(theirs)} {what}s, the reference {len(ours)}",
-        value=f"candidate: {', '.join(theirs)}; missing: {', '.join(missing) or 'none'}",
-        allowed=f"the same {what} names, or as many of them: {', '.join(ours)}",
-        fix=f"give the quantized model the {what}s of the float one",
-    )
-
-
-def _of_one_rank(
-    names: dict[str, str], ours: Mapping[str, TensorInfo], theirs: Mapping[str, TensorInfo], what: str
-) -> dict[str, str]:
-    """Return `names`. Raises `ModelError` where two tensors have not as many axes, as of two networks."""
+    if len(ours) != len(theirs):
+        missing = sorted(set(ours) - set(theirs))
+        raise ModelError(
+            f"the candidate has {len(theirs)} {what}s, the reference {len(ours)}",
+            value=f"candidate: {', '.join(theirs)}; missing: {', '.join(missing) or 'none'}",
+            allowed=f"the same {what} names, or as many of them: {', '.join(ours)}",
+            fix=f"give the quantized model the {what}s of the float one",
+        )
+    by_name = ours.keys() == theirs.keys()
+    names = dict(zip(ours, ours if by_name else theirs, strict=True))
     for name, other in names.items():
         first, second = ours[name].shape, theirs[other].shape
         if first is not None and second is not None and len(first) != len(second):
@@ -191,13 +187,7 @@ def with_steps(data: Data, reference: Engine) -> Data:
 
 
 def shape_check(check: Check, data: Data) -> Check:
-    """Return a check with the input shapes of its runs, for each engine that is built for them.
-
-    Parameters
-    ----------
-    check : the check.
-    data : the shapes of its samples.
-    """
+    """Return a check with the input shapes of its runs, for each engine that is built for them."""
     names = get_backend(check.reference.backend).signature(check.reference.model).inputs
     bounds = [_largest_batch(spec, names, data) for spec in (check.candidate, check.reference)]
     timed = check.batch_size if check.latency is None else check.latency.batch_size
@@ -256,3 +246,149 @@ def _largest_batch(spec: EngineSpec, names: tuple[TensorInfo, ...], data: Data) 
 
 def _inputs(spec: EngineSpec) -> tuple[TensorInfo, ...]:
     return get_backend(spec.backend).signature(spec.quantized or spec.model).inputs
+
+
+def refuse_quantized(spec: EngineSpec) -> None:
+    """Check that the model of a reference is a float one, by its operators, before anything is built from it.
+
+    A runtime may fold them into its constants or run them in float, so that what it reads back does not show them.
+
+    Parameters
+    ----------
+    spec : the reference; a torch module is looked at as it is, and once more when it is exported.
+
+    Raises
+    ------
+    ModelError : some of its operators round to few levels, or multiply integers; the message names them.
+    """
+    parts = _quantizing(spec)
+    if not parts:
+        return
+    what = "part" if spec.model.path is None else "node"
+    more = f", and {len(parts) - 3} more" if len(parts) > 3 else ""
+    raise ModelError(
+        f"the reference {spec.id} of {spec.model.name} is no FP32 model: it is quantized already",
+        value=f"{len(parts)} {what}{'' if len(parts) == 1 else 's'} of a quantized model: {', '.join(parts[:3])}{more}",
+        allowed="a float32 model as the reference, which a quantized one is compared with",
+        fix="give the float model as quant_model, and this one as quantized='...', a path or a fixture's name",
+    )
+
+
+def _quantizing(spec: EngineSpec) -> tuple[str, ...]:
+    if spec.model.path is None:
+        if spec.model.module is None:
+            return ()
+        reader = get_exporter()
+        return reader.quantizing_parts(spec.model) if reader.availability().available else ()
+    try:
+        # Here, because a third party's backend may do without the package that reads ONNX.
+        from pytest_quant.backends.onnx_files import quantizing_nodes
+
+        return quantizing_nodes(spec.model.path)
+    except (ImportError, ModelError, OSError):
+        # The file is of a format of the backend's own, or is broken, which the backend says when it reads it.
+        return ()
+
+
+def prove_float(reference: OpenEngine, feeds: Feeds, tools: Tools) -> str:
+    """Check that the reference runs float32 kernels only, once for each engine.
+
+    Returns what is not proven because it cannot be seen into, for the reader; empty where everything can.
+
+    Parameters
+    ----------
+    reference : the open reference.
+    feeds : one batch under the engine's names.
+
+    Raises
+    ------
+    ModelError : some of it was seen to run in another precision; what cannot be seen into proves nothing.
+    """
+    if reference.built.backend.offer.is_opaque:
+        return f"what the reference {reference.built.name} computes in is not proven: a callable cannot be seen into"
+
+    def refuse(ran: Coverage, others: str) -> QuantError:
+        return ModelError(
+            f"the reference {reference.built.name} does not compute in FP32: its file is quantized or half",
+            value="; ".join((f"{ran.pct:.4g} % of {ran.unit} ran in float32, not {others}", *ran.notes)),
+            allowed="a float32 model as the reference",
+            fix="give the float32 model as the model; the quantized one goes to quantized='model_int8.onnx'",
+        )
+
+    return _prove(reference, feeds, tools, 100.0, refuse)
+
+
+def timed_reference(
+    check: Check, reference: OpenEngine, timed: TimingSubject, data: Data, tools: Tools
+) -> TimingSubject:
+    """Return the engine whose time is divided by the candidate's: the reference, or one as users deploy it.
+
+    Where the mark names a `reference_precision`, that engine is built through the cache like any other, and what it
+    runs is read back once.
+
+    Parameters
+    ----------
+    check : names the engine.
+    reference : the open engine at exact FP32, which accuracy is compared with.
+    timed : that engine as it would be timed itself.
+    data : of the check.
+
+    Raises
+    ------
+    BackendUnavailable : the device does not compute in that precision.
+    UsageError : the backend does not offer the engine.
+    BuildError : the runtime cannot build or load it, or it runs in another precision.
+    ModelError : it is to run in FP32, and does not.
+    """
+    spec, backend = check.timed_reference, reference.built.backend
+    tf32 = check.reference_precision == TF32 if TF32 in backend.offer.options else None
+    if spec is None:
+        return replace(timed, tf32=tf32)
+    built = build_engine(spec, usable_backend(spec), data, tools)
+
+    def refuse(ran: Coverage, others: str) -> QuantError:
+        return BuildError(
+            f"latency cannot be compared with {built.name}, which runs in another precision",
+            value=f"{ran.pct:.4g} % of {ran.unit} ran in {built.spec.precision}, not {others}",
+            allowed="at least 50 %",
+            fix="leave reference_precision out: latency is then compared with exact FP32",
+        )
+
+    with ExitStack() as opened:
+        engine = open_engine(built, tools, opened)
+        names = match_names(reference.engine.signature.inputs, engine.signature.inputs, "input")
+        feeds = {names[name]: array for name, array in timed.feeds.items()}
+        deployed = replace(reference, built=built, engine=engine)
+        if spec.precision == reference.spec.precision:
+            prove_float(deployed, feeds, tools)
+        else:
+            tf32 = None
+            # Of the eligible compute: with less, the times are those of another precision.
+            _prove(deployed, feeds, tools, 50.0, refuse)
+    return replace(timed, built=built, feeds=feeds, precision=check.reference_precision, tf32=tf32)
+
+
+def _prove(
+    opened: OpenEngine, feeds: Feeds, tools: Tools, least_pct: float, refusal: Callable[[Coverage, str], QuantError]
+) -> str:
+    """Read back what an engine runs, once for each engine, and return what cannot be seen into.
+
+    Raises the error that `refusal` makes of it, and of the operators in another precision, where less than `least_pct`
+    can have run in the precision of the engine.
+    """
+    spec, name = opened.spec, opened.built.name
+
+    def read_back(_: Path) -> dict[str, str]:
+        with tools.steps.show(f"reading back what {name} runs"):
+            ran = opened.engine.coverage(feeds)
+        if ran.most_pct is not None and ran.most_pct < least_pct:
+            raise refusal(ran, ", ".join(ran.float_nodes) or "all")
+        share = "" if ran.pct is None else f", {100.0 - ran.pct:.4g} % of {ran.unit},"
+        nodes = f"{ran.opaque_nodes} nodes{share} of the reference {spec.id} cannot be seen into"
+        unseen = f"{nodes}: that they run in float32 is not proven" if ran.opaque_nodes else ""
+        return {"provider": ran.provider, "unseen": unseen}
+
+    entry = tools.cache.obtain(
+        "proof", f"{spec.precision} kernels of {name}", opened.built.backend.ingredients(spec), read_back
+    )
+    return str(entry.facts.get("unseen", ""))

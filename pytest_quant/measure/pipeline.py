@@ -2,29 +2,230 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from pytest_quant.backends import get_exporter
+from pytest_quant.backends import Engine, Feeds, get_backend, get_exporter
+from pytest_quant.cache import Entry
 from pytest_quant.clocks import REAL
+from pytest_quant.data import Data
 from pytest_quant.environment.device_state import energy_counter
-from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine
-from pytest_quant.measure.bench import Bench, Measurement, open_bench, read_back
-from pytest_quant.measure.build import Tools, export_spec
-from pytest_quant.measure.engines import TimingSubject, read_data, shape_check, usable_backend, with_inputs
-from pytest_quant.measure.reference import refuse_quantized, timed_reference
+from pytest_quant.measure.accuracy import choose_metric, choose_output, evaluate
+from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, find_batching
+from pytest_quant.measure.build import Tools, build_engine, export_spec
+from pytest_quant.measure.engines import (
+    TimingSubject,
+    match_names,
+    named_axes,
+    open_engine,
+    prove_float,
+    read_data,
+    refuse_quantized,
+    shape_check,
+    timed_reference,
+    usable_backend,
+    with_inputs,
+    with_steps,
+)
+from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.measure.workers import Workers
-from pytest_quant.result import AccuracyResult, Cost, Resources, SelfDifference
+from pytest_quant.metrics import ResolvedMetric
+from pytest_quant.metrics.channels import with_groups
+from pytest_quant.result import AccuracyResult, Cost, Coverage, LatencyResult, Measured, Resources, SelfDifference
 from pytest_quant.spec import Check
 
-if TYPE_CHECKING:
-    from pytest_quant.measure.timing import Breaks
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Both engines of a check, open over the same data; trials of other engines are compared on it too.
+
+    Attributes
+    ----------
+    metric : what the score is computed by.
+    memory : that opening the candidate added.
+    recorded : where outputs of the reference over all of the data are kept; ``None`` where accuracy is off.
+    unseen : what is not proven of the reference because it cannot be seen into; empty where everything can.
+    timed : reference and candidate as their latency is measured.
+    latency_batch_size : samples in one timed run: those that the check asks for, unless a graph fixes its batch size.
+    """
+
+    check: Check
+    tools: Tools
+    data: Data
+    reference: OpenEngine
+    candidate: OpenEngine
+    metric: ResolvedMetric | None
+    memory: AddedMemory
+    recorded: Entry | None
+    unseen: str
+    timed: tuple[TimingSubject, TimingSubject]
+    latency_batch_size: int
+
+    def compare(self, opened: OpenEngine, data: Data) -> AccuracyResult:
+        """Compare an engine with the reference over the data of the check, or part of it."""
+        if opened.engine is not self.candidate.engine:
+            # Probed anew, because whether outputs depend on the batch is a matter of the scheme.
+            opened = _probed(self.check, opened, data, self.tools)
+        elif data is not self.data:
+            opened = replace(opened, ran=())
+        kept = self.recorded if data is self.data else None
+        return self._compare(opened, data, run_over(self.reference, data) if kept is None else read_outputs(kept))
+
+    def compare_again(self) -> AccuracyResult | None:
+        """Evaluate both engines once more where one is nondeterministic by more than rounding, else return ``None``."""
+        if not any(difference.relative > SELF_ROUNDING or difference.top1_pct for difference in self.unsteady):
+            return None
+        return self._compare(replace(self.candidate, ran=()), self.data, run_over(self.reference, self.data))
+
+    @property
+    def unsteady(self) -> tuple[SelfDifference, ...]:
+        """How far each engine that is nondeterministic differs from itself."""
+        both = (self.reference.itself, self.candidate.itself)
+        return tuple(itself for itself in both if itself.relative)
+
+    def _compare(self, opened: OpenEngine, data: Data, reference: Iterator[Chunk]) -> AccuracyResult:
+        names = match_names(self.reference.engine.signature.outputs, opened.engine.signature.outputs, "output")
+        with self.tools.steps.show(f"evaluating {opened.built.name} on {data.n} samples"):
+            result = evaluate(
+                side_by_side(reference, map(partial(Chunk.renamed, names=names), run_over(opened, data))),
+                self.metric and replace(self.metric, progress=self.tools.steps.describe, kept=self._kept),
+                output=self.check.output,
+                channels=self.check.channels,
+                margin=self.check.limits.max_drop,
+                confidence=self.check.confidence or 0.95,
+                n_different=data.n_different,
+            )
+        return replace(result, simulated=opened.engine.simulated)
+
+    def _kept(self, key: str, compute: Callable[[], str]) -> str:
+        if not key:
+            return compute()
+        slot = f"interval of the drop of {self.check.candidate.model.name}"
+        entry = self.tools.cache.obtain("scores", slot, {"of": key}, lambda _: {"found": compute()}, shared=False)
+        return str(entry.facts["found"])
 
 
-def measure_check(check: Check, tools: Tools, breaks: Breaks) -> Measurement:
+def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, workers: Workers | None = None) -> Bench:
+    """Build and open both engines, prove the reference, and evaluate it unless accuracy is off.
+
+    Parameters
+    ----------
+    check : with the shapes of its runs.
+    opened : closing this stack closes both engines.
+    workers : evaluate large sets; ``None`` where this process does.
+
+    Raises
+    ------
+    QuantError : an engine cannot be built or opened, does not fit the data, or the reference is no FP32 model.
+    """
+    ref_built = build_engine(check.reference, get_backend(check.reference.backend), data, tools)
+    ref_engine = open_engine(ref_built.evaluating, tools, opened)
+    data = with_steps(data, ref_engine)
+    own_names = {name: name for name in data.layout.axes}
+    axes = named_axes(ref_engine, data.output_axes)
+    # Before the reference runs: a runtime may forget what it compiled when it quantizes.
+    built = build_engine(check.candidate, get_backend(check.candidate.backend), data, tools)
+    reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, axes), data, tools)
+    outputs = with_groups(reference.first(data), check.channels)
+    metric = choose_metric(check, data, outputs, choose_output(check, outputs))
+    del outputs
+    timed_size = check.batch_size if check.latency is None else check.latency.batch_size
+    size = reference.batch_size if reference.pads else timed_size
+    unseen = prove_float(reference, reference.feeds(data.timed(size, check.latency_sample)[0]), tools)
+    if workers is not None:
+        reference = workers.taking(reference)
+    recorded = None
+    if not check.accuracy_off:
+        with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
+            recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
+    # Its memory goes before that of the candidate comes; few checks run it again.
+    reference = replace(reference, ran=())
+    ref_engine.set_aside(partial(ref_built.evaluating.open, tools.steps.watch))
+    with AddedMemory(built.backend.device) as memory:
+        engine = open_engine(built.evaluating, tools, opened)
+        inputs = match_names(ref_engine.signature.inputs, engine.signature.inputs, "input")
+        axes = named_axes(engine, data.output_axes)
+        if axes:
+            # Only then, because a function tells its outputs when it has run.
+            names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
+            axes = {names[name]: axis for name, axis in axes.items()}
+        candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
+        if "float16" in _kinds(engine) - _kinds(ref_engine):
+            note = (
+                "the candidate takes or gives float16: inputs are cast to it, and its outputs are compared as float32"
+            )
+            candidate = replace(candidate, notes=(*candidate.notes, note))
+    if workers is not None:
+        candidate = workers.taking(candidate)
+    timed_size = next((opened.batch_size for opened in (candidate, reference) if opened.pads), timed_size)
+    feeds, sample = data.timed(timed_size, check.latency_sample)
+    timed = (
+        TimingSubject(ref_built, reference.feeds(feeds), sample=sample),
+        TimingSubject(built, candidate.feeds(feeds), sample=sample),
+    )
+    return Bench(check, tools, data, reference, candidate, metric, memory, recorded, unseen, timed, timed_size)
+
+
+def _kinds(engine: Engine) -> set[str]:
+    return {tensor.dtype for tensor in (*engine.signature.inputs, *engine.signature.outputs)}
+
+
+def _probed(check: Check, opened: OpenEngine, data: Data, tools: Tools) -> OpenEngine:
+    """Run first batches, for which some runtimes compile or load, and return how the engine takes batches."""
+    with tools.steps.show(f"running first batches on {opened.built.name}"):
+        return find_batching(opened, data, batch_size=check.eval_batch_size, timed_size=check.batch_size)
+
+
+def read_back(opened: OpenEngine, data: Data, feeds: Feeds, size: int) -> Coverage:
+    """Read back what an engine runs.
+
+    Parameters
+    ----------
+    data : the evaluation set. Where branches and turns of loops differ from sample to sample, 16 batches of evenly
+        spaced samples are read back.
+    feeds : the batch under the engine's names that is read back everywhere else.
+    size : samples in a batch.
+    """
+    if not opened.engine.branches:
+        return opened.engine.coverage(feeds)
+    batches = data.some(16 * size).batches(size, pad=True)
+    return opened.engine.coverage(*(opened.feeds(batch.feeds) for batch in batches))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Measurement(Measured):
+    """The value of the fixture `quant`: all figures of a check, and both engines open for assertions of the test.
+
+    Attributes
+    ----------
+    coverage, resources, cache : as in `Measured`, never ``None`` here.
+    engine, reference : candidate and reference; `run(feeds)` runs one batch. Where they are closed to leave
+        their memory to others, or were evaluated with other threads than are timed, the first run opens them anew.
+    bench : for trials of other engines when a limit is broken.
+    """
+
+    coverage: Coverage
+    resources: Resources
+    cache: Mapping[str, str]
+    engine: Engine
+    reference: Engine
+    bench: Bench
+
+    def __repr__(self) -> str:
+        """Return a short text that names the check; pytest prints it where an assertion on it fails."""
+        engine = self.check.candidate
+        return f"<Measurement of {engine.id} of {engine.model.name} on {self.accuracy.n} samples>"
+
+    def close(self) -> None:
+        """Release both engines."""
+        self.engine.close()
+        self.reference.close()
+
+
+def measure_check(check: Check, tools: Tools, breaks: Callable[[Check, LatencyResult], bool]) -> Measurement:
     """Build and measure everything that `check` asks for; engines that are closed meanwhile open again when they run.
 
     Parameters
@@ -145,15 +346,7 @@ def find_resources(
     """Return size, memory, build time and energy, each ``None`` where it is not known.
 
     The memory of a simulation is not that of the simulated engine. The size of the plan and the cost of its build are
-    left out where another product than the backend's own built the plan.
-
-    Of what cannot be seen into all are left out.
-
-    Parameters
-    ----------
-    candidate, reference : the open engines.
-    memory : that opening the candidate added.
-    energy : of one run.
+    left out where another product than the backend's own built the plan. All are left out of what cannot be seen into.
     """
     built, engine = candidate.built, candidate.engine
     if built.backend.offer.is_opaque:
@@ -171,7 +364,7 @@ def find_resources(
         device_memory_mb=engine.device_bytes / BYTES_PER_MB if real and engine.device_bytes is not None else None,
         device_memory_nvml_mb=memory.device_mb if real else None,
         plan_of=other,
-        device=candidate.built.backend.device,
+        device=built.backend.device,
     )
 
 

@@ -1,4 +1,4 @@
-"""Reference, null and candidate of one check, open in this process and ready to be timed."""
+"""Reference, null and candidate of one check, open in this process to be timed, as a whole and layer by layer."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import ctypes
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import psutil
 
 from pytest_quant.backends import Engine
+from pytest_quant.backends.readback import LayerTime
 from pytest_quant.clocks import REAL
 from pytest_quant.environment.device_state import Clocks, clock_notes, clock_reader, gpu_neighbours, neighbour_notes
+from pytest_quant.errors import UsageError
+from pytest_quant.measure.build import Tools
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.interleave import Block, ByDevice, ByToken, Call, time_block
 from pytest_quant.measure.latency import Calls, Reopening, measure
 from pytest_quant.result import DeviceTimes, LatencyResult
-from pytest_quant.spec import LatencyPlan, Pages
+from pytest_quant.spec import Check, LatencyPlan, Pages
 
 _BOUND = 0.8
 """Share of the GPU's time that launching may take before the GPU waits, as in trtexec (``sampleReporting.cpp``)."""
@@ -199,3 +202,90 @@ def _ranges(maps: Iterable[Any]) -> Iterator[tuple[int, int]]:
         size = high // _HUGE * _HUGE - start
         if block.path in ("[anon]", "[heap]") and block.perms == "rw-p" and 2 * block.rss >= size > 0:
             yield start, size
+
+
+@dataclass(frozen=True, slots=True)
+class SideLayers:
+    """One engine of a check.
+
+    Attributes
+    ----------
+    engine : its id, ``ort-int8-static``, and for a reference at another precision that.
+    provider : where it runs, in the runtime's words.
+    run_ms : median milliseconds of a whole run as it is timed, without a profiler; ``None`` where it was not timed.
+    layers : in the order they run; empty where the backend does not tell them.
+    """
+
+    engine: str
+    provider: str
+    run_ms: float | None
+    layers: tuple[LayerTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProfile:
+    """The layers of a check.
+
+    Attributes
+    ----------
+    nodeid : of the test.
+    model : name of the model.
+    batch_size : samples in one run.
+    untimed : why no whole run was timed; empty where it was.
+    """
+
+    nodeid: str
+    model: str
+    batch_size: int
+    reference: SideLayers
+    candidate: SideLayers
+    untimed: str = ""
+
+
+def profile_layers(
+    check: Check, latency: LatencyResult | None, timed: tuple[TimingSubject, TimingSubject], tools: Tools
+) -> LayerProfile:
+    """Time the layers of both engines of a check, in the sessions and over the batch that their latency is of.
+
+    Parameters
+    ----------
+    check : whose engines they are.
+    latency : as measured; ``None`` where it was not.
+    timed : reference and candidate.
+    tools : the locks of devices, and the messages to the user.
+
+    Raises
+    ------
+    UsageError : neither backend tells the times of layers.
+    QuantError : an engine cannot be opened or run, or a device was not free in time.
+    """
+    reference, candidate = timed
+    spec = reference.built.spec
+    # Its precision is named where that is not in the id.
+    name = spec.id if reference.precision in spec.id else f"{spec.id} at {reference.precision}"
+    with tools.locks.exclusive(reference.device, candidate.device):
+        sides = (
+            _side(reference, name, None if latency is None else latency.reference_p50_ms, tools),
+            _side(candidate, candidate.built.spec.id, None if latency is None else latency.candidate_p50_ms, tools),
+        )
+    if not any(side.layers for side in sides):
+        names = " and ".join(sorted({spec.backend, candidate.built.spec.backend}))
+        raise UsageError(
+            f"{names} cannot tell the times of layers",
+            value=check.nodeid,
+            allowed="a backend whose runtime has a profiler of layers, see: pytest-quant guide failures",
+            fix="name another backend in the mark, or use the profiler of that runtime itself",
+        )
+    return LayerProfile(
+        check.nodeid,
+        check.candidate.model.name,
+        check.batch_size if latency is None else latency.batch_size,
+        *sides,
+        untimed=check.latency_off if latency is None else "",
+    )
+
+
+def _side(subject: TimingSubject, name: str, run_ms: float | None, tools: Tools) -> SideLayers:
+    with ExitStack() as opened, tools.steps.show(f"profiling {name} of {subject.built.spec.model.name}"):
+        engine = subject.open(opened)
+        return SideLayers(name, engine.provider, run_ms, engine.layer_times(subject.feeds))

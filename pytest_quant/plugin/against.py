@@ -23,8 +23,8 @@ from pytest_quant.errors import LaunchError, QuantError
 from pytest_quant.history.compare.comparison import Outcome
 from pytest_quant.history.merge_base import base_to_run
 from pytest_quant.marks import is_marked
-from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.plugin.collect import nodeid_of
 from pytest_quant.plugin.console import open_steps

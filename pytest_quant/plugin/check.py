@@ -18,7 +18,7 @@ from pytest_quant.history import is_there, missing_libraries, open_store
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE, SERIES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
-from pytest_quant.measure.bench import Measurement
+from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.plugin import collect
 from pytest_quant.plugin.console import open_steps, width_of
 from pytest_quant.plugin.crashes import note_begun

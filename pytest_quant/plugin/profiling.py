@@ -45,11 +45,13 @@ class Profiling:
         """Profile in the place of the body. Raises pytest's `Skipped`, so that neither body nor verdict comes."""
         import msgspec
 
-        from pytest_quant.plugin.check import measurement_or_error, session_of
+        from pytest_quant.measure.sessions import profile_layers
+        from pytest_quant.plugin.check import measurement_or_error
 
         given: Any = item.funcargs["quant"]
         measurement = measurement_or_error(item, given)
-        profile = session_of(item.config).profile(measurement)
+        bench = measurement.bench
+        profile = profile_layers(measurement.check, measurement.latency, bench.timed, bench.tools)
         self._write({"profile": msgspec.to_builtins(profile)})
         pytest.skip("profiled")
 

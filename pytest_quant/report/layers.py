@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from pytest_quant.backends.readback import MIN_RUNS, LayerTime
 from pytest_quant.diagnose.layers import Alignment, LayerRow, total_ms
-from pytest_quant.measure.bench import LayerProfile, SideLayers
+from pytest_quant.measure.sessions import LayerProfile, SideLayers
 from pytest_quant.printable import clean
 from pytest_quant.report.text import GAP, NOT_MEASURED, aligned, count, figure, fixed, shorten
 

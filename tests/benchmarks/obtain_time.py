@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from pytest_quant.measure import bench
+from pytest_quant.measure import pipeline
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -35,7 +35,7 @@ def timed(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 def pytest_configure() -> None:
     """Time the two functions through which everything comes."""
     for name in ("build_engine", "record_outputs"):
-        setattr(bench, name, timed(getattr(bench, name)))
+        setattr(pipeline, name, timed(getattr(pipeline, name)))
 
 
 def pytest_unconfigure() -> None:

@@ -12,7 +12,7 @@ import torch
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.measure import build
-from pytest_quant.measure.bench import Measurement
+from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model

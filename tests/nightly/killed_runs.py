@@ -36,7 +36,7 @@ import pytest
 from pytest_quant import Dataset
 from pytest_quant.backends.ort import OrtBackend
 from pytest_quant.history.store import Store
-from pytest_quant.measure import bench, timing
+from pytest_quant.measure import pipeline, timing
 
 TOLD = os.open("phases", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 FINISHED = os.open("finished", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -57,7 +57,7 @@ def telling(phase, place, name):
 
 
 telling("build", OrtBackend, "build")
-telling("evaluation", bench.Bench, "compare")
+telling("evaluation", pipeline.Bench, "compare")
 telling("timing", timing, "time_check")
 telling("append", Store, "append")
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from pytest_quant.backends import Engine
 from pytest_quant.cache import Cache
-from pytest_quant.measure.bench import Bench, Measurement
+from pytest_quant.measure.pipeline import Bench, Measurement
 from pytest_quant.session import Session
 from tests.support.measuring import QuietSteps
 from tests.unit.record.examples import ACCURACY, COVERAGE, RESOURCES, a_check

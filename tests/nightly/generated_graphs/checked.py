@@ -17,7 +17,7 @@ import numpy as np
 
 from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
-from pytest_quant.measure.bench import Measurement
+from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.steps import Steps
 from pytest_quant.result import AccuracyResult, OutputError
 from pytest_quant.session import Session

@@ -16,9 +16,8 @@ from pytest_quant.backends import Availability
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
 from pytest_quant.measure import engines, pipeline, timing
-from pytest_quant.measure.bench import Measurement
 from pytest_quant.measure.build import Tools
-from pytest_quant.measure.pipeline import measure_check
+from pytest_quant.measure.pipeline import Measurement, measure_check
 from pytest_quant.metrics import Metric
 from pytest_quant.result import AccuracyResult, Cost, Coverage, Interval, LatencyResult
 from pytest_quant.spec import (
@@ -73,7 +72,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A bench that is the only backend."""
     new_bench = Bench(tmp_path)
-    for module in (building, engines):
+    for module in (building, engines, pipeline):
         monkeypatch.setattr(module, "get_backend", lambda name: {"played": new_bench.backend}[name])
     return new_bench
 

@@ -15,8 +15,8 @@ from pytest_quant.backends import TF32, Engine, Offer, with_tf32
 from pytest_quant.backends.offer import OVERRIDE
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.measure import sessions
-from pytest_quant.measure.bench import Measurement
-from pytest_quant.measure.reference import refuse_quantized
+from pytest_quant.measure.engines import refuse_quantized
+from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.readers import FLAG, Key
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model

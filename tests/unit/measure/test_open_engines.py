@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +16,10 @@ import sklearn.metrics
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.readback import LayerTime
 from pytest_quant.errors import BuildError, UsageError
-from pytest_quant.measure.bench import LayerProfile, Measurement, profile_layers
 from pytest_quant.measure.build import BuiltEngine
 from pytest_quant.measure.engines import TimingSubject
 from pytest_quant.measure.lock import DeviceLocks
+from pytest_quant.measure.sessions import LayerProfile, profile_layers
 from pytest_quant.metrics import Metric
 from pytest_quant.spec import EngineSpec, LatencyPlan, Model, Signature
 from tests.support.measuring import quiet_tools
@@ -71,7 +71,7 @@ def _measurement(open_reference: Callable[[], Played], open_candidate: Callable[
 
 
 def _profiled(measurement: Any, folder: Path) -> LayerProfile:
-    return profile_layers(cast("Measurement", measurement), quiet_tools(folder))
+    return profile_layers(measurement.check, measurement.latency, measurement.bench.timed, quiet_tools(folder))
 
 
 def test_both_engines_run_the_timed_batch_alone_on_their_devices(log: list[Any], tmp_path: Path) -> None:
