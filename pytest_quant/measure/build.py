@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import pickle
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from pytest_quant.backends import Backend, Engine, get_backend, get_exporter
+from pytest_quant.backends import Backend, Engine, backend_names, get_backend, get_exporter
 from pytest_quant.backends.base import EXPORTED_FILE
 from pytest_quant.backends.offer import with_option
 from pytest_quant.backends.runtime import failing_as
@@ -266,3 +269,29 @@ def _exported(model: Model, tools: Tools) -> Model:
 
     entry = tools.cache.obtain("export", f"ONNX of {model.name}", exporter.export_ingredients(model), build)
     return Model.from_onnx(entry.folder / EXPORTED_FILE, name=model.name)
+
+
+CANNOT_BE_PACKED = (pickle.PicklingError, AttributeError, TypeError)
+"""What `pack` raises for a value that exists in this process only."""
+
+
+def pack(value: object) -> bytes:
+    """Return a value that holds built engines as bytes, for another process. Raises one of `CANNOT_BE_PACKED`."""
+    content = io.BytesIO()
+    _Pickler(content, pickle.HIGHEST_PROTOCOL).dump(value)
+    return content.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Writes registered backends by their names: they may hold what belongs to one process."""
+
+    def reducer_override(self, obj: object) -> Any:
+        # First by its type: the name of each array's dtype would be looked up among all that is installed.
+        if isinstance(obj, Backend) and obj.name in backend_names() and get_backend(obj.name) is obj:
+            return get_backend, (obj.name,)
+        return NotImplemented
+
+
+def unpack(content: bytes) -> Any:
+    """Return what `pack` was given. Only for bytes of this user: as any pickle, they can run what they say."""
+    return pickle.loads(content)  # nosec B301 # noqa: S301 - see above

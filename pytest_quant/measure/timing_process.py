@@ -33,9 +33,9 @@ from pytest_quant.backends import Backend
 from pytest_quant.backends.apart import running_apart
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import LaunchError, QuantError
+from pytest_quant.measure.build import CANNOT_BE_PACKED, pack, unpack
 from pytest_quant.measure.engines import TimingSubject, usable_backend
 from pytest_quant.measure.interleave import Block
-from pytest_quant.measure.portable import CANNOT_BE_PACKED, pack, unpack
 from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.steps import STEP_TIMEOUT_S
 from pytest_quant.result import LatencyResult

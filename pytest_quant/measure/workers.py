@@ -30,9 +30,8 @@ from pytest_quant.backends.runtime import installed_version, root_cause
 from pytest_quant.data import Batch
 from pytest_quant.errors import BackendUnavailable, BuildError, QuantError, UsageError
 from pytest_quant.measure.batching import OpenEngine, run_batches
-from pytest_quant.measure.build import BuiltEngine
+from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, pack, unpack
 from pytest_quant.measure.engines import usable_backend
-from pytest_quant.measure.portable import CANNOT_BE_PACKED, pack, unpack
 from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import Model
 
