@@ -102,10 +102,9 @@ class Session:
         if measurement.latency is None or self.launches == 1:
             return measurement
         # Here, because most checks have one launch.
-        from pytest_quant.measure.timing import LaunchCount, add_launches
+        from pytest_quant.measure.timing import add_launches
 
         began_s = REAL.perf_counter()
-        wanted = LaunchCount(auto=True) if self.launches == "auto" else LaunchCount(self.launches)
         baseline = self.baseline(measurement)
 
         def unsure(latency: LatencyResult) -> bool:
@@ -113,7 +112,7 @@ class Session:
 
         with self._tools.cache.quiet():
             latency = add_launches(
-                measurement.check, measurement.latency, measurement.bench.timed, wanted, unsure, self._tools
+                measurement.check, measurement.latency, measurement.bench.timed, self.launches, unsure, self._tools
             )
         cost = measurement.cost
         if cost is not None:

@@ -185,7 +185,7 @@ def _prepare(effort: Effort, backend: Backend, folder: Path, tools: Tools) -> li
     for work in effort.kinds:
         reference, candidate = (_subject(backend, work, precision, folder, tools) for precision in ("fp32", "int8"))
         file = folder / f"{work.name}.launch"
-        TimingJob.of(reference, candidate, effort.plan).save(file)
+        TimingJob(reference, candidate, effort.plan).save(file)
         files.append(file)
     return files
 
@@ -206,16 +206,14 @@ def _launches(
         with tools.locks.exclusive(device):
             started = clock()
             plan = replace(effort.plan, seed=effort.plan.seed + number)
-            results = [_launched(file, plan) for file in files]
+            results = []
+            for file in files:
+                with TimingProcess(file, limit_s=_LONGEST_S) as process:
+                    results.append(process.measure(plan))
         took = clock() - started
         longest = max(longest, took)
         yield results
         tools.steps.notify(f"launch {number} of {effort.launches}: {took:.0f} s")
-
-
-def _launched(file: Path, plan: LatencyPlan) -> LatencyResult:
-    with TimingProcess(file, limit_s=_LONGEST_S) as process:
-        return process.measure(plan)
 
 
 def _log_times(results: Sequence[LatencyResult]) -> LogTimes:
@@ -276,10 +274,6 @@ def _noise_of(name: str, times: LogTimes, prior: Spread, learned: Spread) -> Kin
     )
 
 
-FALSE_ALARMS = 0.01
-POWER = 0.80
-
-
 def held_limits(launch: Spread, half_width: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
     """Return the smallest limits in percent that one launch holds, five do, and five against a baseline of five.
 
@@ -296,7 +290,7 @@ def held_limits(launch: Spread, half_width: float, *, confidence: float = 0.95) 
     confidence : of the interval over launches, 0..1.
     """
     # One-sided: P(T <= t) = share where P(|T| <= t) = 2 share - 1.
-    passes, fails = (student_quantile(2.0 * share - 1.0, launch.freedom) for share in (POWER, 1.0 - FALSE_ALARMS))
+    passes, fails = (student_quantile(2.0 * share - 1.0, launch.freedom) for share in (0.80, 0.99))
 
     def held(sd: float, width: float) -> float:
         return 100.0 * math.expm1(max(width + passes * sd, fails * sd - width))

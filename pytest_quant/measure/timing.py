@@ -7,8 +7,9 @@ import statistics
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
 from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS, draw_of, mean_of_launches, session_spread
 from pytest_quant.stats.launches import launch_of
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
-
-Breaks = Callable[[Check, LatencyResult], bool]
-"""Whether a latency breaks a limit of the check."""
 
 FIRST_SHARE = 0.6
 """Of the budget, for the first measurement where a limit may need a second one.
@@ -77,7 +75,12 @@ def timed_within(
 
 
 def time_check(
-    check: Check, plan: LatencyPlan, reference: TimingSubject, candidate: TimingSubject, tools: Tools, breaks: Breaks
+    check: Check,
+    plan: LatencyPlan,
+    reference: TimingSubject,
+    candidate: TimingSubject,
+    tools: Tools,
+    breaks: Callable[[Check, LatencyResult], bool],
 ) -> LatencyResult:
     """Time reference, null and candidate; time them again before a limit fails, in a fresh process where it is close.
 
@@ -124,7 +127,7 @@ def _time_apart(plan: LatencyPlan, reference: TimingSubject, candidate: TimingSu
     """Time in a fresh process; in fresh sessions of this one, with a note, where no other can open the engines."""
     try:
         with (
-            _described(TimingJob.of(reference, candidate, plan)) as file,
+            _described(TimingJob(reference, candidate, plan)) as file,
             tools.steps.show(f"timing {candidate.built.name} again in a fresh process"),
             TimingProcess(file) as process,
         ):
@@ -153,52 +156,40 @@ TIME_FREEDOM = 1.0
 beside it cancels."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchCount:
-    """How many launches a check is given, the first one included.
+def next_look(made: int, wanted: int | Literal["auto"], is_in_doubt: bool) -> int:
+    """Return the number of launches to reach before all of them are judged again; 0 where these are enough.
 
-    Attributes
+    Parameters
     ----------
-    least : in any case.
-    auto : more, up to the last of `LOOKS`, as long as a limit on latency is in doubt.
+    made : launches so far, the first one included.
+    wanted : so many in any case; ``auto``: up to the last of `LOOKS`, as long as a limit on latency is in doubt.
+    is_in_doubt : whether those that were made leave a limit undecided.
     """
-
-    least: int = 1
-    auto: bool = False
-
-    def after(self, rounds: int, in_doubt: bool) -> int:
-        """Return the number of launches at which all of them are judged next; 0 where these are enough.
-
-        Parameters
-        ----------
-        rounds : so far.
-        in_doubt : whether they leave a limit undecided.
-        """
-        if rounds < self.least:
-            return self.least
-        return next((look for look in LOOKS if self.auto and in_doubt and look > rounds), 0)
+    if wanted == "auto":
+        return next((look for look in LOOKS if is_in_doubt and look > made), 0)
+    return wanted if made < wanted else 0
 
 
 def add_launches(
     check: Check,
     latency: LatencyResult,
     timed: tuple[TimingSubject, TimingSubject],
-    wanted: LaunchCount,
+    wanted: int | Literal["auto"],
     in_doubt: Callable[[LatencyResult], bool],
     tools: Tools,
 ) -> LatencyResult:
     """Time a check in fresh processes too, and add what each of them found and what all of them say together.
 
     A launch whose numbers have a reason against them is a note and does not count. One that fails is a note and the
-    last one, since the next would fail too. If the first measurement is unreliable, there are none, or with `auto` one
-    in its place, since what disturbed it may be over.
+    last one, since the next would fail too. If the first measurement is unreliable, there are none, or with ``auto``
+    one in its place, since what disturbed it may be over.
 
     Parameters
     ----------
     check : the limits, and the plan of the first launch, which is that of each.
     latency : of the first launch, in this process.
     timed : reference and candidate.
-    wanted : how many.
+    wanted : how many, see `next_look`.
     in_doubt : whether a limit is, by a result.
 
     Raises
@@ -208,7 +199,7 @@ def add_launches(
     if check.latency is None:
         return latency
     plan = plan_for(check, replace(check.latency, batch_size=latency.batch_size))
-    if latency.reasons and wanted.auto:
+    if latency.reasons and wanted == "auto":
         note = f"the first launch does not count: {latency.reasons[0]}"
         with tools.locks.exclusive(*(subject.device for subject in timed)):
             latency = _time_apart(replace(plan, seed=plan.seed + 1), *timed, tools)
@@ -220,11 +211,11 @@ def add_launches(
     try:
         with ExitStack() as held:
             file: Path | None = None
-            while target := wanted.after(tried, in_doubt(latency)):
+            while target := next_look(tried, wanted, in_doubt(latency)):
                 while tried < target:
                     tried += 1
                     what = f"launch {tried} of {target} of {check.candidate.id} of {check.candidate.model.name}"
-                    file = file or held.enter_context(_described(TimingJob.of(*timed, plan)))
+                    file = file or held.enter_context(_described(TimingJob(*timed, plan)))
                     with (
                         tools.locks.exclusive(*(subject.device for subject in timed)),
                         tools.steps.bounded(what),
@@ -238,7 +229,7 @@ def add_launches(
                     results.append(launched)
                     figures = launch_of(launched, now().isoformat(timespec="seconds"))
                     latency = replace(latency, launches=(*latency.launches, figures))
-                latency = with_over(latency, results, LOOK_CONFIDENCE if wanted.auto else plan.confidence)
+                latency = with_over(latency, results, LOOK_CONFIDENCE if wanted == "auto" else plan.confidence)
     except (LaunchError, BuildError) as error:
         return replace(latency, notes=(*latency.notes, f"{what}: {error.what}; {error.value}"))
     return latency
@@ -256,9 +247,12 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     if len(results) < 2:
         return latency
     sets = [_sets(result) for result in results]
-    spread = _session_spread(results[0], sets)
-    share = statistics.fmean(OF_RATIO / len(of_one) if len(of_one) > 1 else 1.0 for of_one in sets)
-    spread_of_share, draws = Spread(math.sqrt(share) * spread.sd, spread.freedom), sum(map(len, sets))
+    shares = [OF_RATIO / len(of_one) if len(of_one) > 1 else 1.0 for of_one in sets]
+    # What the first launch knew of the noise between sessions, and the nulls of the others.
+    prior = Spread(results[0].session_sd / math.sqrt(shares[0]), UNMEASURED.freedom + len(sets[0]))
+    spread = session_spread(prior, [each.null for of_one in sets[1:] for each in of_one])
+    freedom, draws = min(spread.freedom, _MOST_FREEDOM), sum(map(len, sets))
+    spread_of_share = Spread(math.sqrt(statistics.fmean(shares)) * spread.sd, freedom)
     logs, errors = [math.log(each.speedup) for each in results], [each.error or 0.0 for each in results]
     ratio = mean_of_launches(logs, errors, spread_of_share, confidence=confidence, draws=draws)
     logs = [math.log(each.candidate_p50_ms) for each in results]
@@ -280,12 +274,3 @@ def _sets(latency: LatencyResult) -> list[SessionSet]:
         np.log(side.medians_ns[: latency.rounds]) for side in (latency.reference, latency.null, latency.candidate)
     )
     return session_sets(reference, null, candidate, latency.rounds_by_set or (latency.rounds,))
-
-
-def _session_spread(first: LatencyResult, sets: Sequence[Sequence[SessionSet]]) -> Spread:
-    """Return the noise between sessions of all launches: what the first one knew of it, and the nulls of the others."""
-    of_first = len(sets[0])
-    share = OF_RATIO / of_first if of_first > 1 else 1.0
-    combined = Spread(first.session_sd / math.sqrt(share), UNMEASURED.freedom + of_first)
-    spread = session_spread(combined, [each.null for of_one in sets[1:] for each in of_one])
-    return replace(spread, freedom=min(spread.freedom, _MOST_FREEDOM))

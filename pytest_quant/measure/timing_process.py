@@ -56,42 +56,28 @@ _NEXT = "the figures of this process stand for themselves; the text of the other
 
 @dataclass(frozen=True, slots=True)
 class TimingJob:
-    """A timed check: its built engines in the cache, the very arrays that they are fed, and the plan.
-
-    Make one with `of`, which leaves out what no other process can have.
-    """
+    """A timed check: its built engines in the cache, the very arrays that they are fed, and the plan."""
 
     reference: TimingSubject
     candidate: TimingSubject
     plan: LatencyPlan
 
-    @classmethod
-    def of(cls, reference: TimingSubject, candidate: TimingSubject, plan: LatencyPlan) -> TimingJob:
-        """Describe what is timed. Torch modules are replaced by their signatures: the engines are built already.
-
-        Raises
-        ------
-        LaunchError : one of the engines is a function, which exists in this process only.
-        """
-        return cls(_without_module(reference), _without_module(candidate), plan)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """The devices that both engines run on, each once."""
-        return tuple(sorted({self.reference.device, self.candidate.device}))
-
     def save(self, file: Path) -> None:
         """Write the description into a new file, which only this user can read.
 
+        Torch modules are replaced by their signatures, because the engines are built already.
+
         Raises
         ------
-        LaunchError : a backend that is not registered, or a value in its options, exists in this process only.
+        LaunchError : an engine is a function, its backend is not registered, or its options have a value that exists in
+            this process only.
         """
-        name = self.candidate.built.name
+        job = replace(self, reference=_without_module(self.reference), candidate=_without_module(self.candidate))
+        name, devices = self.candidate.built.name, sorted({self.reference.device, self.candidate.device})
         sample, path = self.candidate.sample, [str(Path(folder).absolute()) for folder in sys.path]
-        header = {"name": name, "devices": self.devices, "shapes": sample.inputs if sample else "", "path": path}
+        header = {"name": name, "devices": devices, "shapes": sample.inputs if sample else "", "path": path}
         try:
-            packed = pack(self)
+            packed = pack(job)
         except CANNOT_BE_PACKED as error:
             raise failed(f"{name} can be timed in this process only", error, fix=_NEXT, kind=LaunchError) from error
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -249,7 +249,7 @@ class Leaving:
         plan = measurement.check.latency or LatencyPlan(batch_size=measurement.check.batch_size, pages=pages)
         file = launch_file(self._folder, nodeid)
         try:
-            TimingJob.of(*measurement.bench.timed, plan).save(file)
+            TimingJob(*measurement.bench.timed, plan).save(file)
         except LaunchError as error:
             file.with_suffix(".why").write_text(error.what, encoding="utf-8")
 

@@ -74,11 +74,14 @@ def compare_sides(base: Left, head: Left, times: Times, terms: Terms) -> Compari
     rows = [_within_limit(row, by_series[row.series].head[-1].record) for row in judge(drafts)]
     rows += [row for each in pairs for row in _other_rows(each, base, head, times, terms)]
     without, added = _without_base(comparison.added, base, head)
+    dirty = (
+        ("the head is the working tree, with uncommitted changes",) if head.run is not None and head.run.dirty else ()
+    )
     return replace(
         comparison.with_rows((*(explained(row, by_series[row.series]) for row in rows), *without)),
         added=added,
         removed=tuple(lost for lost in comparison.removed if terms.whole or lost.skipped or lost.uncollected),
-        notes=tuple(_notes(base, head)),
+        notes=(*base.notes, *dirty),
     )
 
 
@@ -218,12 +221,6 @@ def _why_not(base: Left, listed: Listed) -> str:
     return f"its check there is another one: {', '.join(sorted(others))}" if others else ""
 
 
-def _notes(base: Left, head: Left) -> Iterator[str]:
-    yield from base.notes
-    if head.run is not None and head.run.dirty:
-        yield "the head is the working tree, with uncommitted changes"
-
-
 @dataclass(frozen=True, slots=True)
 class PairTimer:
     """Times tests of both sides against each other.
@@ -265,21 +262,18 @@ class PairTimer:
             raise LaunchError("the two sides time samples of other shapes", value=f"{was} -> {now}")
         plan = LatencyPlan(max_s=self.max_s, seed=zlib.crc32(head[1].encode()))
 
-        def launch(place: int) -> TimingProcess:
-            left = (base, head)[place][0]
-            return TimingProcess(
-                files[place],
-                python=left.python,
-                cwd=left.cwd,
-                environment=left.environment,
-                limit_s=self.step_timeout_s,
+        processes = [
+            TimingProcess(
+                file, python=left.python, cwd=left.cwd, environment=left.environment, limit_s=self.step_timeout_s
             )
+            for file, (left, _) in zip(files, (base, head), strict=True)
+        ]
 
         def one_pair(number: int) -> TimedPair:
             with ExitStack() as held:
                 held.enter_context(self.locks.exclusive(*devices))
                 held.enter_context(self.steps.show(f"timing {headers[1][0]} of both commits, pair {number + 1}"))
-                base_timer, head_timer = (held.enter_context(launch(place)).block for place in range(2))
+                base_timer, head_timer = (held.enter_context(process).block for process in processes)
                 return time_pair(base_timer, head_timer, plan, seed=plan.seed + number)
 
         return time_pairs(one_pair, math.log1p(limit_pct / 100.0), same_reference=same_reference)

@@ -33,7 +33,7 @@ def launched(backend: str, model: Model, folder: Path, scheme: str = "static", *
     given = tuple(sorted(options.items()))
     reference = built(EngineSpec(backend, "fp32", None, model, options=given), tools)
     candidate = built(EngineSpec(backend, "int8", scheme, model, options=given), tools)
-    TimingJob.of(reference, candidate, PLAN).save(folder / "check")
+    TimingJob(reference, candidate, PLAN).save(folder / "check")
     with TimingProcess(folder / "check") as launch:
         result = launch.measure(PLAN)
     assert result.rounds >= 1

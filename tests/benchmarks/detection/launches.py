@@ -56,7 +56,7 @@ def check_file(folder: Path, name: str, more_pct: float) -> Path:
     file = folder / f"{name}-{more_pct:g}.check"
     if not file.exists():
         reference, candidate = (subject(folder, name, pct) for pct in (0.0, more_pct))
-        TimingJob.of(reference, candidate, LatencyPlan()).save(file)
+        TimingJob(reference, candidate, LatencyPlan()).save(file)
     return file
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import pytest
 
 from pytest_quant.measure.sessions import Sessions
-from pytest_quant.measure.timing import LaunchCount, add_launches
+from pytest_quant.measure.timing import add_launches, next_look
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from tests.support.measuring import QuietSteps, quiet_tools
@@ -21,7 +22,7 @@ CHECK = replace(a_check(), limits=Limits(min_speedup=0.5), latency=PLAN)
 
 
 def launched(
-    steps: QuietSteps, folder: Path, wanted: LaunchCount, doubts: list[bool], candidate: str = "quiet"
+    steps: QuietSteps, folder: Path, wanted: int | Literal["auto"], doubts: list[bool], candidate: str = "quiet"
 ) -> LatencyResult:
     """Time a check here, and add launches as long as `doubts`, which are asked for one after the other, say so."""
     timed = played("quiet"), played("quiet")
@@ -44,7 +45,7 @@ class OnlyHere(PlayedBackend):
 def test_as_many_as_are_asked_for(tmp_path: Path) -> None:
     """Each is shown, each has its figures, and all of them are judged together."""
     steps = QuietSteps()
-    result = launched(steps, tmp_path, LaunchCount(3), [False] * 2)
+    result = launched(steps, tmp_path, 3, [False] * 2)
     assert steps.texts == [f"launch {number} of 3 of ort-int8-static of digits" for number in (2, 3)]
     assert len(result.launches) == 2
     assert result.over is not None
@@ -59,17 +60,15 @@ def test_as_many_as_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("doubts", "launches"), [([False], 1), ([True, False], 3), ([True, True, False], 5)])
 def test_until_there_is_no_doubt(tmp_path: Path, doubts: list[bool], launches: int) -> None:
     """It is asked before the first, after three and after five."""
-    result = launched(QuietSteps(), tmp_path, LaunchCount(auto=True), doubts)
+    result = launched(QuietSteps(), tmp_path, "auto", doubts)
     assert len(result.launches) + 1 == launches
     assert not doubts
 
 
 def test_ten_are_the_most() -> None:
     """Whatever doubt is left."""
-    wanted = LaunchCount(auto=True)
-    assert [wanted.after(number, in_doubt=True) for number in (1, 3, 5, 10)] == [3, 5, 10, 0]
-    assert [LaunchCount(4, auto=True).after(number, in_doubt=True) for number in (1, 4, 5)] == [4, 5, 10]
-    assert [LaunchCount(4).after(number, in_doubt=True) for number in (1, 4)] == [4, 0]
+    assert [next_look(number, "auto", is_in_doubt=True) for number in (1, 3, 5, 10)] == [3, 5, 10, 0]
+    assert [next_look(number, 4, is_in_doubt=True) for number in (1, 4)] == [4, 0]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_ten_are_the_most() -> None:
 )
 def test_one_that_fails_is_the_last(tmp_path: Path, candidate: str, words: str) -> None:
     """A note says why; what this process measured stands."""
-    result = launched(QuietSteps(), tmp_path, LaunchCount(3), [False], candidate)
+    result = launched(QuietSteps(), tmp_path, 3, [False], candidate)
     assert (result.launches, result.over) == ((), None)
     assert words in result.notes[-1]
 
@@ -98,8 +97,9 @@ def test_a_first_launch_that_was_disturbed_is_made_again_where_their_number_is_o
     steps, timed = QuietSteps(), (played("quiet"), played("quiet"))
     with Sessions(*timed, "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
-    wanted = LaunchCount(auto=True) if is_open else LaunchCount(3)
-    latency = add_launches(CHECK, void, timed, wanted, lambda _: not is_open, quiet_tools(tmp_path, steps))
+    latency = add_launches(
+        CHECK, void, timed, "auto" if is_open else 3, lambda _: not is_open, quiet_tools(tmp_path, steps)
+    )
     assert steps.texts == (["timing played-quiet of net again in a fresh process"] if is_open else [])
     assert ("the first launch does not count: the null is off" in latency.notes) is is_open
     assert ("the null is off" in latency.reasons) is not is_open

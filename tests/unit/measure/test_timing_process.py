@@ -27,7 +27,7 @@ PLAN = LatencyPlan(max_s=0.5, max_warmup_s=0.05, seed=3)
 def saved(folder: Path, candidate: str, reference: str = "quiet") -> Path:
     """Save a check of two engines, each of which does what its name says."""
     file = folder / "check"
-    TimingJob.of(played(reference), played(candidate), PLAN).save(file)
+    TimingJob(played(reference), played(candidate), PLAN).save(file)
     return file
 
 
@@ -65,7 +65,7 @@ def test_the_description_comes_back_whole(tmp_path: Path) -> None:
     assert (result.reference.built.spec.precision, result.candidate.built.spec.precision) == ("quiet", "noisy")
     assert result.plan == PLAN
     assert (result.candidate.feeds["x"] == FEEDS["x"]).all()
-    assert read_header(file) == ("played-noisy of net", result.devices, "") == ("played-noisy of net", ("cpu",), "")
+    assert read_header(file) == ("played-noisy of net", ("cpu",), "")
     assert file.stat().st_mode & 0o077 == 0
 
 
@@ -73,7 +73,7 @@ def test_another_process_times_the_same_sample_and_says_so(tmp_path: Path) -> No
     """Its shapes stand in the first line too, for whoever compares two descriptions."""
     sample = TimedSample(7, {"x": (2, 57)}, (8, 400))
     reference, candidate = (replace(played(name), sample=sample) for name in ("quiet", "noisy"))
-    TimingJob.of(reference, candidate, PLAN).save(tmp_path / "check")
+    TimingJob(reference, candidate, PLAN).save(tmp_path / "check")
     assert read_header(tmp_path / "check")[2] == "x 2x57"
     with TimingProcess(tmp_path / "check") as launch:
         assert launch.measure(PLAN).sample == sample
@@ -86,7 +86,7 @@ def test_a_module_of_this_process_is_left_behind(tmp_path: Path) -> None:
         pass
 
     model = Model.from_torch(OnlyHere(), (OnlyHere(),), name="net")
-    TimingJob.of(played("quiet", model=model), played("quiet"), PLAN).save(tmp_path / "check")
+    TimingJob(played("quiet", model=model), played("quiet"), PLAN).save(tmp_path / "check")
     loaded = TimingJob.load(tmp_path / "check").reference.built.spec.model
     assert (loaded.name, loaded.module, loaded.example_inputs, loaded.signature) == ("net", None, None, SIGNATURE)
 
@@ -98,7 +98,7 @@ def test_a_backend_of_this_process_only_is_refused(tmp_path: Path) -> None:
         pass
 
     with pytest.raises(LaunchError, match=r"played-quiet of net can be timed in this process only(.|\n)*OnlyHere"):
-        TimingJob.of(played("quiet", OnlyHere()), played("quiet"), PLAN).save(tmp_path / "check")
+        TimingJob(played("quiet", OnlyHere()), played("quiet"), PLAN).save(tmp_path / "check")
     assert not list(tmp_path.iterdir())
 
 
