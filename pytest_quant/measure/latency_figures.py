@@ -138,7 +138,7 @@ def _over_sets(
     """
     sets = session_sets(*logs, result.rounds_by_set)
     # As many looks at sets as at launches, at the level that makes them err together as one look would.
-    confidence = 1.0 - (1.0 - plan.confidence) * _LOOK_SHARE
+    confidence = 1.0 - (1.0 - plan.confidence) * ((1.0 - LOOK_CONFIDENCE) / 0.05)
     *over, session_sd = judge_sets(sets, plan.sessions, confidence)
     log_ratio, _, log_ns = (estimate.value for estimate in over)
     span, of_null, p50 = (Interval(math.exp(estimate.low), math.exp(estimate.high)) for estimate in over)
@@ -163,9 +163,6 @@ def _over_sets(
         widened=f"the {100 * plan.confidence:g} % interval is that of {len(sets)} sets of sessions, which differ by "
         f"{100 * session_sd:.2g} % (standard deviation)",
     )
-
-
-_LOOK_SHARE = (1.0 - LOOK_CONFIDENCE) / 0.05
 
 
 def _interval(judged: JudgedRounds, unit: float = 1.0) -> Interval:
@@ -218,7 +215,6 @@ def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
     return ()
 
 
-_CORRELATED = 0.5
 _CLEARLY_MORE = 1.25
 """Times what was known: beyond it the null is named as the cause."""
 
@@ -239,7 +235,7 @@ def widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
         causes.append(f"for sessions that differ by {100 * sd:.2g} % (standard deviation){shown}")
     r = float(ratio.alike.item())
     # Of independent rounds 95 % stay within 2 / sqrt(n), whatever n (Box and Jenkins 1976, section 2.1.6).
-    if r > max(_CORRELATED, 2.0 / math.sqrt(rounds)):
+    if r > max(0.5, 2.0 / math.sqrt(rounds)):
         causes.append(
             f"for slow waves: each round resembles the one before it (r = {r:.2f}), so {rounds} rounds count as "
             f"{float(ratio.effective_rounds.item()):.1f}"

@@ -32,7 +32,6 @@ MOST_VOID = 5
 """Pairs that may be thrown away because a null is off; with more the machine is too restless to tell anything."""
 
 _BASE, _HEAD = range(2)
-_NAMES = ("base", "head")
 
 
 TimesBlock: TypeAlias = Callable[[int, int], Block]
@@ -176,7 +175,7 @@ def _doubt(medians: dict[tuple[int, int], list[float]], rounds: int, plan: Laten
     fewest = fewest_rounds(plan.confidence)
     if rounds < fewest:
         return f"{rounds} rounds within {plan.max_s:.3g} s, and an interval needs {fewest}"
-    for side, name in enumerate(_NAMES):
+    for side, name in enumerate(("base", "head")):
         ratios = [null / ours for null, ours in zip(medians[side, NULL], medians[side, REFERENCE], strict=True)]
         low, high = percentile_bounds(ratios, 50.0, confidence=(1.0 + plan.confidence) / 2.0)
         for reason in null_reasons(Interval(low or 0.0, high or math.inf)):

@@ -103,7 +103,6 @@ _SLOWEST_STEP_S = 0.1
 
 _STANDS_STILL_S = 0.5
 _MOST_UNSURE = 0.9
-_CONFIDENCE = 0.95
 
 Energy: TypeAlias = tuple[float, Interval | None]
 """Millijoules of one run and their 95 % interval, which is ``None`` where they were measured only once."""
@@ -217,5 +216,5 @@ def _figure(repeats_mj: list[float], slacks_mj: list[float]) -> Energy:
     if n == 1:
         return mean, None
     error = statistics.stdev(repeats_mj) / math.sqrt(n)
-    reach = student_quantile(_CONFIDENCE, n - 1) * error + statistics.fmean(slacks_mj)
+    reach = student_quantile(0.95, n - 1) * error + statistics.fmean(slacks_mj)
     return mean, Interval(mean - reach, mean + reach)

@@ -92,7 +92,7 @@ def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, to
     if not scores.reference:
         known = None if before is None else _kept_scores(before, accuracy, metric)
         if known is None:
-            why = baseline if isinstance(baseline, str) else _NOT_KEPT
+            why = baseline if isinstance(baseline, str) else "the baseline's record has no scores of single samples"
             return replace(measured, accuracy=_alone(accuracy, whole.candidate.mean(axis=0), metric, why))
         sizes = np.cumsum([task.candidate.shape[1] for task in tasks])[:-1]
         parts = np.split(known, sizes)
@@ -133,8 +133,6 @@ _MISSING = (
 
 ALL = "all"
 """Name of the samples of all tasks together, beside the tasks."""
-
-_NOT_KEPT = "the baseline's record has no scores of single samples"
 
 
 def joined(tasks: Sequence[PairedScores]) -> PairedScores:

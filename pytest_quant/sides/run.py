@@ -36,9 +36,6 @@ _DROPPED = ("PYTEST_", "COV_CORE_")
 _PYTEST = "import ctypes, sys; ctypes.CDLL(None).prctl(1, 9); import pytest; sys.exit(pytest.main())"
 """``python -m pytest``, which the system ends (PR_SET_PDEATHSIG) with the run that started it, where that is killed."""
 
-_LAST_LINES = 6
-_SHOWN_MODULES = 3
-
 
 class Selection(msgspec.Struct, frozen=True):
     """What a run for a comparison is to run, written for it beforehand.
@@ -168,7 +165,7 @@ def run_side(
     except (HistoryError, OSError, ValueError) as error:
         return replace(left, trouble=f"its records cannot be read: {error}")
     if imported:
-        names = ", ".join(imported[:_SHOWN_MODULES])
+        names = ", ".join(imported[:3])
         note = f"both sides ran the same {names}: the base imported it from the user's checkout"
         left = replace(left, notes=(*left.notes, note))
     return replace(left, run=run, records=records)
@@ -240,4 +237,4 @@ def _import_path(tree: Tree, invocation: Invocation, python: str) -> Sequence[st
 def _last(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("ERROR", "E ", "ImportError", "ModuleNotFoundError"))]
-    return " / ".join((telling or lines)[-_LAST_LINES:]) or "it wrote nothing"
+    return " / ".join((telling or lines)[-6:]) or "it wrote nothing"
