@@ -119,13 +119,13 @@ def read_manifest(folder: Path, entry: Path | None = None) -> Manifest:
     return manifest
 
 
-def verify(folder: Path, entry: Path | None = None) -> Manifest:
-    """Return the manifest in `folder`, whose files are all there, with their sizes; `entry` is as in `read_manifest`.
+def verify(folder: Path) -> Manifest:
+    """Return the manifest of the entry in `folder`, whose files are all there, with their sizes.
 
     Contents are not read again: an entry gets its name once all of it is on the disk. Raises `DamagedEntryError` when
     the entry is not what its manifest says.
     """
-    manifest = read_manifest(folder, entry)
+    manifest = read_manifest(folder)
     for name, size_bytes in manifest.files.items():
         try:
             present_bytes = (folder / FILES / name).stat().st_size
