@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -247,8 +248,12 @@ def export_spec(spec: EngineSpec, tools: Tools) -> EngineSpec:
     """
     if get_backend(spec.backend).offer.reads == "module":
         return spec
-    quantized = None if spec.quantized is None else _exported(spec.quantized, tools)
-    return replace(spec, model=_exported(spec.model, tools), quantized=quantized)
+    return with_models(spec, partial(_exported, tools=tools))
+
+
+def with_models(spec: EngineSpec, change: Callable[[Model], Model]) -> EngineSpec:
+    """Return an engine's specification with `change` applied to its model, and to the quantized one if it has one."""
+    return replace(spec, model=change(spec.model), quantized=spec.quantized and change(spec.quantized))
 
 
 def _exported(model: Model, tools: Tools) -> Model:

@@ -14,7 +14,7 @@ from pytest_quant.backends.runtime import failing_as
 from pytest_quant.data import Data, inputs_of, open_data
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError, QuantError, UsageError
 from pytest_quant.measure.batching import OpenEngine
-from pytest_quant.measure.build import BuiltEngine, Tools, build_engine
+from pytest_quant.measure.build import BuiltEngine, Tools, build_engine, with_models
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.result import Coverage, TimedSample
 from pytest_quant.spec import Check, Dataset, EngineSpec, InputShapes, Model, Signature, TensorInfo
@@ -108,7 +108,7 @@ def with_inputs(spec: EngineSpec, dataset: Dataset, known: dict[int, Model]) -> 
             inputs = tuple(replace(tensor, shape=(1, *(tensor.shape or ())[1:])) for tensor in inputs)
         return replace(model, signature=Signature(inputs, ()))
 
-    return replace(spec, model=of_data(spec.model), quantized=spec.quantized and of_data(spec.quantized))
+    return with_models(spec, of_data)
 
 
 def read_data(dataset: Dataset, spec: EngineSpec, tools: Tools) -> Data:

@@ -29,11 +29,10 @@ from typing import IO, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from pytest_quant.backends import Backend
 from pytest_quant.backends.apart import running_apart
 from pytest_quant.backends.runtime import failed
 from pytest_quant.errors import LaunchError, QuantError
-from pytest_quant.measure.build import CANNOT_BE_PACKED, pack, unpack
+from pytest_quant.measure.build import CANNOT_BE_PACKED, pack, unpack, with_models
 from pytest_quant.measure.engines import TimingSubject, usable_backend
 from pytest_quant.measure.interleave import Block
 from pytest_quant.measure.sessions import Sessions
@@ -105,15 +104,13 @@ def _without_module(subject: TimingSubject) -> TimingSubject:
     if built.backend.offer.is_opaque:
         words = "callables are timed in this process only"
         raise LaunchError(words, value=f"{built.name} is a function, which no other process has")
-    model, quantized = (_signature_only(model, built.backend) for model in (built.spec.model, built.spec.quantized))
-    spec = replace(built.spec, model=model or built.spec.model, quantized=quantized)
-    return replace(subject, built=replace(built, spec=spec))
 
+    def signature_only(model: Model) -> Model:
+        if model.module is None:
+            return model
+        return replace(model, module=None, example_inputs=None, reset=None, signature=built.backend.signature(model))
 
-def _signature_only(model: Model | None, backend: Backend) -> Model | None:
-    if model is None or model.module is None:
-        return model
-    return replace(model, module=None, example_inputs=None, reset=None, signature=backend.signature(model))
+    return replace(subject, built=replace(built, spec=with_models(built.spec, signature_only)))
 
 
 Request: TypeAlias = LatencyPlan | tuple[int, int] | None

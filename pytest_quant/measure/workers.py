@@ -30,7 +30,7 @@ from pytest_quant.backends.runtime import installed_version, root_cause
 from pytest_quant.data import Batch
 from pytest_quant.errors import BackendUnavailable, BuildError, QuantError, UsageError
 from pytest_quant.measure.batching import OpenEngine, run_batches
-from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, pack, unpack
+from pytest_quant.measure.build import CANNOT_BE_PACKED, BuiltEngine, pack, unpack, with_models
 from pytest_quant.measure.engines import usable_backend
 from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import Model
@@ -121,9 +121,7 @@ def _moved(built: BuiltEngine, files: Mapping[Path, bytes], folder: Path) -> Bui
         below(path).parent.mkdir(parents=True, exist_ok=True)
         below(path).write_bytes(content)
     below(built.folder).mkdir(parents=True, exist_ok=True)
-    quantized = built.spec.quantized
-    spec = replace(built.spec, model=model_below(built.spec.model), quantized=quantized and model_below(quantized))
-    return replace(built, spec=spec, folder=below(built.folder))
+    return replace(built, spec=with_models(built.spec, model_below), folder=below(built.folder))
 
 
 class EngineElsewhere:
