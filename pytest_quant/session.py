@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Literal
 
 from pytest_quant.backends import Engine
@@ -88,7 +89,7 @@ class Session:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
         with _placeholder_named(check.dataset):
             try:
-                measurement = measure_check(check, self._tools, breaks_latency)
+                measurement = measure_check(check, self._tools, partial(breaks_latency, check))
             except MemoryError as error:
                 raise failed(f"{check.candidate.id} of {check.candidate.model.name} was not measured", error) from error
             try:

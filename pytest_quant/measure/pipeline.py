@@ -225,7 +225,7 @@ class Measurement(Measured):
         self.reference.close()
 
 
-def measure_check(check: Check, tools: Tools, breaks: Callable[[Check, LatencyResult], bool]) -> Measurement:
+def measure_check(check: Check, tools: Tools, breaks: Callable[[LatencyResult], bool]) -> Measurement:
     """Build and measure everything that `check` asks for; engines that are closed meanwhile open again when they run.
 
     Parameters

@@ -80,7 +80,7 @@ def time_check(
     reference: TimingSubject,
     candidate: TimingSubject,
     tools: Tools,
-    breaks: Callable[[Check, LatencyResult], bool],
+    breaks: Callable[[LatencyResult], bool],
 ) -> LatencyResult:
     """Time reference, null and candidate; time them again before a limit fails, in a fresh process where it is close.
 
@@ -96,7 +96,7 @@ def time_check(
         return timed_within(
             plan,
             lambda once: _time_once(once, reference, candidate, tools),
-            lambda latency: breaks(check, latency),
+            breaks,
             lambda once: _time_apart(once, reference, candidate, tools),
         )
 

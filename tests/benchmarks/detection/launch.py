@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from pytest_quant.cache import Cache
@@ -35,7 +36,8 @@ def launch(file: Path, min_speedup: float, seed: int, max_s: float) -> dict[str,
     with tempfile.TemporaryDirectory() as folder:
         locks = DeviceLocks(lambda _: None)
         tools = Tools(Cache(Path(folder)), Steps(lambda _: None), locks)
-        latency = time_check(check, LatencyPlan(max_s=max_s), timed.reference, timed.candidate, tools, breaks_latency)
+        plan, breaks = LatencyPlan(max_s=max_s), partial(breaks_latency, check)
+        latency = time_check(check, plan, timed.reference, timed.candidate, tools, breaks)
     (verdict,) = latency_verdicts(check.limits, latency)
     return {
         "status": verdict.status.value,

@@ -62,7 +62,7 @@ class Bench:
         check = replace(check, **others)
         return measure_check(check, self.tools, self.breaks)
 
-    def breaks(self, _check: Check, latency: LatencyResult) -> bool:
+    def breaks(self, latency: LatencyResult) -> bool:
         """Look at a latency."""
         self.looked.append(latency)
         return False
@@ -83,10 +83,10 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
     result: list[tuple[LatencyPlan, Any, Any]] = []
 
     def time_check(
-        check: Check, plan: LatencyPlan, reference: Any, candidate: Any, _tools: Tools, breaks: Any
+        _check: Check, plan: LatencyPlan, reference: Any, candidate: Any, _tools: Tools, breaks: Any
     ) -> LatencyResult:
         result.append((plan, reference, candidate))
-        breaks(check, LATENCY)
+        breaks(LATENCY)
         return replace(LATENCY, notes=("busy",))
 
     monkeypatch.setattr(timing, "time_check", time_check)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -99,9 +100,8 @@ def timed(
     """Time a check with these limits."""
     tools = quiet_tools(folder)
     check = replace(a_check(), limits=limits)
-    return time_check(
-        check, LatencyPlan(), cast("TimingSubject", reference), cast("TimingSubject", candidate), tools, breaks_latency
-    )
+    subjects = cast("TimingSubject", reference), cast("TimingSubject", candidate)
+    return time_check(check, LatencyPlan(), *subjects, tools, partial(breaks_latency, check))
 
 
 @pytest.mark.parametrize(
