@@ -84,10 +84,10 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
         effective_rounds=float(ratio.effective_rounds.item()),
         widened=widening(ratio, rounds, plan),
         error=_error((ref_logs, null_logs, cand_logs), sets) if rounds > 1 else None,
+        tokens=tuple(_token_times(blocks, first, looks, ratio.session_sd)),
+        rounds_by_set=tuple(sets) or (rounds,),
+        sets=max(len(sets), 1),
     )
-    session_sd = ratio.session_sd
-    result = replace(result, tokens=tuple(_token_times(blocks, first, looks, session_sd)))
-    result = replace(result, rounds_by_set=tuple(sets) or (rounds,), sets=max(len(sets), 1))
     if len(sets) > 1:
         result = _over_sets(result, p50_ms, (ref_logs, null_logs, cand_logs), plan)
     if not by_device:

@@ -241,8 +241,8 @@ def measure_check(check: Check, tools: Tools, breaks: Callable[[LatencyResult], 
     with tools.steps.show(f"loading {check.candidate.backend}"):
         candidate, reference = usable_backend(check.candidate), usable_backend(check.reference)
     opaque = candidate.offer.is_opaque
-    models = [model for model in (check.reference.model, check.candidate.quantized) if model]
-    modules = [model for model in models if model.module is not None]
+    models = check.reference.model, check.candidate.quantized
+    modules = [model for model in models if model is not None and model.module is not None]
     refuse_quantized(check.reference)
     check = check.map_engines(partial(export_spec, tools=tools))
     check = check.map_engines(partial(with_inputs, dataset=check.dataset, known={}))
