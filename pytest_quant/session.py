@@ -10,14 +10,11 @@ from typing import Literal
 
 from pytest_quant.backends import Engine
 from pytest_quant.backends.runtime import failed
-from pytest_quant.cache import Cache
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import BackendUnavailable, BuildError, DataError, ModelError, ModelFileError
 from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
-from pytest_quant.measure.lock import LOCK_TIMEOUT_S, DeviceLocks
 from pytest_quant.measure.pipeline import Measurement, measure_check
-from pytest_quant.measure.steps import Steps
 from pytest_quant.record import Encoded, build_record, failed_record
 from pytest_quant.result import Baseline, Cost, Hint, LatencyResult, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Scores
@@ -45,36 +42,26 @@ def _placeholder_named(dataset: Dataset) -> Iterator[None]:
 _ONLY_SCORES = Hint("nothing was tried: scores are given, and no model that another way to quantize could be tried on")
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, slots=True)
 class Session:
     """Runs the checks of one process.
 
     Parameters
     ----------
-    cache : of engines, calibrations and reference outputs.
+    tools : the cache of engines, calibrations and reference outputs; what shows and bounds steps; the locks of devices.
     baseline : returns the baseline of a measurement for the limits against earlier records, or the reason why there is
         none; ``None`` where no such limit is set.
-    steps : shows messages and long steps to the user, and bounds the time of runs and builds.
     times : the run measures latency; a run that does not never waits for another process's timing.
     diagnose_s : budget in seconds for the search for advice about one check; 0 for no advice.
-    lock_timeout_s : longest wait in seconds for a device that another process holds.
     launches : how many a measurement gets; ``auto``: as many as decide its limits.
-    workers : where large sets are evaluated, see `Workers`; empty for this process.
     """
 
-    cache: Cache
+    tools: Tools
     _: KW_ONLY
     baseline: Callable[[Measured], Baseline | str | None]
-    steps: Steps
     times: bool = True
     diagnose_s: float = DIAGNOSE_S
-    lock_timeout_s: float = LOCK_TIMEOUT_S
     launches: int | Literal["auto"] = 1
-    workers: str = ""
-
-    def __post_init__(self) -> None:
-        locks = DeviceLocks(self.steps.notify, self.lock_timeout_s)
-        self._tools = Tools(self.cache, self.steps, locks, self.workers)
 
     def compare_scores(self, check: Check, scores: Scores) -> Measured:
         """Compare scores that were given. Raises `QuantError` when they cannot be read or paired."""
@@ -82,14 +69,14 @@ class Session:
         from pytest_quant.measure.scored import measure_scores
 
         began_s = REAL.perf_counter()
-        measured = measure_scores(check, scores, self.baseline, self._tools)
+        measured = measure_scores(check, scores, self.baseline, self.tools)
         return replace(measured, cost=Cost(0.0, REAL.perf_counter() - began_s, 0.0))
 
     def measure(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
         with _placeholder_named(check.dataset):
             try:
-                measurement = measure_check(check, self._tools, partial(breaks_latency, check))
+                measurement = measure_check(check, self.tools, partial(breaks_latency, check))
             except MemoryError as error:
                 raise failed(f"{check.candidate.id} of {check.candidate.model.name} was not measured", error) from error
             try:
@@ -111,9 +98,9 @@ class Session:
         def unsure(latency: LatencyResult) -> bool:
             return in_doubt(replace(measurement, latency=latency), baseline)
 
-        with self._tools.cache.quiet():
+        with self.tools.cache.quiet():
             latency = add_launches(
-                measurement.check, measurement.latency, measurement.bench.timed, self.launches, unsure, self._tools
+                measurement.check, measurement.latency, measurement.bench.timed, self.launches, unsure, self.tools
             )
         cost = measurement.cost
         if cost is not None:
@@ -131,7 +118,7 @@ class Session:
             from pytest_quant.diagnose.advise import find_hints
 
             budget_s = 0.0 if measurement.check.accuracy_off else self.diagnose_s
-            hints = find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), budget_s, self._tools)
+            hints = find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), budget_s, self.tools)
         accuracy, check = measurement.accuracy, measurement.check
         notes = reference_doubts(accuracy, check.output) + unread_outputs(check.limits, accuracy, check.output)
         noted = replace(measurement, notes=measurement.notes + notes)
@@ -148,16 +135,16 @@ class Session:
         `dataset` is needed where `spec` calibrates; a backend that builds for shapes takes them from it too.
         """
         backend = usable_backend(spec)
-        spec = export_spec(spec, self._tools)
-        data = None if dataset is None else read_data(dataset, spec, self._tools)
+        spec = export_spec(spec, self.tools)
+        data = None if dataset is None else read_data(dataset, spec, self.tools)
         if data is not None:
             spec = shape_spec(spec, backend.signature(spec.model).inputs, data, 1, data.fitting())
-        with self._tools.locks.shared(backend.device, waits=self.times), ExitStack() as opened:
+        with self.tools.locks.shared(backend.device, waits=self.times), ExitStack() as opened:
             if spec.model.state and data is not None:
                 # Calibration sequences are split into steps, for which the float model gives the states.
                 plain = replace(spec, precision="fp32", scheme=None, quantized=None)
-                built = build_engine(plain, usable_backend(plain), data, self._tools)
-                data = with_steps(data, open_engine(built, self._tools, opened))
-            engine = open_engine(build_engine(spec, backend, data, self._tools), self._tools, opened)
+                built = build_engine(plain, usable_backend(plain), data, self.tools)
+                data = with_steps(data, open_engine(built, self.tools, opened))
+            engine = open_engine(build_engine(spec, backend, data, self.tools), self.tools, opened)
             opened.pop_all()
         return engine

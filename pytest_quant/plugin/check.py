@@ -18,6 +18,8 @@ from pytest_quant.history import is_there, missing_libraries, open_store
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.marks import ENCODED, RECORD_ATTRIBUTE, SAMPLES_ATTRIBUTE, SERIES_ATTRIBUTE
 from pytest_quant.marks.check import fill_in
+from pytest_quant.measure.build import Tools
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.plugin import collect
 from pytest_quant.plugin.console import open_steps, width_of
@@ -46,15 +48,14 @@ def session_of(config: pytest.Config) -> Session:
     if SESSION not in config.stash:
         settings = settings_of(config)
         steps = open_steps(config, settings.step_timeout_s)
+        cache = Cache(settings.cache, notify=steps.notify, remote=_open_remote(config))
+        locks = DeviceLocks(steps.notify, settings.lock_timeout_s)
         config.stash[SESSION] = Session(
-            Cache(settings.cache, notify=steps.notify, remote=_open_remote(config)),
+            Tools(cache, steps, locks, settings.workers),
             baseline=lambda measurement: _baseline(config, measurement),
-            steps=steps,
             times=not settings.latency_off,
             diagnose_s=settings.diagnose_s,
-            lock_timeout_s=settings.lock_timeout_s,
             launches=settings.launches,
-            workers=settings.workers,
         )
     return config.stash[SESSION]
 

@@ -61,6 +61,8 @@ def write_inputs(network: Network, samples: int, folder: Path) -> None:
 def ours(backend: str, network: Network, folder: Path, work: Path) -> dict[str, float | None]:
     """Measure and judge a check, and return what it found."""
     from pytest_quant.cache import Cache
+    from pytest_quant.measure.build import Tools
+    from pytest_quant.measure.lock import DeviceLocks
     from pytest_quant.measure.steps import Steps
     from pytest_quant.session import Session
     from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
@@ -82,7 +84,9 @@ def ours(backend: str, network: Network, folder: Path, work: Path) -> dict[str, 
         latency=None,
         latency_off="accuracy is what takes the time here",
     )
-    session = Session(Cache(work), baseline=lambda _: None, steps=Steps(lambda _: None), times=False)
+    steps = Steps(lambda _: None)
+    tools = Tools(Cache(work), steps, DeviceLocks(steps.notify))
+    session = Session(tools, baseline=lambda _: None, times=False)
     measurement = session.measure(check)
     session.judge(measurement)
     accuracy = measurement.accuracy

@@ -13,10 +13,8 @@ from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
 from pytest_quant.measure import build
 from pytest_quant.measure.pipeline import Measurement
-from pytest_quant.measure.steps import Steps
-from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
-from tests.support.measuring import numbers
+from tests.support.measuring import numbers, quiet_session
 from tests.support.models import parsed, select_first
 
 CORES = 3
@@ -52,7 +50,7 @@ def measured(folder: Path, backend: str, model: Model, **options: object) -> Mea
         latency=None,
         latency_off="not asked for",
     )
-    return Session(Cache(folder), baseline=lambda _: None, steps=Steps(lambda _: None)).measure(check)
+    return quiet_session(folder).measure(check)
 
 
 def kept_by(folder: Path) -> list[str]:

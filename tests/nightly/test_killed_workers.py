@@ -15,6 +15,8 @@ import psutil
 import pytest
 
 from pytest_quant.cache import Cache
+from pytest_quant.measure.build import Tools
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.workers import Workers
 from pytest_quant.record import Record
@@ -28,7 +30,9 @@ TIMES = 20
 
 def record_of(folder: Path, model: Path, workers: str) -> Record:
     """Evaluate both engines with nothing kept from before; what each run measures of itself is left out."""
-    session = Session(Cache(folder), baseline=lambda _: None, steps=Steps(lambda _: None), workers=workers)
+    steps = Steps(lambda _: None)
+    tools = Tools(Cache(folder), steps, DeviceLocks(steps.notify), workers)
+    session = Session(tools, baseline=lambda _: None)
     samples, classes = models.samples(40_000)
     check = Check(
         nodeid="check",

@@ -61,6 +61,12 @@ def quiet_tools(folder: Path, steps: QuietSteps | None = None) -> Tools:
     return Tools(Cache(folder / "cache"), steps or QuietSteps(), DeviceLocks(pytest.fail))
 
 
+def quiet_session(folder: Path, **options: Any) -> Session:
+    """Return a session with its cache in `folder`, which shows nothing and knows no baselines."""
+    steps = Steps(lambda _: None)
+    return Session(Tools(Cache(folder), steps, DeviceLocks(steps.notify)), baseline=lambda _: None, **options)
+
+
 def built_of(engine: Engine) -> BuiltEngine:
     """Return what an engine that nobody built would come from."""
     return BuiltEngine(engine.spec, NumpyBackend(), Path(), "key", "built", "", None, None, None)
@@ -85,7 +91,7 @@ def checked(
     **more: Any,
 ) -> Record:
     """Measure and judge one check without timing."""
-    session = Session(Cache(folder / "cache"), baseline=lambda _: None, steps=Steps(lambda _: None))
+    session = quiet_session(folder / "cache")
     precision = "int8" if scheme else "fp32"
     candidate = EngineSpec(backend, precision, scheme, model, quantized, options=options)
     check = Check(

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import cast
 
 from pytest_quant.backends import Engine
-from pytest_quant.cache import Cache
 from pytest_quant.measure.pipeline import Bench, Measurement
 from pytest_quant.session import Session
-from tests.support.measuring import QuietSteps
+from tests.support.measuring import quiet_tools
 from tests.unit.record.examples import ACCURACY, COVERAGE, RESOURCES, a_check
 
 
@@ -45,7 +44,7 @@ def measured(engine: Closing, reference: Closing) -> Measurement:
 
 def test_the_record_keeps_what_was_measured(tmp_path: Path) -> None:
     """Each figure in its own field."""
-    session = Session(Cache(tmp_path), baseline=lambda _: None, steps=QuietSteps(), diagnose_s=0.0)
+    session = Session(quiet_tools(tmp_path), baseline=lambda _: None, diagnose_s=0.0)
     result = measured(Closing(), Closing())
     record = session.judge(result).record
     assert record.accuracy == ACCURACY

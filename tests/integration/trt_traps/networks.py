@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_quant.cache import Cache
-from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, LatencyPlan, Limits, Model
+from tests.support.measuring import quiet_session
 from tests.support.models import parsed
 
 Sizes = tuple[tuple[int, int], ...]
@@ -94,11 +93,7 @@ def check_of(
 @contextmanager
 def session_in(folder: Path) -> Iterator[Session]:
     """A session with a cache of its own, which tells nobody what it does."""
-    yield Session(
-        Cache(folder / "cache", notify=lambda _: None),
-        baseline=lambda _: None,
-        steps=Steps(lambda _: None),
-    )
+    yield quiet_session(folder / "cache")
 
 
 def save_network(path: Path, graph: str, weights: Mapping[str, tuple[int, ...]]) -> Path:

@@ -26,6 +26,8 @@ from pytest_quant.backends.onnx_files.normalize import write_normalized
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache
 from pytest_quant.data.layout import find_layout
+from pytest_quant.measure.build import Tools
+from pytest_quant.measure.lock import DeviceLocks
 from pytest_quant.measure.steps import Steps
 from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, Signature, TensorInfo
@@ -71,12 +73,9 @@ def read(case: Mutant, folder: Path) -> None:
 def measure(case: Asked, folder: Path) -> None:
     """Build both engines in ONNX Runtime, run them over samples that fit, and judge."""
     model = Model.from_onnx(_written(case.model, folder))
-    session = Session(
-        Cache(folder / "cache"),
-        baseline=lambda _: None,
-        steps=Steps(lambda _: None, _STEP_S),
-        diagnose_s=0,
-    )
+    steps = Steps(lambda _: None, _STEP_S)
+    tools = Tools(Cache(folder / "cache"), steps, DeviceLocks(steps.notify))
+    session = Session(tools, baseline=lambda _: None, diagnose_s=0)
     precision, scheme = case.engine
     check = Check(
         "test_fuzz.py::test_model",

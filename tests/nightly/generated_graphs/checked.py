@@ -15,14 +15,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from pytest_quant.cache import Cache
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.pipeline import Measurement
-from pytest_quant.measure.steps import Steps
 from pytest_quant.result import AccuracyResult, OutputError
-from pytest_quant.session import Session
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model
 from tests.nightly.generated_graphs.drawn import Drawn
+from tests.support.measuring import quiet_session
 
 SCRIPT = Path(__file__).with_name("independent.py")
 BATCH = 32
@@ -84,7 +82,7 @@ def check_graph(drawn: Drawn, independent: Independent, folder: Path) -> Outcome
 
 @contextmanager
 def _measured(drawn: Drawn, path: Path, cache: Path) -> Iterator[Measurement]:
-    session = Session(Cache(cache), baseline=lambda _: None, steps=Steps(lambda _: None))
+    session = quiet_session(cache)
     measurement = session.measure(_check(drawn, path))
     try:
         session.judge(measurement)
