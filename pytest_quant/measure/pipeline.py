@@ -83,8 +83,7 @@ class Bench:
     @property
     def unsteady(self) -> tuple[SelfDifference, ...]:
         """How far each engine that is nondeterministic differs from itself."""
-        both = (self.reference.itself, self.candidate.itself)
-        return tuple(itself for itself in both if itself.relative)
+        return tuple(each.itself for each in (self.reference, self.candidate) if each.itself.relative)
 
     def _compare(self, opened: OpenEngine, data: Data, reference: Iterator[Chunk]) -> AccuracyResult:
         names = match_names(self.reference.engine.signature.outputs, opened.engine.signature.outputs, "output")
@@ -154,10 +153,8 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
             axes = {names[name]: axis for name, axis in axes.items()}
         candidate = _probed(check, OpenEngine(built, engine, inputs, axes), data, tools)
         if "float16" in _kinds(engine) - _kinds(ref_engine):
-            note = (
-                "the candidate takes or gives float16: inputs are cast to it, and its outputs are compared as float32"
-            )
-            candidate = replace(candidate, notes=(*candidate.notes, note))
+            cast = "inputs are cast to it, and its outputs are compared as float32"
+            candidate = replace(candidate, notes=(*candidate.notes, f"the candidate takes or gives float16: {cast}"))
     if workers is not None:
         candidate = workers.taking(candidate)
     timed_size = next((opened.batch_size for opened in (candidate, reference) if opened.pads), timed_size)
