@@ -15,7 +15,7 @@ from pytest_quant.data import Data
 from pytest_quant.errors import DataError, UsageError, nearest
 from pytest_quant.metrics import ResolvedMetric, resolve_metric
 from pytest_quant.metrics.channels import split
-from pytest_quant.metrics.classes import ClassError, are_probabilities
+from pytest_quant.metrics.classes import IGNORED, ClassError, WordAgreement, are_probabilities, is_text, token_labels
 from pytest_quant.metrics.drop import PairedStatistics
 from pytest_quant.metrics.tensor import (
     ConstantOutput,
@@ -26,7 +26,6 @@ from pytest_quant.metrics.tensor import (
     find_unsound,
     sound_rows,
 )
-from pytest_quant.metrics.tokens import IGNORED, WordAgreement, is_text, token_labels
 from pytest_quant.result import AccuracyResult, OutputError, OutputFault
 from pytest_quant.spec import ChannelGroup, Check, limits_on
 

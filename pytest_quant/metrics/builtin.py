@@ -13,8 +13,8 @@ from importlib.metadata import EntryPoint
 import numpy as np
 
 from pytest_quant.errors import UsageError, nearest
+from pytest_quant.metrics.classes import exact_matches, perplexity, token_losses
 from pytest_quant.metrics.metric import Array, Metric, ResolvedMetric, resolve_wrapped
-from pytest_quant.metrics.tokens import exact_matches, perplexity, token_losses
 from pytest_quant.readers import registered
 
 _PERCENT = 100.0

@@ -141,7 +141,7 @@ class AccuracyResult:
         is not known.
     sample_weight : the most that one sample can change a score, in `unit`; ``None`` where a score has no bounds.
     agreement_pct : share of samples with the same top-1 class, 0..100; of labelled tokens with the same top token for
-        an output (n, tokens, vocabulary); of words of texts, see `pytest_quant.metrics.tokens`; ``None`` for others.
+        an output (n, tokens, vocabulary); of words of texts, see `pytest_quant.metrics.classes`; ``None`` for others.
         Of several outputs it is the lowest.
     agreement_outputs : names of the outputs whose agreement was taken, the one with the lowest first.
     by_output : every output that could be compared, each by itself, in the order of the graph. Outputs have scales

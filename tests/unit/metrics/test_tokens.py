@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 from pytest_quant.metrics import metric_by_name
+from pytest_quant.metrics.classes import WordAgreement, exact_matches, perplexity, token_labels, token_losses
 from pytest_quant.metrics.metric import ResolvedMetric
-from pytest_quant.metrics.tokens import WordAgreement, exact_matches, perplexity, token_labels, token_losses
 from tests.unit.metrics.scoring import said
 
 
