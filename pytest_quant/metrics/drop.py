@@ -1,4 +1,4 @@
-"""Scores of reference and candidate by one task metric, with the interval of their drop."""
+"""Scores of both sides by one task metric, with the interval of their drop; and those that a record keeps, packed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import timeit
 import warnings
 import zlib
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from pytest_quant.clocks import REAL
 from pytest_quant.errors import UsageError
+from pytest_quant.files import inflate
 from pytest_quant.metrics.metric import Array, ResolvedMetric
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import (
@@ -314,3 +316,43 @@ def _packed_scores(scores: Array) -> str | None:
 
 def _packed(values: Array) -> str:
     return base64.b64encode(zlib.compress(values.tobytes())).decode("ascii")
+
+
+class Answers(NamedTuple):
+    """The answers of a record.
+
+    Attributes
+    ----------
+    reference, candidate : masks (n,) of the samples that each gets right; ``None`` where the record has none.
+    scores : of the candidate, for each sample (n,) in the metric's unit; ``None`` where the record has none.
+    damage : why none of them can be read, as a sentence; else empty.
+    """
+
+    reference: Array | None = None
+    candidate: Array | None = None
+    scores: Array | None = None
+    damage: str = ""
+
+
+def answers_of(result: AccuracyResult) -> Answers:
+    """Return the answers that a record keeps, of any content, within the bounds of a record."""
+    try:
+        texts, n = (result.reference_correct, result.candidate_correct), result.n
+        packed = (_unpacked(text, "u1", (n + 7) // 8) for text in texts)
+        reference, candidate = (None if bits is None else np.unpackbits(bits, count=n).astype(bool) for bits in packed)
+        scores = _unpacked(result.candidate_scores, "<f4", n)
+        return Answers(reference, candidate, None if scores is None else scores.astype(np.float64))
+    except ValueError as error:
+        return Answers(damage=f"the answers of single samples are damaged: {error}")
+
+
+def _unpacked(text: str | None, kind: str, count: int) -> Array | None:
+    """Return `count` finite values of a kind of numpy."""
+    if text is None:
+        return None
+    # A whole record has no more bytes.
+    most_bytes = min(max(count, 0) * np.dtype(kind).itemsize, 64_000_000)
+    values = np.frombuffer(inflate(base64.b64decode(text, validate=True), most_bytes), kind)
+    if len(values) != count or not np.isfinite(values).all():
+        raise ValueError(f"{len(values)} values, where there must be {count} finite ones")
+    return values

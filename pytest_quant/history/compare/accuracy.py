@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from pytest_quant.history.compare.comparison import CONFIDENCE, Outcome, Row, worse_or_better
 from pytest_quant.history.compare.pairing import Draft, Pair, measured, on_common_machines, row_of, unit_of_change
 from pytest_quant.history.rows import StoredCheck
-from pytest_quant.metrics.answers import Array, answers_of
+from pytest_quant.metrics.drop import answers_of
+from pytest_quant.metrics.metric import Array
 from pytest_quant.result import AccuracyResult, Interval
 from pytest_quant.stats.paired import mcnemar_p, paired_bootstrap, tango_interval
 from pytest_quant.stats.ratio import student_tails
