@@ -30,11 +30,8 @@ FOLDER = ".quant"
 """Folder of the package below the root; a .gitignore inside excludes it from version control."""
 
 _IGNORE = ".gitignore"
-_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
-_RIGHTS = 0o777
 _NEW_S = 60.0
 """Age up to which a folder may be one that is not held yet."""
-_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def open_file(path: Path) -> BufferedReader:
@@ -181,7 +178,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     PermissionError : the file at `path` is read-only; a folder that can be written would let it be replaced.
     OSError : it cannot be written.
     """
-    number = _STREAMS.get(str(path))
+    number = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path))
     mode = path.stat().st_mode if path.exists() else 0
     if number or (mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)):
         sys.stdout.flush()
@@ -192,7 +189,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         return
     target = Path(os.path.realpath(path))
     # The superuser may write any file; that its owner wants it kept is told by the rights alone.
-    if stat.S_ISREG(mode) and not (mode & _WRITE and os.access(target, os.W_OK)):
+    if stat.S_ISREG(mode) and not (mode & 0o222 and os.access(target, os.W_OK)):
         words = f"it is read-only, mode {stat.S_IMODE(mode):04o}, and is kept as it is"
         raise PermissionError(errno.EACCES, words, str(path))
     # Beside it, because only a name on the same file system can be given in one step.
@@ -203,7 +200,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         if mode:
-            draft.chmod(stat.S_IMODE(mode) & _RIGHTS)
+            draft.chmod(stat.S_IMODE(mode) & 0o777)
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
