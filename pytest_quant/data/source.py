@@ -153,8 +153,7 @@ def _check_shape(shape: tuple[int, ...], tensor: TensorInfo, layout: Layout, whe
 
 def _text(shape: tuple[int | None, ...]) -> str:
     """Return ``(3, ?, 224)``, with a question mark for a free size."""
-    sizes = ["?" if size is None else str(size) for size in shape]
-    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+    return str(shape).replace("None", "?")
 
 
 _BLOCK_BYTES = 1 << 20

@@ -203,7 +203,7 @@ def input_line(tensor: TensorInfo, rows: Mapping[str, int]) -> str:
     tensor : the input, whose first axis counts the samples.
     rows : see `ModelToTest.rows`: whole numbers are drawn below them.
     """
-    shape, kind = _written(_shape(tensor)), tensor.dtype
+    shape, kind = _shape(tensor), tensor.dtype
     if kind == "float32":
         return f"rng.random({shape}, dtype=np.float32)"
     if kind.startswith(("float", "bfloat")):
@@ -228,18 +228,12 @@ def _shape(tensor: TensorInfo) -> tuple[int, ...]:
     return (SAMPLES, *(free if size is None else size for size in tensor.shape[1:]))
 
 
-def _written(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-
-
 def described(tensor: TensorInfo) -> str:
     """Return name, type and shape of an input or output, ``image float32 (n, 1, 8, 8)``."""
     if tensor.shape is None:
         return f"{tensor.name} {tensor.dtype}, of any shape"
-    sizes = ["?" if size is None else str(size) for size in tensor.shape]
-    if sizes and tensor.shape[0] is None:
-        sizes[0] = "n"
-    return f"{tensor.name} {tensor.dtype} ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+    shape = str(tensor.shape).replace("None", "?").replace("(?", "(n")
+    return f"{tensor.name} {tensor.dtype} {shape}"
 
 
 def is_scores(tensor: TensorInfo) -> bool:
