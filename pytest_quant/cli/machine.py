@@ -12,15 +12,7 @@ import click
 
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache, StoredEntry
-from pytest_quant.cli.common import (
-    history_option,
-    history_place,
-    nearest_folder,
-    say,
-    show,
-    show_json,
-    split_names,
-)
+from pytest_quant.cli.common import history_option, history_place, nearest_folder, say, show, show_json, split_names
 from pytest_quant.doctor.examine import describe, examine
 from pytest_quant.doctor.probe import OK
 from pytest_quant.environment.machine import fingerprint

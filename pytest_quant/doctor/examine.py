@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import metadata, requires, version
+from itertools import chain
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -163,15 +164,9 @@ def describe(examination: Examination, *, fixes: bool = False) -> str:
 
     With `fixes`, the other backends have their remedies, but for those whose device is not in this machine.
     """
-    return "\n".join(
-        [
-            *_machine(examination),
-            *_cards(examination.cards),
-            *_working(examination.backends),
-            *_others(examination, fixes=fixes),
-            *_ends(examination, fixes=fixes),
-        ]
-    )
+    machine, cards = _machine(examination), _cards(examination.cards)
+    backends = _working(examination.backends), _others(examination, fixes=fixes)
+    return "\n".join(chain(machine, cards, *backends, _ends(examination, fixes=fixes)))
 
 
 def _machine(examination: Examination) -> Iterator[str]:

@@ -60,9 +60,8 @@ def ask_driver(visible: str | None) -> tuple[tuple[CudaDevice, ...], str]:
 
 @cache
 def _asked(visible: str | None, order: str | None) -> tuple[tuple[CudaDevice, ...], str]:
-    chosen = {VISIBLE_VARIABLE: visible, ORDER_VARIABLE: order}
-    others = {name: value for name, value in os.environ.items() if name not in chosen}
-    environment = others | {name: value for name, value in chosen.items() if value is not None}
+    wanted = {**os.environ, VISIBLE_VARIABLE: visible, ORDER_VARIABLE: order}
+    environment = {name: value for name, value in wanted.items() if value is not None}
     command = (sys.executable, "-I", __file__)
     try:
         ended = subprocess.run(  # nosec B603 # noqa: S603 - this file

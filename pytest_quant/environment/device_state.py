@@ -68,12 +68,10 @@ def read_rapl(root: Path = _POWERCAP) -> Packages | None:
     """
     folders = [folder for folder in sorted(root.glob("intel-rapl:[0-9]*")) if folder.name.count(":") == 1]
     try:
-        return (
-            tuple((_number(folder / "energy_uj"), _number(folder / "max_energy_range_uj")) for folder in folders)
-            or None
-        )
+        packages = tuple((_number(folder / "energy_uj"), _number(folder / "max_energy_range_uj")) for folder in folders)
     except (OSError, ValueError):
         return None
+    return packages or None
 
 
 def _number(file: Path) -> int:
