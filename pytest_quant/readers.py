@@ -134,7 +134,8 @@ def in_unit(unit: str, reader: Reader[float] = NUMBER) -> Reader[float]:
     unit : of the key; any other one is refused, and never converted.
     reader : of the number.
     """
-    example = f"5{unit}" if unit in _JOINED else f"5 {unit}"
+    # These two are written right behind a number.
+    example = f"5{unit}" if unit in ("%", "x") else f"5 {unit}"
 
     def form(name: str, value: object) -> float | None:
         written = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
@@ -149,9 +150,6 @@ def in_unit(unit: str, reader: Reader[float] = NUMBER) -> Reader[float]:
 
     return Reader(f"{reader.allowed}, or a text with its unit, {example!r}", form, reader.refusal)
 
-
-_JOINED = ("%", "x")
-"""Units that are written right behind a number."""
 
 _WITH_UNIT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s.+-]\S*)\s*", re.ASCII)
 

@@ -43,8 +43,6 @@ _BEGINNING = "<!-- pytest-quant "
 
 _MARKER = re.compile(r"<!-- pytest-quant (?P<what>[\w.-]+(?: [\w.-]+)*) -->")
 _PER_PAGE, _TIMEOUT_S, _RETRIES, _LONGEST_WAIT_S = 100, 30, 3, 120.0
-_TOO_MANY = 429
-"""The first of the statuses that may pass."""
 
 _GUIDE = "pytest-quant guide ci says which token a job needs, and what to do for pull requests of forks"
 _API = "is --api right, and may this runner reach it? A proxy or the page of a login may have answered in its place"
@@ -285,7 +283,7 @@ def _refusals(api: str, token: str) -> Iterator[None]:
         fix = _ADVICE.get(status, _API)
         if "<" in shown:  # a page of what stands before the forge, which no token moves
             fix = _API
-        elif busy or status >= _TOO_MANY or "rate limit" in shown.lower():
+        elif busy or status >= 429 or "rate limit" in shown.lower():
             fix = "run it again later"
         # A page, or a text with escapes, may repeat the token in another spelling.
         value = None if re.search(r"[<\\]|&#", text) else shown

@@ -22,8 +22,6 @@ from pytest_quant.files import read_file
 from pytest_quant.result import Better
 
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
-_MOST_RESULTS_BYTES = 64_000_000
-_HASHES = ("doc_hash", "prompt_hash", "target_hash")
 _ASIDE = re.compile(
     r"(\w+_)?seed|token|api_key|limit|use_cache|bootstrap_iters|parallelize|gpus|num_concurrent|timeout|max_retries"
     r"|base_url|swap_space|(\w+_)?(device|dir|folder|memory|batch_sizes?|parallel_size)(_\w+)?"
@@ -147,7 +145,7 @@ def _unnamed_run(file: Path, name: str, wanted: str, task: str) -> tuple[ScoreRu
 
 
 def _prompt(row: Row) -> str:
-    return " ".join(str(row.get(name, "")) for name in _HASHES)
+    return " ".join(str(row.get(name, "")) for name in ("doc_hash", "prompt_hash", "target_hash"))
 
 
 def results_of(file: Path, task: str, metric: str, known: Settings) -> tuple[Better, int | None]:
@@ -190,7 +188,7 @@ def _results(file: Path) -> object:
     match = _FILE.fullmatch(file.name)
     results = sorted(file.parent.glob(f"*_{match['time']}.json")) if match else []
     try:
-        return json.loads(read_file(results[0], _MOST_RESULTS_BYTES)) if results else None
+        return json.loads(read_file(results[0], 64_000_000)) if results else None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{results[0]} cannot be read", value=str(error), fix="run lm_eval again") from error
 

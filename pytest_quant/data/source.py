@@ -156,9 +156,6 @@ def _text(shape: tuple[int | None, ...]) -> str:
     return str(shape).replace("None", "?")
 
 
-_BLOCK_BYTES = 1 << 20
-
-
 @dataclass(frozen=True, slots=True)
 class SampleBlock:
     """Consecutive samples of one shape, on axis 0 of every array even where the model's input has no batch axis.
@@ -275,7 +272,8 @@ def _from_arrays(dataset: Dataset, contract: DataContract) -> tuple[Pass, Feeds,
 
     def blocks() -> Iterator[SampleBlock]:
         row_bytes = sum(array.nbytes for array in feeds.values()) // max(n, 1)
-        step = max(1, _BLOCK_BYTES // max(row_bytes, 1))
+        # A block has about a megabyte.
+        step = max(1, (1 << 20) // max(row_bytes, 1))
         for first in range(0, n, step):
             cut = slice(first, min(first + step, n))
             part = {name: array[cut] for name, array in feeds.items()}

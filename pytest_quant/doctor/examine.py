@@ -24,7 +24,6 @@ from pytest_quant.report.selftest import held_line
 from pytest_quant.report.text import aligned
 
 DISTRIBUTION = "pytest-quant"
-_NOT_FOR_USERS = ("dev", "example")
 
 ORT_WHEELS = ("onnxruntime", "onnxruntime-directml", "onnxruntime-gpu", "onnxruntime-openvino")
 """Distributions that write the same folder ``onnxruntime``."""
@@ -65,7 +64,7 @@ def examine(history: str | None = None) -> Examination:
         "python": fingerprint().context["python"],
         "gpus": ", ".join(f"{card['name']} (driver {card['driver']})" for card in cards) or "none",
     }
-    extras = [name for name in metadata(DISTRIBUTION).get_all("Provides-Extra") or [] if name not in _NOT_FOR_USERS]
+    extras = set(metadata(DISTRIBUTION).get_all("Provides-Extra") or ()) - {"dev", "example"}
     misfits = find_misfits(requires(DISTRIBUTION) or [], extras, installed_version)
     problems = (*card_problems, *problems_here(bool(cards)), *misfits)
     runner = "" if history is None else runner_line(history)
@@ -156,9 +155,6 @@ def find_problems(ort_wheels: Sequence[str], *, lacks_cuda_memory: bool, saturat
         )
 
 
-_MACHINE = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
-
-
 def describe(examination: Examination, *, fixes: bool = False) -> str:
     """Return an examination as text: machine, backends that run, a line for each other one, then problems.
 
@@ -171,7 +167,8 @@ def describe(examination: Examination, *, fixes: bool = False) -> str:
 
 def _machine(examination: Examination) -> Iterator[str]:
     yield f"pytest-quant {examination.machine['pytest-quant']}"
-    rows = [(name, clean(examination.machine[name])) for name in _MACHINE]
+    shown = ("cpu", "isa", "cores", "gpus", "python", "os", "arch")
+    rows = [(name, clean(examination.machine[name])) for name in shown]
     if examination.runner:
         rows.append(("runner", clean(examination.runner)))
     for line in aligned(rows):

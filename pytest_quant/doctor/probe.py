@@ -39,13 +39,12 @@ class BackendState:
 
 
 TIME_LIMIT_S = 60.0
-_AT_ONCE = 4
-"""Number of concurrent probes, which mostly wait for the disk; more would overload a small machine."""
 
 
 def probe_all(names: Iterable[str]) -> list[BackendState]:
     """Return the states of several backends in the order of their names."""
-    with ThreadPoolExecutor(_AT_ONCE) as probes:
+    # Probes mostly wait for the disk; more of them at once would overload a small machine.
+    with ThreadPoolExecutor(4) as probes:
         return list(probes.map(probe, names))
 
 

@@ -250,8 +250,6 @@ def has_untracked(root: Path, files: Collection[Path]) -> bool:
 MAX_DISTANCE = 50
 """Number of first parents that are searched for records; older ones say little about a change."""
 
-_USUAL_TARGETS = ("origin/main", "origin/master", "main", "master")
-
 
 @dataclass(frozen=True, slots=True)
 class Committed:
@@ -360,7 +358,7 @@ class Repository:
         if branch is not None:
             return self._fetched(branch)
         default = ask_git(self.root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
-        names = ((default.text,) if default.ok else ()) + _USUAL_TARGETS
+        names = [*([default.text] if default.ok else []), "origin/main", "origin/master", "main", "master"]
         return next((name for name in names if self.resolve(name) is not None), None)
 
     def _fetched(self, branch: str) -> str:

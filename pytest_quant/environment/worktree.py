@@ -127,8 +127,6 @@ _FILES = (
 _TABLES = ("dependencies", "optional-dependencies", "requires-python", "poetry", "pdm", "uv", "pixi")
 """In ``project`` and ``tool`` of ``pyproject.toml``, what names libraries; the rest changes with every other commit."""
 
-_ENV_TIMEOUT_S = 3600.0
-
 
 def changed_dependencies(base: Path, head: Path, below: Path) -> tuple[str, ...]:
     """Return the files that name libraries and differ, relative to the two folders.
@@ -182,7 +180,7 @@ def own_python(env_option: str, tree: Path) -> str:
         command = [word.replace("{worktree}", str(tree)) for word in shlex.split(env_option)]
         done = subprocess.run(  # nosec B603 # noqa: S603 - a command that the user wrote, without a shell
             command, cwd=tree, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            check=False, timeout=_ENV_TIMEOUT_S,
+            check=False, timeout=3600.0,
         )  # fmt: skip
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
         raise _no_environment(env_option, str(error)) from error

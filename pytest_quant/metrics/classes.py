@@ -20,9 +20,6 @@ _SMALLEST = 1e-12
 MOST_CLASSES = 1000
 """With samples, that are kept one by one: they take 4 kB of a record."""
 
-_CLASS_DECIMALS = 4
-"""More would take more room and say nothing: with them each count of up to a million samples is told apart."""
-
 
 class ClassError:
     """Accumulates agreement, divergence and right answers by class over a set.
@@ -145,7 +142,8 @@ class ClassError:
         if not self._indices or len(seen) > MOST_CLASSES:
             return ()
         n = self._counts[0, seen]
-        shares = np.round(100.0 * self._counts[1:, seen] / n, _CLASS_DECIMALS)
+        # Four decimals differ for each count of up to a million samples; more would only take room.
+        shares = np.round(100.0 * self._counts[1:, seen] / n, 4)
         return tuple(map(ClassScore, seen.tolist(), n.tolist(), *shares.tolist()))
 
 

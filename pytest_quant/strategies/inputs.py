@@ -27,15 +27,10 @@ Source: TypeAlias = str | Path | Model | Signature | Engine
 Elements: TypeAlias = Mapping[str, Sequence[st.SearchStrategy[Any]]]
 """By input name, strategies for single values; those of samples are one for each element, or one for all."""
 
-MAX_SAMPLES = 256
-"""Number of samples that are held, the first ones of the evaluation set."""
-
 _BATCH = "batch"
 """The common name of leading free axes without a name in the graph."""
 
 _MAX_SIZE = 4
-_NARROW_INTEGERS = ("int8", "uint8")
-"""Integers that are quantities such as pixels; wider ones are ids, and not every id is valid."""
 
 
 def inputs(
@@ -186,7 +181,8 @@ def _element(
         low, high = max(low, middle - half_width), min(high, middle + half_width)
     elif samples is not None:
         low, high = samples.min(), samples.max()
-    elif tensor.dtype not in _NARROW_INTEGERS:
+    elif tensor.dtype not in ("int8", "uint8"):
+        # Those two are quantities such as pixels; wider integers are ids, and not every id is valid.
         raise UsageError(
             f"which values input '{tensor.name}' takes is not known",
             value=f"{tensor.dtype}, and the graph shows no embedding table that it indexes",
@@ -231,7 +227,7 @@ def _without_samples(
 
 
 def _read_samples(data: object, signature: Signature, model: Model | None) -> tuple[list[Feeds], Layout]:
-    """Return the first samples of `data`, without a batch axis, and the batch axes of the model.
+    """Return the first 256 samples of `data`, without a batch axis, and the batch axes of the model.
 
     Raises
     ------
@@ -244,7 +240,7 @@ def _read_samples(data: object, signature: Signature, model: Model | None) -> tu
             name: np.array(array if axes[name] is None else np.take(array, 0, axes[name]))
             for name, array in batch.feeds.items()
         }
-        for batch in islice(opened.batches(1), MAX_SAMPLES)
+        for batch in islice(opened.batches(1), 256)
     ]
     return rows, opened.layout
 

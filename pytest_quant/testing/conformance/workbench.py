@@ -14,7 +14,6 @@ from pytest_quant.backends import TARGET, Backend, Engine, Outputs
 from pytest_quant.spec import ARRIVING, EngineSpec, Model
 from pytest_quant.testing.conformance.examples import Example, module_model
 
-CALIBRATION_SEEDS = range(20, 28)
 SEVERAL = 16
 """Samples in a batch where their number is not the point: what compiles for each number does so once."""
 
@@ -118,7 +117,7 @@ def build(backend: Backend, spec: EngineSpec, example: Example, folder: Path) ->
         each.mkdir(parents=True)
     static = backend.calibration_ingredients(spec) is not None
     if static:
-        backend.calibrate(spec, lambda: (example.feeds(4, seed) for seed in CALIBRATION_SEEDS), ranges)
+        backend.calibrate(spec, lambda: (example.feeds(4, seed) for seed in range(20, 28)), ranges)
     backend.build(spec, ranges if static else None, engine)
     return engine
 
