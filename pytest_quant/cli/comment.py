@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TextIO
 import click
 
 from pytest_quant.cli.common import say
-from pytest_quant.environment.revision import ci_pull_request
+from pytest_quant.environment.revision import ci_pull_request, first_variable
 from pytest_quant.errors import ForgeError, UsageError
 from pytest_quant.files import parse_json, read_file
 from pytest_quant.printable import HIDDEN
@@ -101,10 +101,11 @@ def comment(
     on_github = forge == "github" if forge else _is_github(os.environ)
     kind = "pull" if on_github else "merge"
     variables = _ON_GITHUB if on_github else _ON_GITLAB
-    token = _first(os.environ, variables["token"])
-    address = api or _first(os.environ, variables["api"]) or (GITHUB_API if on_github else GITLAB_API)
-    where = repository or _first(os.environ, variables["repository"])
-    which = number or (number_on_github(os.environ) if on_github else _whole(_first(os.environ, variables["number"])))
+    found = {what: first_variable(os.environ, names) for what, names in variables.items()}
+    token, where = found["token"], repository or found["repository"]
+    address = api or found["api"] or (GITHUB_API if on_github else GITLAB_API)
+    iid = found.get("number") or ""
+    which = number or (number_on_github(os.environ) if on_github else int(iid) if iid.isdecimal() else None)
     if not token and not dry_run:
         raise UsageError("there is no token", allowed=" or ".join(variables["token"]), fix=_GUIDE)
     if not where:
@@ -136,14 +137,6 @@ def comment(
         if on_github and not link:
             raise ValueError("what it answered to the new comment is no comment")
     say(f"{said}: the comment is {'posted' if own is None else 'updated'}{link}")
-
-
-def _first(environ: Mapping[str, str], names: Sequence[str]) -> str:
-    return next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
 
 
 def named(text: str, name: str) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -49,13 +49,13 @@ _IN_QUEUE = re.compile(r"gh-readonly-queue/(?P<target>.+)/pr-(?P<number>\d+)-[0-
 
 def ci_branch(environ: Mapping[str, str]) -> str | None:
     """Return the branch under test."""
-    return _first(environ, _BRANCH)
+    return first_variable(environ, _BRANCH)
 
 
 def ci_target(environ: Mapping[str, str]) -> str | None:
     """Return the target branch of a pull request, in a merge queue too."""
     queue = _IN_QUEUE.fullmatch(ci_branch(environ) or "")
-    return _first(environ, _TARGET) or (queue["target"] if queue else None)
+    return first_variable(environ, _TARGET) or (queue["target"] if queue else None)
 
 
 def ci_pull_request(environ: Mapping[str, str]) -> str | None:
@@ -64,7 +64,7 @@ def ci_pull_request(environ: Mapping[str, str]) -> str | None:
     known = on_github or _IN_QUEUE.fullmatch(ci_branch(environ) or "")
     if known:
         return known["number"]
-    number = _first(environ, _PULL_REQUEST)
+    number = first_variable(environ, _PULL_REQUEST)
     # Buildkite gives this where there is none.
     return None if number == "false" else number
 
@@ -79,9 +79,10 @@ def ci_links(environ: Mapping[str, str]) -> tuple[str, str] | None:
     return None
 
 
-def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """Return the first value that is there, a branch without what git has before it."""
-    return next((environ[name].removeprefix("refs/heads/") for name in names if environ.get(name)), None)
+def first_variable(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
+    """Return the first value that is there without blanks around it, and a branch without what git has before it."""
+    values = [environ[name].strip() for name in names if environ.get(name, "").strip()]
+    return values[0].removeprefix("refs/heads/") if values else None
 
 
 @dataclass(frozen=True, slots=True)

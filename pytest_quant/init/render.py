@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -191,7 +191,21 @@ def find_facts(
 
 def new_files(facts: InitFacts) -> dict[str, str]:
     """Return every file by its path below the root: fixtures, tests, a configuration of pytest, and the workflows."""
-    return {path: MARKER + text for path, text in _texts(facts)}
+    folder, name = PurePosixPath(facts.project.folder), facts.model.name
+    files = {
+        str(folder / "conftest.py"): _rendered("conftest.py.j2", facts),
+        str(folder / f"test_{name}.py"): _rendered("test_model.py.j2", facts, backends=_in_mark(facts.cpu)),
+    }
+    if facts.gpu:
+        gpu = _rendered("test_model.py.j2", facts, backends=_in_mark(facts.gpu), where="_on_gpu")
+        files[f"{facts.gpu_folder}/test_{name}_on_gpu.py"] = gpu
+    if not facts.project.configured:
+        files["pytest.ini"] = _rendered("pytest.ini.j2", facts)
+    if "github" in facts.forges:
+        files[".github/workflows/quant.yml"] = _rendered("github.yml.j2", facts)
+    if "gitlab" in facts.forges:
+        files[GITLAB_INCLUDED if facts.included else GITLAB_FILE] = _rendered("gitlab.yml.j2", facts)
+    return files
 
 
 def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tuple[str, ...]:
@@ -220,21 +234,6 @@ def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tup
     return tuple(free)
 
 
-def _texts(facts: InitFacts) -> Iterator[tuple[str, str]]:
-    folder, name = PurePosixPath(facts.project.folder), facts.model.name
-    yield str(folder / "conftest.py"), _rendered("conftest.py.j2", facts)
-    yield str(folder / f"test_{name}.py"), _rendered("test_model.py.j2", facts, backends=_in_mark(facts.cpu))
-    if facts.gpu:
-        gpu = _rendered("test_model.py.j2", facts, backends=_in_mark(facts.gpu), where="_on_gpu")
-        yield str(folder / "gpu" / f"test_{name}_on_gpu.py"), gpu
-    if not facts.project.configured:
-        yield "pytest.ini", _rendered("pytest.ini.j2", facts)
-    if "github" in facts.forges:
-        yield ".github/workflows/quant.yml", _rendered("github.yml.j2", facts)
-    if "gitlab" in facts.forges:
-        yield GITLAB_INCLUDED if facts.included else GITLAB_FILE, _rendered("gitlab.yml.j2", facts)
-
-
 def _in_mark(backends: Sequence[str]) -> str:
     """Return the backends as the mark has them: a text, or a list where there are several."""
     return json.dumps(backends[0] if len(backends) == 1 else list(backends))
@@ -243,25 +242,21 @@ def _in_mark(backends: Sequence[str]) -> str:
 def _rendered(template: str, facts: InitFacts, *, backends: str = "", where: str = "") -> str:
     folder = PurePosixPath(facts.project.folder)
     inputs, outputs = facts.model.signature.inputs, facts.model.signature.outputs
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            facts=facts,
-            model=facts.model,
-            inputs=[(tensor.name, input_line(tensor, dict(facts.model.rows))) for tensor in inputs],
-            shapeless=[tensor.name for tensor in inputs if tensor.shape is None],
-            described_inputs=[described(tensor) for tensor in inputs],
-            described_outputs=[described(tensor) for tensor in outputs],
-            scores=bool(outputs) and is_scores(outputs[0]),
-            calibration=CALIBRATION,
-            above=len(folder.parts),
-            tests=str(folder) if not facts.gpu else f"{folder} --ignore={facts.gpu_folder}",
-            history_branch=BRANCH,
-            version=version("pytest-quant"),
-            backends=backends,
-            where=where,
-        )
+    return MARKER + _environment().get_template(template).render(
+        facts=facts,
+        model=facts.model,
+        inputs=[(tensor.name, input_line(tensor, dict(facts.model.rows))) for tensor in inputs],
+        shapeless=[tensor.name for tensor in inputs if tensor.shape is None],
+        described_inputs=[described(tensor) for tensor in inputs],
+        described_outputs=[described(tensor) for tensor in outputs],
+        scores=bool(outputs) and is_scores(outputs[0]),
+        calibration=CALIBRATION,
+        above=len(folder.parts),
+        tests=str(folder) if not facts.gpu else f"{folder} --ignore={facts.gpu_folder}",
+        history_branch=BRANCH,
+        version=version("pytest-quant"),
+        backends=backends,
+        where=where,
     )
 
 
