@@ -24,8 +24,7 @@ from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.environment.machine import ONEDNN_LIMIT, onednn_tier
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import Example, conv, dense
-from pytest_quant.testing.conformance.workbench import build
+from pytest_quant.testing.conformance.examples import Example, build, conv, dense
 
 BATCH = 4
 """With VNNI OpenVINO fuses the dense example whole at this batch size, with 1 or 16 samples it does not."""

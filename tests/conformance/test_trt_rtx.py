@@ -6,8 +6,7 @@ import pytest
 
 from pytest_quant.backends import Backend, get_backend
 from pytest_quant.testing import BackendConformance
-from pytest_quant.testing.conformance.examples import dense
-from pytest_quant.testing.conformance.workbench import Workbench, opened
+from pytest_quant.testing.conformance.examples import Workbench, dense, opened
 
 
 class TestTrtRtx(BackendConformance):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytest_quant import Dataset, Model
 from pytest_quant.record import Record
 from pytest_quant.spec import EngineSpec, Limits
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.openvino_traps.graphs import normal, quantized, write
 from tests.support.measuring import checked, numbers
 from tests.support.models import parsed

@@ -18,7 +18,7 @@ from pytest_quant.backends.torch.export import export_onnx
 from pytest_quant.backends.torch.module import module_of, signature_of
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 
 TORCH = get_backend("torch")
 EXAMPLE = (torch.zeros(2, 64),)

@@ -29,8 +29,7 @@ from pytest_quant.backends.trt.build import LOG_FILE, PLAN_FILE
 from pytest_quant.backends.trt.plan import Plan
 from pytest_quant.environment.gpu import find_gpus
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import Example, conv
-from pytest_quant.testing.conformance.workbench import build
+from pytest_quant.testing.conformance.examples import Example, build, conv
 from tests.gpu.device_checks import Lacking, answer, cuda_torch
 
 HIDDEN = "N/A due to dynamic shapes"

@@ -12,8 +12,17 @@ from pytest_quant.backends import Backend
 from pytest_quant.environment.device_state import clock_reader, energy_counter
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing import BackendConformance
-from pytest_quant.testing.conformance.examples import conv, dense
-from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, build, float_spec, opened, specs, sqnr_db
+from pytest_quant.testing.conformance.examples import (
+    SEVERAL,
+    Workbench,
+    build,
+    conv,
+    dense,
+    float_spec,
+    opened,
+    specs,
+    sqnr_db,
+)
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu

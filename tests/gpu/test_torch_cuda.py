@@ -11,8 +11,7 @@ from pytest_quant.backends import Backend, get_backend, with_tf32
 from pytest_quant.backends.offer import is_switched_off
 from pytest_quant.errors import UsageError
 from pytest_quant.testing import ModuleBackendConformance
-from pytest_quant.testing.conformance.examples import conv
-from pytest_quant.testing.conformance.workbench import float_spec, model_for, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import conv, float_spec, model_for, opened, sqnr_db
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu

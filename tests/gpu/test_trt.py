@@ -10,8 +10,7 @@ import pytest
 from pytest_quant.backends import Backend
 from pytest_quant.spec import Calibration
 from pytest_quant.testing import BackendConformance
-from pytest_quant.testing.conformance.examples import conv
-from pytest_quant.testing.conformance.workbench import float_spec, opened, specs, sqnr_db
+from pytest_quant.testing.conformance.examples import conv, float_spec, opened, specs, sqnr_db
 from tests.gpu.usable import usable
 
 pytestmark = pytest.mark.gpu

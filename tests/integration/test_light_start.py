@@ -48,7 +48,7 @@ def test_importing_the_package_loads_nothing(pytester: pytest.Pytester) -> None:
 ASK_EACH = """
 from pytest_quant.backends import backend_names, get_backend
 from pytest_quant.testing import conformance
-import pytest_quant.testing.conformance.workbench
+import pytest_quant.testing.conformance.examples
 for name in backend_names():
     get_backend(name).availability()
     print(name)

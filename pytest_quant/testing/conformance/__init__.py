@@ -22,15 +22,20 @@ from pytest_quant.backends import Backend, Feeds
 from pytest_quant.errors import BuildError, DataError, ModelError, QuantError, UsageError
 from pytest_quant.spec import Calibration, Model
 from pytest_quant.testing.conformance.examples import (
+    SEVERAL,
     Example,
+    Workbench,
+    build,
     conv,
     dense,
+    float_spec,
+    opened,
     passthrough,
+    sqnr_db,
     tokens,
     two_by_two,
     unknown_operator,
 )
-from pytest_quant.testing.conformance.workbench import SEVERAL, Workbench, build, float_spec, opened, sqnr_db
 
 __all__ = ["BackendConformance", "ModuleBackendConformance"]
 
@@ -80,12 +85,9 @@ class _EngineTests:
     def test_signature(self, bench: Workbench) -> None:
         """Names, dtypes and sizes are those of the graph; a free axis is ``None``."""
         signature = bench.backend.signature(bench.model(tokens()))
-        assert [(tensor.name, tensor.dtype, tensor.shape) for tensor in signature.inputs] == [
-            ("ids", "int64", (None, None))
-        ]
-        assert [(output.name, output.dtype, output.shape) for output in signature.outputs] == [
-            ("y", "float32", (None, None, 4))
-        ]
+        (ids,), (y,) = signature.inputs, signature.outputs
+        assert (ids.name, ids.dtype, ids.shape) == ("ids", "int64", (None, None))
+        assert (y.name, y.dtype, y.shape) == ("y", "float32", (None, None, 4))
 
     def test_engine_tells_what_it_is(self, backend: Backend, bench: Workbench) -> None:
         """An engine knows its spec, its inputs and outputs, its provider and its size."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.spec import EngineSpec
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.openvino_traps.graphs import normal, quantized, write
 
 _ALL = """(float[2, 4, 8] x) => (float[2, 12, 16] y, float[2, 3] z) <int64[1] zero = {0}> {

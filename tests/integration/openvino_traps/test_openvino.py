@@ -18,8 +18,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.openvino.quantize import write_quantized
 from pytest_quant.errors import BuildError, ModelError
 from pytest_quant.spec import Calibration, EngineSpec, Model
-from pytest_quant.testing.conformance.examples import Example, conv, dense
-from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import Example, build, conv, dense, opened, sqnr_db
 from tests.integration.openvino_traps.graphs import quantized
 from tests.support.example import environment
 from tests.support.models import parsed
@@ -44,7 +43,7 @@ def test_no_torch_is_needed(tmp_path: Path) -> None:
     """A check runs where torch cannot be found, as on a machine without it."""
     model = conv().write(tmp_path)
     script = f"""{HIDING.format(hidden=("torch", "torchao"))}
-from pytest_quant.testing.conformance.workbench import opened
+from pytest_quant.testing.conformance.examples import opened
 from pytest_quant.testing.conformance.examples import conv
 from pytest_quant.backends import get_backend
 from pytest_quant.spec import EngineSpec, Model

@@ -14,8 +14,7 @@ from pytest_quant.backends import get_backend
 from pytest_quant.backends.openvino.engine import compile_model
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, dense
-from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import build, conv, dense, opened, sqnr_db
 from tests.integration.openvino_traps.graphs import normal, quantized, recurrent, write
 
 OPENVINO = get_backend("openvino")

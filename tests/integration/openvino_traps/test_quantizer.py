@@ -16,7 +16,7 @@ from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Calibration, EngineSpec, Model
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.openvino_traps.graphs import Array, normal, quantized, write
 from tests.support.example import environment
 

@@ -14,7 +14,7 @@ from onnx import numpy_helper, parser
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.openvino.files import ENGINE_FILE
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.openvino_traps.graphs import normal, quantized
 from tests.support.models import run_unoptimized
 

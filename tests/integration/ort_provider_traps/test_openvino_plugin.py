@@ -73,7 +73,7 @@ def test_a_graph_that_falls_back_whole_is_refused(tmp_path: Path, feeds: Feeds) 
 def test_a_model_that_arrives_quantized(tmp_path: Path) -> None:
     """Q/DQ pairs of another tool run in OpenVINO's integer kernels: of 2368 MACs all are int8."""
     from pytest_quant.backends.ort import OrtBackend
-    from pytest_quant.testing.conformance.workbench import build
+    from pytest_quant.testing.conformance.examples import build
 
     example = dense()
     model = example.write(tmp_path)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.onnx_files.graphs import all_graphs
 from pytest_quant.spec import Model
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
 from tests.support.measuring import numbers
 from tests.support.models import parsed

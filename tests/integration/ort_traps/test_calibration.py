@@ -14,8 +14,7 @@ from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.backends.ort.build import RANGES_FILE
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Calibration, Model
-from pytest_quant.testing.conformance.examples import dense, tokens
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import dense, sqnr_db, tokens
 from tests.integration.ort_traps.bench import engine_of, quantized, spec_of
 from tests.support.measuring import numbers
 from tests.support.models import parsed

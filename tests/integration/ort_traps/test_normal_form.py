@@ -19,7 +19,7 @@ from pytest_quant.backends.onnx_files import read_signature
 from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.backends.onnx_files.normalize import is_normal, normalized, write_normalized
 from pytest_quant.spec import Model
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.ort_traps.bench import engine_of, spec_of
 from tests.support.models import parsed, run_unoptimized
 

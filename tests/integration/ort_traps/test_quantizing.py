@@ -17,8 +17,7 @@ from onnx import helper, numpy_helper
 from pytest_quant.backends import Feeds, Outputs, get_backend
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import Model
-from pytest_quant.testing.conformance.examples import Example, conv, dense
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import Example, conv, dense, sqnr_db
 from tests.integration.openvino_traps.graphs import normal, write
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
 

@@ -17,8 +17,7 @@ from pytest_quant.errors import BuildError, UsageError
 from pytest_quant.measure.accuracy import evaluate
 from pytest_quant.measure.outputs import read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.spec import ARRIVING, Dataset, EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, dense
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import conv, dense, sqnr_db
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
 from tests.support.measuring import leading
 

@@ -14,7 +14,7 @@ from onnx import numpy_helper, parser
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.onnx_files.graphs import all_nodes
 from pytest_quant.spec import Model
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.ort_traps.bench import engine_file, engine_of, quantized, spec_of
 
 FEATURES, MIDDLE = 6, 128

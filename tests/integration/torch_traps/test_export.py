@@ -15,8 +15,7 @@ from pytest_quant.backends.torch.export import export_ingredients, export_onnx
 from pytest_quant.backends.torch.quantize import convert_qat, prepare_qat
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, module_model, tokens, two_by_two
-from pytest_quant.testing.conformance.workbench import opened
+from pytest_quant.testing.conformance.examples import conv, module_model, opened, tokens, two_by_two
 
 
 @pytest.mark.parametrize("make", [conv, two_by_two, tokens])

@@ -16,7 +16,7 @@ from pytest_quant.backends import get_backend, get_exporter
 from pytest_quant.errors import UsageError
 from pytest_quant.result import Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.trt_traps.networks import session_in
 from tests.support.measuring import numbers
 from tests.support.models import run_unoptimized

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from pytest_quant.backends import Engine, Feeds, get_backend
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, dense, module_model
-from pytest_quant.testing.conformance.workbench import opened, sqnr_db
+from pytest_quant.testing.conformance.examples import conv, dense, module_model, opened, sqnr_db
 from tests.support.example import ROOT, environment
 
 TORCH = get_backend("torch")

@@ -13,8 +13,7 @@ from torch import nn
 from pytest_quant.backends import Feeds, get_backend
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import conv, dense, module_model
-from pytest_quant.testing.conformance.workbench import opened, sqnr_db
+from pytest_quant.testing.conformance.examples import conv, dense, module_model, opened, sqnr_db
 
 TORCH = get_backend("torch")
 CUDA = get_backend("torch-cuda")

@@ -19,8 +19,7 @@ from pytest_quant.backends.trt.network import GRAPH_FILE
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, InputShapes, Model
-from pytest_quant.testing.conformance.examples import conv
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import conv, sqnr_db
 from tests.integration.ort_traps.test_normal_form import network
 from tests.integration.ort_traps.test_subgraphs import HOLDERS, captured
 from tests.integration.trt_traps.networks import images

@@ -21,7 +21,7 @@ from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.rounded import range_notes, write_rounded
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.workbench import sqnr_db
+from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.support.half_by_numpy import run_in_half
 from tests.support.half_networks import (
     BESIDE,

@@ -21,8 +21,7 @@ from pytest_quant.backends.trt.provider_engine import layers_in_summary
 from pytest_quant.backends.trt.simulated import SimulatedEngine
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec, Model
-from pytest_quant.testing.conformance.examples import Example, conv, dense
-from pytest_quant.testing.conformance.workbench import build, opened, sqnr_db
+from pytest_quant.testing.conformance.examples import Example, build, conv, dense, opened, sqnr_db
 from tests.integration.ort_traps.test_bodies import MODELS
 from tests.integration.ort_traps.test_bodies import written as written_with_bodies
 from tests.support.measuring import numbers

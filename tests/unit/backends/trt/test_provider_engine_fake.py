@@ -14,8 +14,7 @@ from pytest_quant.backends.trt.provider import OrtTrtBackend
 from pytest_quant.backends.trt.provider_engine import count_products, left_products
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec
-from pytest_quant.testing.conformance.examples import dense
-from pytest_quant.testing.conformance.workbench import build
+from pytest_quant.testing.conformance.examples import build, dense
 from tests.support import fake_ort_trt
 from tests.support.fake_ort_trt import CRASHES, LEFT, READS, SAYS, SM
 from tests.unit.backends.ort.test_session import Node, Part
