@@ -242,7 +242,6 @@ LabelKind = Literal["none", "int", "float", "object"]
 
 _ALLOWED = "text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts of these"
 _MAX_SHOWN = 80
-_WITH_CONTENT = "biufcMmOUS"
 
 
 def canonical_bytes(value: object, where: str) -> bytes:
@@ -273,7 +272,7 @@ def _encoded(value: object) -> object:
         return {"bytes": value.hex()}
     array = np.asarray(without_torch(value))
     kind = array.dtype.kind
-    if kind not in _WITH_CONTENT or (kind == "O" and not array.ndim):
+    if kind not in "biufcMmOUS" or (kind == "O" and not array.ndim):
         raise TypeError(f"{type(value).__name__} is none of the types that are allowed")
     if kind in "OUS":
         return {"objects": [array.shape, array.tolist()]}

@@ -84,9 +84,6 @@ def digest_of(hashes: array[int]) -> str:
     return hashlib.sha256(hashes.tobytes()).hexdigest()
 
 
-_FLOATS = ("float", "bfloat", "complex")
-
-
 class Scan:
     """Facts about samples, gathered block by block in the first pass.
 
@@ -197,7 +194,7 @@ def scan_samples(dataset: Dataset, contract: DataContract, *, labelled: bool) ->
 
 def _check_finite(block: SampleBlock, what: str, first: int) -> None:
     for name, values in block.feeds.items():
-        if dtype_name(values.dtype).startswith(_FLOATS) and not np.isfinite(values).all():
+        if dtype_name(values.dtype).startswith(("float", "bfloat", "complex")) and not np.isfinite(values).all():
             row = int(np.argwhere(~np.isfinite(values))[0, 0])
             numbers = np.ravel(values[row])
             raise DataError(

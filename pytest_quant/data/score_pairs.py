@@ -20,8 +20,6 @@ from pytest_quant.spec import Scores
 LEAST_COMMON = 0.99
 """Share of the samples that all runs must have: what few lack can be left out, more is another set."""
 
-_NAMED = 3
-
 
 @dataclass(frozen=True, slots=True)
 class PairedScores:
@@ -203,4 +201,4 @@ def _other_samples(task: str, runs: Sequence[ScoreRun], prompts: Mapping[str, st
 
 
 def _first(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    return ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")

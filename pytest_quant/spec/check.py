@@ -12,8 +12,6 @@ from pytest_quant.spec.limits import Limits
 from pytest_quant.spec.model import BatchAxes, ChannelGroup, InputShapes, Model, read_batch_axes
 from pytest_quant.spec.scores import Scores
 
-DatasetKind = Literal["arrays", "iterable", "loader"]
-
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -36,7 +34,7 @@ class Dataset:
     label : ``loader`` only: the key of the labels in a batch that is a dict; ``None`` for batches of a pair.
     """
 
-    kind: DatasetKind
+    kind: Literal["arrays", "iterable", "loader"]
     inputs: object = field(repr=False)
     labels: object | None = field(default=None, repr=False)
     calibration: object | None = field(default=None, repr=False)

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 from pytest_quant.errors import UsageError
 
-ScoresKind: TypeAlias = Literal["lm_eval", "files", "arrays"]
 Missing: TypeAlias = Literal["exclude", "worst"]
 Runs: TypeAlias = tuple[Any, ...]
 """Runs of one side: paths, or arrays (n,)."""
@@ -40,7 +39,7 @@ class Scores:
         score there is the worst; ``worst`` gives it that score.
     """
 
-    kind: ScoresKind
+    kind: Literal["lm_eval", "files", "arrays"]
     reference: Runs = field(repr=False)
     candidate: Runs = field(repr=False)
     tasks: tuple[str, ...] = ()

@@ -27,9 +27,6 @@ Source: TypeAlias = str | Path | Model | Signature | Engine
 Elements: TypeAlias = Mapping[str, Sequence[st.SearchStrategy[Any]]]
 """By input name, strategies for single values; those of samples are one for each element, or one for all."""
 
-_BATCH = "batch"
-"""The common name of leading free axes without a name in the graph."""
-
 _MAX_SIZE = 4
 
 
@@ -132,7 +129,7 @@ def _axes(tensor: TensorInfo) -> tuple[int | str, ...]:
     """Return sizes and names of axes; unnamed free axes get unique names, except leading ones, which share one."""
     names = tensor.symbols or ("",) * len(tensor.shape or ())
     return tuple(
-        size if size is not None else names[axis] or (f"{tensor.name}[{axis}]" if axis else _BATCH)
+        size if size is not None else names[axis] or (f"{tensor.name}[{axis}]" if axis else "batch")
         for axis, size in enumerate(tensor.shape or ())
     )
 

@@ -49,22 +49,20 @@ class NumpyBackend(Backend):
 
     def calibrate(self, spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], folder: Path) -> None:
         """Write the smallest and largest value of each activation that an eligible node reads."""
-        from pytest_quant.backends.onnx_files import model_file
         from pytest_quant.testing.numpy_engine import activation_ranges
 
         fitting = fitting_batches(batches(), self.signature(spec.model), spec.model.name)
-        ranges = activation_ranges(model_file(spec.model), fitting)
+        ranges = activation_ranges(spec.model, fitting)
         (folder / _RANGES).write_text(json.dumps(ranges), encoding="utf-8")
 
     def build(self, spec: EngineSpec, calibration: Path | None, folder: Path) -> None:
         """Write the rounded model; the float one stays where it is."""
-        from pytest_quant.backends.onnx_files import model_file
         from pytest_quant.testing.numpy_engine import write_rounded
 
         if spec.scheme is None:
             return
         ranges = {} if calibration is None else json.loads((calibration / _RANGES).read_text(encoding="utf-8"))
-        write_rounded(model_file(spec.model), ranges, spec.exclude, folder / _MODEL)
+        write_rounded(spec, ranges, folder / _MODEL)
 
     def open(self, spec: EngineSpec, folder: Path) -> Engine:
         """Open the evaluator. Raises `BuildError` for an operator that it does not know."""

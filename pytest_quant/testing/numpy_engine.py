@@ -5,7 +5,7 @@ Weights are rounded to 255 levels for each output channel, activations to 256 le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -17,11 +17,11 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from pytest_quant.backends import Engine, Feeds, Outputs
-from pytest_quant.backends.onnx_files import read_signature, size_bytes
+from pytest_quant.backends.onnx_files import model_file, read_signature, size_bytes
 from pytest_quant.backends.readback import Kind, Tallied, tally
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec
+from pytest_quant.spec import EngineSpec, Model
 
 _ELIGIBLE = ("Conv", "Gemm", "MatMul")
 _ROUNDED = "_rounded"
@@ -84,9 +84,9 @@ def rounded(weights: NDArray[np.float32], axis: int) -> NDArray[np.float32]:
     return (np.round(weights / safe) * safe).astype(weights.dtype)
 
 
-def activation_ranges(path: Path, batches: Iterable[Feeds]) -> Ranges:
+def activation_ranges(float_model: Model, batches: Iterable[Feeds]) -> Ranges:
     """Return the range of every activation that an eligible node reads, over all `batches`."""
-    model = onnx.load(path)
+    model = onnx.load(model_file(float_model))
     weights = {tensor.name for tensor in model.graph.initializer}
     eligible = [node for node in model.graph.node if node.op_type in _ELIGIBLE]
     names = sorted({name for node in eligible for name in node.input[:2]} - weights)
@@ -99,23 +99,22 @@ def activation_ranges(path: Path, batches: Iterable[Feeds]) -> Ranges:
     return ranges
 
 
-def write_rounded(path: Path, ranges: Ranges, exclude: Collection[str], target: Path) -> None:
+def write_rounded(spec: EngineSpec, ranges: Ranges, target: Path) -> None:
     """Write a copy of a model in which operators compute in float on values rounded to 8 bits.
 
     Parameters
     ----------
-    path : the float ONNX model.
+    spec : of the engine, with the float ONNX model and the names of nodes that stay as they are.
     ranges : lowest and highest value of each activation to round, by tensor name; weights are always rounded.
-    exclude : names of nodes that stay as they are.
     target : the file to write.
     """
-    model = onnx.load(path)
+    model = onnx.load(model_file(spec.model))
     graph = model.graph
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     added: dict[str, onnx.TensorProto] = {}
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        if node.op_type in _ELIGIBLE and node.name not in exclude:
+        if node.op_type in _ELIGIBLE and node.name not in spec.exclude:
             for index, name in enumerate(node.input[:2]):
                 if name in weights:
                     # A copy, so that an excluded node keeps the original.
