@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 @click.argument("commits", nargs=-1, metavar="[BASE [HEAD]]")
 @click.option("--json", "form", flag_value="json", help="Print one JSON document.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a comment in a pull request.")
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Exit with 3 when a row is inconclusive, with 4 when there is no base.",
-)
+@click.option("--strict", is_flag=True, help="Exit with 3 when a row is inconclusive, with 4 when there is no base.")
 @click.option(
     "--full-suite/--partial",
     default=True,
@@ -44,13 +40,7 @@ if TYPE_CHECKING:
     help="Whether HEAD ran every test, so that one that is missing was removed.",
 )
 @history_option
-def compare(
-    commits: tuple[str, ...],
-    form: str | None,
-    strict: bool,
-    full_suite: bool,
-    place: str | None,
-) -> None:
+def compare(commits: tuple[str, ...], form: str | None, strict: bool, full_suite: bool, place: str | None) -> None:
     """Compare the records of HEAD with those of BASE: accuracy, sizes, coverage and latency.
 
     Both are revisions of git or ids of runs, and may be written as BASE..HEAD. HEAD is what is checked out. BASE is its

@@ -27,10 +27,7 @@ from pytest_quant.report.text import count
 
 remote_option = click.option("--remote", default="origin", show_default=True, help="Name or address of the repository.")
 branch_option = click.option(
-    "--branch",
-    default=BRANCH,
-    show_default=True,
-    help="Branch that holds the records, and nothing else.",
+    "--branch", default=BRANCH, show_default=True, help="Branch that holds the records, and nothing else."
 )
 
 
