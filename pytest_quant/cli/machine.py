@@ -154,12 +154,8 @@ def selftest(quick: bool, backend: str | None, as_json: bool, place: str | None)
       pytest-quant selftest --quick
       pytest-quant selftest --history postgresql://ci@db/quant     for all runners of its kind
     """  # noqa: D301 - click reads a backspace
-    result = run_selftest(
-        QUICK if quick else WHOLE,
-        fingerprint().identity,
-        steps=Steps(lambda text: say(text, err=True)),
-        backend=backend,
-    )
+    steps = Steps(lambda text: say(text, err=True))
+    result = run_selftest(QUICK if quick else WHOLE, fingerprint().identity, steps=steps, backend=backend)
     if as_json:
         show_json(plain(result, "self-test"))
     else:

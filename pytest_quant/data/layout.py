@@ -92,10 +92,11 @@ def find_layout(
     likely = _fixed_sizes(named_first, {tensor.name: named.get(tensor.name, 0) for tensor in inputs})
     fixed = next(iter(likely.values()), None)
     axes: dict[str, int | None] = {}
+    stepped: set[str] = set()
     for tensor in inputs:
+        steps = bool(states) and tensor.name not in states
         if tensor.name in named:
             # Of a tensor of any rank the data has the rank, and the steps of sequences are no axis of the model's.
-            steps = bool(states) and tensor.name not in states
             rank = ranks[tensor.name] - steps if tensor.shape is None else len(tensor.shape)
             axes[tensor.name] = _checked_axis(tensor.name, named[tensor.name], rank, where)
         elif free:
@@ -103,12 +104,9 @@ def find_layout(
         else:
             whole = tensor.shape is not None and ranks[tensor.name] > len(tensor.shape) and not states
             axes[tensor.name] = 0 if tensor.shape and tensor.shape[0] == fixed and not whole else None
-    stepped = frozenset(
-        tensor.name
-        for tensor in inputs
-        if states and tensor.name not in states and _leads_with_steps(tensor, axes, ranks)
-    )
-    return Layout(axes, _only_size(inputs, axes, where), stepped)
+        if steps and _leads_with_steps(tensor, axes, ranks):
+            stepped.add(tensor.name)
+    return Layout(axes, _only_size(inputs, axes, where), frozenset(stepped))
 
 
 def fixed_batch_size(signature: Signature, axes: Mapping[str, int | None]) -> int | None:

@@ -106,21 +106,8 @@ def flags_in(cpuinfo_text: str) -> list[str]:
 
 
 _PACKAGES = (
-    "cuda-bindings",
-    "nncf",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "onnxruntime-ep-openvino",
-    "onnxruntime-gpu",
-    "openvino",
-    "pycuda",
-    "pytest",
-    "pytest-quant",
-    "tensorrt",
-    "tensorrt-rtx",
-    "torch",
-    "torchao",
+    *("cuda-bindings", "nncf", "numpy", "onnx", "onnxruntime", "onnxruntime-ep-openvino", "onnxruntime-gpu"),
+    *("openvino", "pycuda", "pytest", "pytest-quant", "tensorrt", "tensorrt-rtx", "torch", "torchao"),
 )
 
 
@@ -158,10 +145,8 @@ def fingerprint() -> Environment:
         # Cards of one model measure the same, so that which of them it was is only noted.
         context |= {"driver": gpu.driver, "gpu_uuid": ", ".join(card.uuid for card in gpus)}
     for package in _PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             context[package] = version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return Environment(identity, context)
 
 

@@ -173,6 +173,7 @@ def find_facts(
     cpu = named(backends, chosen) if backends else on_cpu(chosen)
     on_runner = named(gpu_backends, chosen) if gpu_backends else on_gpu(chosen) if gpu else ()
     root, pipeline = project.root, project.root / GITLAB_FILE
+    for_gpu = find_installation(root, extras_of(on_runner, chosen), install, gpu=True) if on_runner else None
     return InitFacts(
         model=chosen,
         project=project,
@@ -181,9 +182,7 @@ def find_facts(
         installation=find_installation(root, extras_of(cpu, chosen), install),
         python=find_python(root),
         gpu=on_runner,
-        gpu_installation=find_installation(root, extras_of(on_runner, chosen), install, gpu=True)
-        if on_runner
-        else None,
+        gpu_installation=for_gpu,
         lfs=bool(chosen.file) and ask_git(root, "check-attr", "filter", "--", chosen.file).text.endswith(": lfs"),
         included=pipeline.exists() and not content(pipeline).startswith(MARKER.encode()),
     )
