@@ -104,7 +104,9 @@ def find_layout(
         else:
             whole = tensor.shape is not None and ranks[tensor.name] > len(tensor.shape) and not states
             axes[tensor.name] = 0 if tensor.shape and tensor.shape[0] == fixed and not whole else None
-        if steps and _leads_with_steps(tensor, axes, ranks):
+        # An input that is the same in all steps has one axis fewer.
+        added = 2 if axes[tensor.name] is None else 1
+        if steps and (tensor.shape is None or ranks[tensor.name] == len(tensor.shape) + added):
             stepped.add(tensor.name)
     return Layout(axes, _only_size(inputs, axes, where), frozenset(stepped))
 
@@ -159,13 +161,6 @@ def _checked_axis(name: str, axis: int | None, rank: int, where: str) -> int | N
             fix=f"write batch_axes={{'{name}': {0 if rank else None}}}",
         )
     return axis
-
-
-def _leads_with_steps(tensor: TensorInfo, axes: Mapping[str, int | None], ranks: Mapping[str, int]) -> bool:
-    """Whether the samples of an input have a time axis; an input that is the same in all steps has one axis fewer."""
-    if tensor.shape is None:
-        return True
-    return ranks[tensor.name] == len(tensor.shape) + (1 if axes[tensor.name] is not None else 2)
 
 
 def _only_size(inputs: list[TensorInfo], axes: Mapping[str, int | None], where: str) -> int | None:

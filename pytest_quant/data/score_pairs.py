@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -188,7 +188,8 @@ def _other_samples(task: str, runs: Sequence[ScoreRun], prompts: Mapping[str, st
         left_out = left_out | other
         for what, names in (("lacks", prompts.keys() - set(run.ids)), ("has other prompts for", other)):
             if names:
-                notes.append(f"{run.where} {what} {len(names)} of {len(prompts)} samples: {_first(names)}")
+                shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+                notes.append(f"{run.where} {what} {len(names)} of {len(prompts)} samples: {shown}")
     if len(prompts) - len(left_out) < LEAST_COMMON * len(prompts):
         raise DataError(
             f"the runs{f' of {task}' if task else ''} have other samples, and scores are paired by id",
@@ -198,7 +199,3 @@ def _other_samples(task: str, runs: Sequence[ScoreRun], prompts: Mapping[str, st
             "lm_eval --seed N draws these anew; lm_eval --seed 0,1234,N,1234 does not",
         )
     return notes
-
-
-def _first(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
