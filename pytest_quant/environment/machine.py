@@ -129,8 +129,14 @@ def fingerprint() -> Environment:
     The host's name is left out: it differs on every CI machine and says nothing about speed. The GPU is the one that
     CUDA has first in this process, and ``gpu_uuid`` names it, or all those of its model that the checks may have used.
     """
+    cpu = first_value(proc_cpuinfo(), ("model name",))
+    if not cpu:
+        # On ARM the kernel gives none. pytest-benchmark requires py-cpuinfo, whose processes take a fifth of a second.
+        import cpuinfo  # type: ignore[import-untyped]
+
+        cpu = str(cpuinfo.get_cpu_info().get("brand_raw") or UNKNOWN)
     identity = {
-        "cpu": _cpu_model(),
+        "cpu": cpu,
         "isa": isa_tier(),
         "cores": f"{_cores():g}",
         "os": platform.system(),
@@ -148,16 +154,6 @@ def fingerprint() -> Environment:
         with suppress(metadata.PackageNotFoundError):
             context[package] = version(package)
     return Environment(identity, context)
-
-
-def _cpu_model() -> str:
-    name = first_value(proc_cpuinfo(), ("model name",))
-    if name:
-        return name
-    # On ARM the kernel gives no name. pytest-benchmark requires py-cpuinfo, whose processes take a fifth of a second.
-    import cpuinfo  # type: ignore[import-untyped]
-
-    return str(cpuinfo.get_cpu_info().get("brand_raw") or UNKNOWN)
 
 
 def usable_cores() -> int:
