@@ -34,9 +34,8 @@ def test_it(build_engine):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == {uuid!r}
 """
 UNMARKED = "def test_it():\n    import sys\n    assert 'pynvml' not in sys.modules\n"
-INITIALISE = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n"
 EACH = ("--dist", "each", "-n")
-CARD, OTHER, THIRD = uuid_of(0), uuid_of(1), uuid_of(2)
+CARD, OTHER = uuid_of(0), uuid_of(1)
 T4 = StubCard(name="NVIDIA T4", capability="7.5")
 
 
@@ -110,35 +109,12 @@ def test_workers_spread_over_cards(project: Project, nvml_stub: NvmlStub) -> Non
     assert project.gpu == ("NVIDIA L4", f"{CARD}, {OTHER}")
 
 
-def test_workers_keep_to_cards_of_one_model(project: Project, nvml_stub: NvmlStub) -> None:
-    """A check is not measured on another model because another worker took it; CUDA's first decides which."""
-    nvml_stub.play(T4, StubCard(), StubCard(), cuda=(OTHER, THIRD, CARD))
-    project.run(*EACH, "2", passed=2)
-    assert project.seen == {"gw0": OTHER, "gw1": THIRD}
-
-
 def test_an_engine_of_a_test_without_a_mark_is_on_the_named_gpu(project: Project, nvml_stub: NvmlStub) -> None:
     """Which is chosen when it is built; where that GPU is not there the test fails with what is."""
     nvml_stub.play(StubCard(), T4, cuda=(CARD, OTHER))
     project.run("-oquant_device=cuda:1", source=BY_ITSELF.format(uuid=OTHER), passed=1)
     result = project.run("-oquant_device=cuda:7", source=BY_ITSELF.format(uuid=OTHER), failed=1)
     assert "there is no GPU 'cuda:7' for this run" in result.stdout.str()
-
-
-def test_what_the_environment_hides_is_no_choice(
-    project: Project, nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error names those that are there; workers share the one that is left."""
-    nvml_stub.play(StubCard(), StubCard())
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", CARD)
-    result = project.run(f"--quant-device={OTHER}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = " ".join(result.stderr.str().split())
-    assert f"there is no GPU '{OTHER}' for this run" in said
-    assert f"{CARD} (NVIDIA L4)" in said
-    assert "Traceback" not in said
-    project.run(*EACH, "2", passed=2)
-    assert project.seen == {"gw0": CARD, "gw1": CARD}
 
 
 def test_a_gpu_that_is_not_there_is_an_error_of_the_checks_on_one(project: Project, nvml_stub: NvmlStub) -> None:
@@ -159,17 +135,6 @@ def test_the_ini_file_may_be_read_where_no_gpu_is(project: Project, nvml_stub: N
     result = project.run("--quant-device=cuda:1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "no NVIDIA GPU here" in result.stderr.str()
-
-
-def test_cuda_that_is_initialised_keeps_its_devices(project: Project, nvml_stub: NvmlStub) -> None:
-    """It read the environment once: to choose a card comes too late, and to spread is given up."""
-    nvml_stub.play(StubCard(), StubCard(), cuda=(CARD, OTHER))
-    result = project.run("--quant-device=cuda:1", conftest=INITIALISE + CONFTEST)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "CUDA is initialised" in result.stderr.str()
-    assert f"CUDA_VISIBLE_DEVICES={OTHER}" in result.stderr.str()
-    project.run(*EACH, "2", conftest=INITIALISE + CONFTEST, passed=2)
-    assert project.seen == {"gw0": "all", "gw1": "all"}
 
 
 def test_a_value_that_names_no_gpu_is_refused(project: Project) -> None:
