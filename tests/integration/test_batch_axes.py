@@ -58,26 +58,6 @@ def test_time_major_outputs_meet_their_own_labels(
     assert accuracy.sqnr_db > 15
 
 
-def test_a_model_that_takes_one_sample_only_runs_sample_by_sample_and_says_so(tmp_path: Path) -> None:
-    """A Reshape to one row refuses two samples; the figures are those of one at a time."""
-    path = layouts.batch_of_one(tmp_path / "model.onnx")
-    samples = numbers(N, 8)
-    labels = np.array([int(y.argmax()) for y in one_by_one(path, [{"x": row[None]} for row in samples])])
-    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, labels, calibration=8))
-    assert accuracy_of(record).reference == 100.0
-    assert any("runs sample by sample: a run of 32 samples fails" in note for note in record.notes)
-
-
-def test_rows_of_a_sample_are_not_taken_for_samples(tmp_path: Path) -> None:
-    """An output with three rows for each sample is that of one sample at a time, (n, 3, 4)."""
-    path = layouts.flattened(tmp_path / "model.onnx")
-    samples = numbers(N, 3, 8)
-    labels = samples[:, -1, :4].argmax(axis=1)
-    record = checked(tmp_path, Model.from_onnx(path), Dataset.from_arrays(samples, labels, calibration=8), metric=LAST)
-    assert accuracy_of(record).reference == 100.0
-    assert any("output 'y' has shape (96, 4) for 32 samples, and no axis counts them" in note for note in record.notes)
-
-
 @pytest.mark.parametrize("form", ["shared", "each", "stream"])
 def test_scalars_and_states_have_no_batch_axis(form: str, tmp_path: Path) -> None:
     """A sampling rate and a state [2, 1, 4] go in as they are: one for all samples, or one for each."""
@@ -112,20 +92,6 @@ def test_weights_as_an_input_are_one_matrix_for_all(tmp_path: Path) -> None:
     record = checked(tmp_path, Model.from_onnx(path), dataset)
     assert accuracy_of(record).reference == 100.0
     assert not any("sample by sample" in note for note in record.notes)
-
-
-def test_an_output_that_depends_on_the_others_of_its_run_is_evaluated_as_it_is_timed(tmp_path: Path) -> None:
-    """A softmax over the samples of a run gives each 1 when it runs alone, so at batch size 1 all outputs are 1."""
-    path = layouts.softmax_over_samples(tmp_path / "model.onnx")
-    record = checked(
-        tmp_path,
-        Model.from_onnx(path),
-        Dataset.from_arrays(numbers(N, 8), calibration=8),
-        scheme=None,
-        limits=Limits(max_abs_error=1e-6),
-    )
-    assert sum("depend on the batch" in note for note in record.notes) == 1
-    assert any("evaluated in batches of 1, as it is timed" in note for note in record.notes)
 
 
 def outlier_classifier(path: Path) -> Path:

@@ -45,30 +45,6 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
 
 
-def _engine_files(root: Path) -> list[Path]:
-    return [path for path in (root / ".quant").rglob("*.onnx") if "/engine/" in path.as_posix()]
-
-
-def test_a_second_run_builds_nothing(project: pytest.Pytester) -> None:
-    """Engine and reference outputs come from the cache."""
-    _, (first,) = run_project_apart(project)
-    _, (second,) = run_project_apart(project)
-    assert first["cache"] == {"engine": "built", "reference": "built"}
-    assert second["cache"] == {"engine": "hit", "reference": "hit"}
-    assert second["accuracy"] == first["accuracy"]
-
-
-def test_a_corrupt_cache_entry_is_rebuilt(project: pytest.Pytester) -> None:
-    """A file without its end is noticed, the engine is built again, the figures are the same."""
-    _, (first,) = run_project_apart(project)
-    (file,) = _engine_files(project.path)
-    file.write_bytes(file.read_bytes()[:-1])
-    result, (second,) = run_project_apart(project)
-    result.assert_outcomes(passed=1)
-    assert second["cache"]["engine"] == "built"
-    assert second["accuracy"] == first["accuracy"]
-
-
 def test_the_tests_after_a_cleaning_are_measured(project: pytest.Pytester) -> None:
     """``git clean -xfd`` in mid run takes the cache, its parent and the history; the rest is built again and kept."""
     test = "@pytest.mark.quant(max_drop=5.0)\ndef test_{}(): {}\n\n\n"
@@ -82,18 +58,6 @@ def test_the_tests_after_a_cleaning_are_measured(project: pytest.Pytester) -> No
     listed = CliRunner().invoke(commands, ["history", f"--history={project.path / '.quant' / 'history.db'}", "--json"])
     assert listed.exit_code == 0
     assert len(json.loads(listed.stdout)["checks"]) == 2
-
-
-def test_a_file_in_the_place_of_the_cache_is_an_error(project: pytest.Pytester) -> None:
-    """It is left as it is, and the message names the option for another folder."""
-    blocker = project.path / "blocked"
-    blocker.write_text("not a directory")
-    result, (check,) = run_project(project, f"--quant-cache={blocker}")
-    result.assert_outcomes(errors=1)
-    assert check["status"] == "ERROR"
-    assert f"cannot be kept in the cache {blocker}" in output(result)
-    assert "--quant-cache DIR" in output(result)
-    assert blocker.read_text() == "not a directory"
 
 
 def test_a_full_cache_disk_is_an_error(project: pytest.Pytester, full_disk: Path) -> None:

@@ -212,16 +212,6 @@ def test_nothing_that_is_there_is_overwritten(digits: ScratchRepository) -> None
     assert test.read_text("utf-8").endswith("# more\n")
 
 
-def test_a_dry_run_prints_every_file_and_writes_none(digits: ScratchRepository) -> None:
-    """What it prints is what it would write."""
-    said = init(digits.path, "--backend=ort", "--dry-run")
-    assert files_in(digits.path) == {"digits.onnx"}
-    assert "would write .github/workflows/quant.yml" in said.stdout
-    init(digits.path, "--backend=ort")
-    for name in files_in(digits.path) - {"digits.onnx"}:
-        assert f"===== {name}\n{(digits.path / name).read_text('utf-8').rstrip()}" in said.stdout
-
-
 def test_a_pipeline_that_is_there_gets_a_file_to_include(digits: ScratchRepository) -> None:
     """It is the user's, and says so in a line."""
     (digits.path / ".gitlab-ci.yml").write_text("stages: [test]\n")
@@ -229,27 +219,6 @@ def test_a_pipeline_that_is_there_gets_a_file_to_include(digits: ScratchReposito
     assert (digits.path / ".gitlab/quant.yml").is_file()
     assert "local: .gitlab/quant.yml" in said.stdout
     assert (digits.path / ".gitlab-ci.yml").read_text() == "stages: [test]\n"
-
-
-@pytest.mark.parametrize(
-    ("files", "words", "message"),
-    [
-        ({}, [], "there is no ONNX file in this repository"),
-        ({"one.onnx": "nonsense", "two.onnx": ""}, [], "one.onnx, two.onnx"),
-        ({"one.onnx": "nonsense"}, ["--backend=ort"], "not a whole ONNX file"),
-        ({"pyproject.toml": "[project\n"}, ["--backend=ort"], "pyproject.toml cannot be read"),
-    ],
-)
-def test_what_it_cannot_do_is_told(
-    fresh: ScratchRepository, files: dict[str, str], words: list[str], message: str
-) -> None:
-    """In our form, with exit code 2, and nothing is written."""
-    for name, text in files.items():
-        (fresh.path / name).write_text(text)
-    said = init(fresh.path, *words, returncode=2)
-    assert message in said.stderr
-    assert "Traceback" not in said.stderr
-    assert files_in(fresh.path) == set(files)
 
 
 def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None:

@@ -135,39 +135,6 @@ def test_a_state_that_is_no_mapping(state: object) -> None:
         make("m.onnx", state=state)
 
 
-def test_one_step_is_timed_and_said_to_be(pytester: pytest.Pytester) -> None:
-    """The whole plugin, with latency: the note tells that it is that of one step."""
-    layouts.accumulator(pytester.path / "model.onnx")
-    pytester.makeconftest(
-        """
-        import numpy as np, pytest
-        from pytest_quant import Dataset, Model
-
-        @pytest.fixture
-        def quant_model():
-            return Model.from_onnx("model.onnx", state={"h_out": "h_in"})
-
-        @pytest.fixture
-        def quant_data():
-            x = np.random.default_rng(0).normal(size=(40, 6, 8)).astype(np.float32)
-            return Dataset.from_arrays(x, calibration=8)
-        """
-    )
-    pytester.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.quant(min_sqnr_db=10)
-        def test_stream(quant):
-            assert quant.latency is not None
-        """
-    )
-    document = pytester.path / "run.json"
-    result = pytester.runpytest_subprocess("--quant-max-time=2", f"--quant-json={document}")
-    result.assert_outcomes(passed=1)
-    assert "what is timed and read back is one step of a sequence" in document.read_text("utf-8")
-
-
 def test_what_an_engine_tells_of_itself_is_told_of_its_sequences(tmp_path: Path) -> None:
     """Its threads, and the product that built it in the place of its own: figures of that one are not judged."""
     engine = NumpyEngine(EngineSpec("numpy", "fp32", None, Model("net")), layouts.accumulator(tmp_path / "model.onnx"))

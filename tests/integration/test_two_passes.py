@@ -116,20 +116,6 @@ def test_both_passes_are_one_check(project: Project, max_latency_ms: float, stat
     assert "EPYC" in (project.folder / "page.html").read_text()
 
 
-def test_an_engine_that_differs_is_not_joined(project: Project) -> None:
-    """Both passes stay as they are, a limit that one breaks broken, and the note names the digests."""
-    project.commit(999.0, "min_sqnr_db=500")
-    project.run(ACCURATE, FIRST)
-    project.run(FAST, SECOND, calibration=30)
-    code, rows, notes = compared(project)
-    assert (code, rows["status"]["head"]) == (1, "FAIL")
-    comment = project.ask("compare", "--markdown").stdout
-    assert comment.splitlines()[1].startswith("**FAIL: ")
-    assert "2 checks: 1 INCONCLUSIVE, 1 FAIL" in comment
-    assert project.ask("report", "--output=page.html").returncode == 0
-    assert "the head, 2 records: two passes, not joined, for other digests of: engine, " in notes
-
-
 def test_a_pass_that_compares_itself_is_joined_first(project: Project) -> None:
     """Of the other pass the history knows already."""
     project.commit(999.0)
@@ -156,14 +142,3 @@ def test_no_remedy_is_tried_without_accuracy(pytester: pytest.Pytester) -> None:
         hints[option] = check["hints"]
     assert hints[FIRST]
     assert not hints[SECOND]
-
-
-def test_one_pass_alone_is_inconclusive(project: Project) -> None:
-    """It says which option left the rest out, and fails where every limit must be judged."""
-    project.commit(999.0)
-    alone = project.run(FAST, SECOND, "--quant-strict")
-    assert alone["status"] == "INCONCLUSIVE"
-    _, rows, notes = compared(project)
-    assert rows["status"]["head"] == "INCONCLUSIVE"
-    assert "two passes" not in notes
-    assert "accuracy" not in rows

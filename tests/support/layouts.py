@@ -30,24 +30,6 @@ def to_time_major(path: Path) -> Path:
     return parsed(path, graph, w=_FIRST_FOUR)
 
 
-def batch_of_one(path: Path) -> Path:
-    """(n, 8) -> (1, 4) by a Reshape to one row that the exporter wrote down; more than one sample cannot run."""
-    graph = """(float[batch, 8] x) => (float[batch, 4] y) {
-        [one_row] one = Reshape(x, row)
-        [scores] y = MatMul(one, w)
-    }"""
-    return parsed(path, graph, row=np.array([1, 8]), w=_FIRST_FOUR)
-
-
-def flattened(path: Path) -> Path:
-    """(n, 3, 8) -> (n * 3, 4): the three rows of a sample are rows of the output."""
-    graph = """(float[batch, 3, 8] x) => (float[rows, 4] y) {
-        [flat] all = Reshape(x, each)
-        [scores] y = MatMul(all, w)
-    }"""
-    return parsed(path, graph, each=np.array([-1, 8]), w=_FIRST_FOUR)
-
-
 def with_state(path: Path) -> Path:
     """Audio [1, 8], state [2, 1, 4] and the scalar rate -> y [1, 4] = audio w + state[1] + rate * 0, and the state."""
     graph = """(float[1, 8] audio, float[2, 1, 4] state, int64 rate) => (float[1, 4] y, float[2, 1, 4] state_out) {
@@ -65,15 +47,6 @@ def with_state(path: Path) -> Path:
 def weights_as_input(path: Path) -> Path:
     """X (n, 8) times the input w [8, 4], which is one matrix for all samples."""
     return parsed(path, "(float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y) { [scores] y = MatMul(x, w) }")
-
-
-def softmax_over_samples(path: Path) -> Path:
-    """(n, 8) -> (n, 4) with a softmax over the samples: each sample's output depends on the others of its run."""
-    graph = """(float[batch, 8] x) => (float[batch, 4] y) {
-        [scores] scores = MatMul(x, w)
-        [shares] y = Softmax <axis = 0> (scores)
-    }"""
-    return parsed(path, graph, w=_FIRST_FOUR)
 
 
 def accumulator(path: Path) -> Path:
@@ -95,15 +68,6 @@ def noisy(path: Path) -> Path:
         [add] y = Add(scores, noise)
     }"""
     return parsed(path, graph, w=_FIRST_FOUR)
-
-
-def constant(path: Path) -> Path:
-    """(n, 8) -> (n, 4) where every sample gets the same scores."""
-    graph = """(float[batch, 8] x) => (float[batch, 4] y) {
-        [scores] nothing = MatMul(x, zeros)
-        [add] y = Add(nothing, bias)
-    }"""
-    return parsed(path, graph, zeros=np.zeros((8, 4), np.float32), bias=np.array([3, 2, 1, 0], np.float32))
 
 
 def classifier(path: Path, features: int = 8) -> Path:
