@@ -72,9 +72,12 @@ def _late_manifest(tar: tarfile.TarFile) -> None:
     add(tar, MANIFEST, manifest({"a": 0}))
 
 
-def _link(tar: tarfile.TarFile) -> None:
-    add(tar, MANIFEST, manifest({"a": 0}))
-    add(tar, "files/a", type=tarfile.SYMTYPE)
+def _instead(name: str, kind: bytes) -> Write:
+    def write(tar: tarfile.TarFile) -> None:
+        add(tar, MANIFEST, manifest({"a": 0}))
+        add(tar, name, type=kind)
+
+    return write
 
 
 def _of_another_entry(tar: tarfile.TarFile) -> None:
@@ -101,7 +104,10 @@ OBJECTS: dict[str, tuple[Write, bytes]] = {
     "three thousand folders": (_folders, b""),
     "a hole that nobody named": (_hole({}), b""),
     "a hole that does not fit": (_hole({"hole": TERABYTE}), b""),
-    "a link in the place of a file": (_link, b""),
+    "a link in the place of a file": (_instead("files/a", tarfile.SYMTYPE), b""),
+    "a hard link in the place of a file": (_instead("files/a", tarfile.LNKTYPE), b""),
+    "a pipe in the place of a file": (_instead("files/a", tarfile.FIFOTYPE), b""),
+    "a file above the entry": (_instead("../outside", tarfile.REGTYPE), b""),
     "a manifest at the end": (_late_manifest, b""),
     "a manifest without end": (_long_manifest, b""),
     "the manifest of another entry": (_of_another_entry, b""),
@@ -149,6 +155,7 @@ def test_an_object_of_anything_else_than_an_entry_is_not_used(
     assert (traffic.read, traffic.saved_s) == (0, 0.0)
     assert "is not used" in "".join((*traffic.notes, *said))
     assert temporary_names(cache.root) == []
+    assert not list(tmp_path.rglob("outside"))
     assert sum(entry.size_bytes for entry in cache.entries()) < 10**6
 
 

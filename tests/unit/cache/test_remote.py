@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -113,55 +110,6 @@ def test_a_cut_object_is_never_used(machine: Machines, store: Store, share: floa
     assert len(remote.finish().notes) == 1
     assert len(next(iter(store.objects.values()))) == len(whole)
     assert machine("third")[0].obtain("engine", "an engine", MODEL, never).status == "hit"
-
-
-def test_an_object_of_another_key_is_never_used(machine: Machines, store: Store) -> None:
-    """A whole object under the name of another entry is not that entry."""
-    fill(machine)
-    (body,) = store.objects.values()
-    cache, remote = machine("second")
-    cache.obtain("engine", "an engine", MODEL | {"model": "sha256:2"}, Builder())
-    remote.finish()
-    for path in store.objects:
-        store.objects[path] = body
-    other = machine("third")[0]
-    assert other.obtain("engine", "an engine", MODEL | {"model": "sha256:2"}, Builder()).status == "built"
-
-
-def _object_of(*members: tarfile.TarInfo) -> bytes:
-    tar = io.BytesIO()
-    with tarfile.open(fileobj=tar, mode="w") as file:
-        for member in members:
-            file.addfile(member)
-    return hashlib.sha256(tar.getvalue()).hexdigest().encode() + b"00000000001.000\n" + tar.getvalue()
-
-
-def _member(name: str, type: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:  # noqa: A002 - as there
-    member = tarfile.TarInfo(name)
-    member.type, member.linkname = type, target
-    return member
-
-
-@pytest.mark.parametrize(
-    "member",
-    [
-        _member("../outside"),
-        _member("files/link", tarfile.SYMTYPE, "/etc/passwd"),
-        _member("files/link", tarfile.LNKTYPE, "/etc/passwd"),
-        _member("files/pipe", tarfile.FIFOTYPE),
-    ],
-    ids=["above", "link", "hard link", "pipe"],
-)
-def test_only_files_below_the_entry_are_extracted(
-    machine: Machines, store: Store, tmp_path: Path, member: tarfile.TarInfo
-) -> None:
-    """An object with anything else is not used, though its digest is right."""
-    fill(machine)
-    replace_object(store, lambda _: _object_of(member))
-    cache, remote = machine("second")
-    assert cache.obtain("engine", "an engine", MODEL, Builder()).status == "built"
-    assert "is not used" in remote.finish().notes[0]
-    assert not list(tmp_path.rglob("outside"))
 
 
 def test_an_object_larger_than_the_cache_is_not_read(machine: Machines, store: Store, tmp_path: Path) -> None:
