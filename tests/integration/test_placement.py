@@ -185,23 +185,3 @@ def test_the_authors_function_is_left_as_it_was(pytester: pytest.Pytester, monke
     result = run_fake(pytester, source, "--quant-json=run.json", f"--rootdir={pytester.path}")
     result.assert_outcomes(passed=2)
     assert _statuses(pytester) == {"test_shared": "PASS"}
-
-
-def test_a_fixture_with_parameters_may_give_the_model(pytester: pytest.Pytester) -> None:
-    """A parametrized fixture, pytest's own way to write several models works beside our lists."""
-    conftest = CONFTEST.replace(
-        '@pytest.fixture\ndef quant_model():\n    return "model.onnx"',
-        "@pytest.fixture(params=['a.onnx', 'b.onnx'])\ndef quant_model(request):\n    return request.param\n\n"
-        "@pytest.fixture(params=['c.onnx', 'd.onnx'])\ndef nets(request):\n    return request.param",
-    )
-    source = """
-@mark.quant(scheme=["static", "dynamic"])
-def test_default(): pass
-
-@mark.quant(model="nets")
-def test_named(): pass
-"""
-    result = run_fake(pytester, source, "--quant-json=run.json", conftest=conftest)
-    result.assert_outcomes(passed=6)
-    checks = json.loads((pytester.path / "run.json").read_text())["checks"]
-    assert sorted(check["model"] for check in checks) == ["a", "a", "b", "b", "c", "d"]

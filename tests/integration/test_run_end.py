@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 from pathlib import Path
-from xml.etree import ElementTree  # the file is our own run's
 
 import pytest
 
@@ -16,9 +15,8 @@ from pytest_quant.history import open_store
 from pytest_quant.history.baselines.file import write_baselines
 from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
-from tests.integration.projects import read_checks, run_project, write_project
-from tests.support import models
-from tests.support.pages import figures_of, numbers_of, words_of
+from tests.integration.projects import read_checks
+from tests.support.pages import words_of
 
 TWO = """
 @mark.quant(output="PASS")
@@ -193,22 +191,6 @@ def test_the_history_is_on_the_page_and_its_absence_is_told(pytester: pytest.Pyt
     (pytester.path / ".quant" / "history.db").write_bytes(b"damaged " * 1000)
     run_fake(pytester, TWO, "--quant-html=page.html")
     assert "The history cannot be read" in words_of((pytester.path / "page.html").read_text("utf-8"))
-
-
-def test_the_figures_of_a_real_run_are_those_of_its_document(pytester: pytest.Pytester) -> None:
-    """Measured by an engine, and read back from the page and from JUnit, which has no whole record."""
-    models.select_first(pytester.path / "model.onnx")
-    write_project(pytester)
-    _, checks = run_project(pytester, "--quant-html=page.html", "--junitxml=junit.xml")
-    figures = figures_of((pytester.path / "page.html").read_text("utf-8"))
-    accuracy = checks[0]["accuracy"]
-    assert {figure.value for figure in figures} >= {accuracy["candidate"], accuracy["drop"]}
-    for figure in figures:
-        assert figure.value in numbers_of(checks[figure.check]), figure
-    root = ElementTree.parse(pytester.path / "junit.xml").getroot()  # noqa: S314 - our own file
-    properties = {item.attrib["name"]: item.attrib["value"] for item in root.iter("property")}
-    assert all(name.startswith("quant.") and len(value) < 200 for name, value in properties.items())
-    assert float(properties["quant.coverage_pct"]) == pytest.approx(checks[0]["coverage"]["pct"])
 
 
 def test_a_compared_run_shows_its_comparison(pytester: pytest.Pytester) -> None:

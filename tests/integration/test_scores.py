@@ -179,15 +179,3 @@ def test_scores_run_beside_engines_on_several_workers(pytester: pytest.Pytester)
     )
     strict = run_here(pytester, "--quant-no-history", "--quant-strict")
     strict.assert_outcomes(failed=2)
-
-
-def test_layers_of_scores_cannot_be_timed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`pytest-quant profile` says that there are no engines, and shows no traceback."""
-    monkeypatch.chdir(pytester.path)
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_it=TESTS)
-    write_runs(pytester.path, wrong=3)
-    result = CliRunner().invoke(commands, ["profile", "test_it.py::test_both"])
-    assert result.exit_code != 0
-    assert "a check of scores has no engines" in result.output
-    assert "Traceback" not in result.output

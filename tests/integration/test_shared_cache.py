@@ -140,18 +140,6 @@ def test_folders_and_servers_of_http_are_stores(
     assert checks[0]["cache"] == {"engine": "hit", "reference": "hit"}
 
 
-def test_a_bucket_that_is_not_there_is_a_note(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, s3: str
-) -> None:
-    """Nothing is read and nothing kept, and the check is judged."""
-    use(monkeypatch, s3)
-    models.select_first(pytester.path / "model.onnx")
-    write_project(pytester)
-    result, checks = run_project(pytester, "--quant-cache-remote=s3://nobodys/main")
-    assert checks[0]["status"] == "PASS"
-    assert line_of(result).endswith("0 (0.00 MB) written; nothing more was written: there is no such bucket")
-
-
 def test_outputs_of_functions_are_not_shared(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their key is a name and a version, which another project may give to another function."""
     write_project(pytester, mark="backend='callable', max_drop=5.0, quantized='smaller'")

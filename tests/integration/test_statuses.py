@@ -47,14 +47,6 @@ def test_numbers_that_stand_in_for_samples_are_red_where_a_backend_is_required(
     run_fake(pytester, source, *required).assert_outcomes(passed=1)
 
 
-def test_a_check_that_passed_in_a_test_that_failed_is_no_pass(pytester: pytest.Pytester) -> None:
-    """In the row, in the counts and on the page."""
-    source = "@mark.quant()\ndef test_it(): raise RuntimeError('the body is wrong')\n"
-    result = run_fake(pytester, source, "--quant-html=run.html")
-    result.stdout.fnmatch_lines(["test_it * TEST FAILED", "1 check: 1 TEST FAILED"])
-    assert '<span class="status TEST FAILED">1 TEST FAILED</span>' in (pytester.path / "run.html").read_text()
-
-
 _WRITES_REPORTS = """
 def pytest_terminal_summary(terminalreporter):
     (report,) = terminalreporter.getreports("failed")
