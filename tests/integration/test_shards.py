@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from pytest_quant.history import open_store
-from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import run_fake, run_fake_apart
 from tests.support.history_repository import Answer, run_command
 from tests.support.repository import ScratchRepository, make_repository, without_ci
@@ -168,15 +166,6 @@ def test_a_shard_that_was_killed_is_not_whole(pytester: pytest.Pytester, project
     assert "2 of 2 runs added" in answer.stdout
 
 
-def test_a_suite_that_is_not_split_is_no_shard(pytester: pytest.Pytester, project: ScratchRepository) -> None:
-    """It has nothing that others ran, and stands for no shard that is expected."""
-    file = pytester.path / "run.json"
-    run_fake(pytester, SUITE, f"--quant-json={file}", "-k", "00")
-    assert (_run(file)["shard"], _run(file)["deselected"]) == (None, None)
-    answer = _import(project.path, 3, file)
-    assert (answer.returncode, answer.stderr) == (1, "shards that never reported: 3 of unknown number\n")
-
-
 def test_no_file_at_all_is_red(pytester: pytest.Pytester, project: ScratchRepository) -> None:
     """Neither a glob that nothing matches nor one that the shell has removed hides it."""
     for files in ((), (project.path / "shards" / "*" / "quant.json",)):
@@ -195,15 +184,3 @@ def test_the_history_tells_pytest_split_what_tests_cost(pytester: pytest.Pyteste
     (project.path / "durations.json").write_text(json.dumps(durations | {"test_it.py::test_07": 600.0}))
     alone = [_tests(_shard(pytester, group, 2)) for group in (1, 2)]
     assert {"test_it.py::test_07"} in alone
-
-
-def test_the_history_keeps_what_a_shard_left(pytester: pytest.Pytester, project: ScratchRepository) -> None:
-    """Exports hand it on."""
-    shard = _shard(pytester, 1, 2)
-    store = open_store(pytester.path / "history-1.db")
-    ((run, _),) = store.each_run()
-    assert run.shard == "1/2"
-    assert list(run.deselected or ()) == _run(shard)["deselected"]
-    run_command(project.path, "history", "export", "all.jsonl", f"--history={pytester.path / 'history-1.db'}")
-    ((again, _),) = read_runs(project.path / "all.jsonl")
-    assert again == run
