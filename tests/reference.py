@@ -38,9 +38,9 @@ from tests.support.documents import REFERENCE
 PACKAGE = Path(pytest_quant.__file__).parent
 
 OPTIONS_OF_BACKENDS = {
-    "ort": "ort.options:OrtOptions",
-    "openvino": "openvino.options:OpenVinoOptions",
-    "torch": "torch.options:TorchOptions",
+    "ort": "ort:OrtOptions",
+    "openvino": "openvino:OpenVinoOptions",
+    "torch": "torch:TorchOptions",
     "TensorRT": "trt.options:TrtOptions",
 }
 """Where the options of each kind of backend are declared."""

@@ -40,7 +40,7 @@ def write_inputs(network: Network, samples: int, folder: Path) -> None:
     """Write samples, as many labels, the calibration samples and the model as an ONNX file into `folder`."""
     import torch
 
-    from pytest_quant.backends.torch.options import torch_quiet
+    from pytest_quant.backends.torch import torch_quiet
 
     module = network.module(folder / WEIGHTS)
     draw = np.random.default_rng(0)

@@ -1,39 +1,56 @@
-"""The backend ``openvino``: whether it is here, what it offers, where each step is done."""
+"""The backend ``openvino``: whether it is here, what it offers, its options, and where each step is done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
-from pytest_quant.backends.offer import Availability, Offer, Remedy
-from pytest_quant.backends.openvino.options import KEYS
+from pytest_quant.backends.offer import Availability, Offer, Remedy, checked
 from pytest_quant.backends.runtime import import_runtime
-from pytest_quant.environment.machine import version
+from pytest_quant.environment.machine import has_vnni, onednn_tier, version
+from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Signature
 
-_INSTALL = 'pip install "pytest-quant[openvino]"'
 _REPAIR = "pip install --force-reinstall openvino nncf"
-_PRECISIONS = {"fp32": (None,), "int8": ("static", *ARRIVING), "int4": ARRIVING}
 
 
-def find_runtime() -> Availability:
-    """Tell whether openvino, nncf and onnx are installed, and openvino has its CPU plugin.
+@dataclass(frozen=True, slots=True)
+class OpenVinoOptions:
+    """Options as asked; ``None`` leaves the choice to the machine or to NNCF."""
 
-    NNCF takes seconds to import, so it is only looked for.
-    """
-    devices = import_runtime(
-        "openvino",
-        ask=lambda openvino: openvino.Core().available_devices,
-        install=_INSTALL,
-        repair=_REPAIR,
-        needs=("nncf", "onnx"),
+    threads: int = option(1, count(), "threads of the one stream")
+    preset: str = option("performance", one_of("performance", "mixed"), "mixed: activations need not be symmetric")
+    overflow_fix: str | None = option(
+        None,
+        one_of("enable", "first_layer", "disable"),
+        "7-bit weights against saturation; default enable without VNNI, else disable",
     )
-    if isinstance(devices, Availability):
-        return devices
-    if "CPU" not in devices:
-        return Availability(False, reason=f"OpenVINO has no CPU plugin, only {devices}", fix=_REPAIR, broken=True)
-    return Availability(True, version=version("openvino"), device="cpu")
+    model_type: str | None = option(None, one_of("transformer"), "NNCF's rules for attention")
+    fast_bias_correction: bool = option(True, FLAG, "False is slower and may be more accurate")
+    dynamic_quantization: int | None = option(
+        None, count(0), "group of inputs that share a scale in layers of int8 weights alone; default OpenVINO's, 0 none"
+    )
+
+    @property
+    def seven_bits(self) -> str:
+        """NNCF's name of the weights that get seven bits: all where kernels add in 16 bits, unless the user sets it."""
+        return self.overflow_fix or ("disable" if has_vnni(onednn_tier()) else "enable")
+
+
+PLUGIN = {
+    "PERFORMANCE_HINT": "LATENCY",
+    "INFERENCE_PRECISION_HINT": "f32",
+    "NUM_STREAMS": "1",
+    "ENABLE_CPU_PINNING": "NO",
+}
+"""Settings of the CPU plugin: without the hint a CPU with bfloat16 may run the float reference in it."""
+
+
+def parse_options(options: Iterable[tuple[str, object]]) -> OpenVinoOptions:
+    """Turn the options of a mark into `OpenVinoOptions`. Raises `UsageError`."""
+    return OpenVinoOptions(**checked("openvino", options, OpenVinoBackend.offer.options))
 
 
 class OpenVinoBackend(Backend):
@@ -44,11 +61,31 @@ class OpenVinoBackend(Backend):
     """
 
     name = "openvino"
-    offer = Offer(_PRECISIONS, KEYS, ("minmax", "percentile"), extras=("openvino",))
+    offer = Offer(
+        {"fp32": (None,), "int8": ("static", *ARRIVING), "int4": ARRIVING},
+        keys_of(OpenVinoOptions),
+        ("minmax", "percentile"),
+        extras=("openvino",),
+    )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
-        """Tell whether openvino, nncf and onnx are installed and load."""
-        return find_runtime()
+        """Tell whether openvino, nncf and onnx are installed, and openvino has its CPU plugin.
+
+        NNCF takes seconds to import, so it is only looked for.
+        """
+        devices = import_runtime(
+            "openvino",
+            ask=lambda openvino: openvino.Core().available_devices,
+            install='pip install "pytest-quant[openvino]"',
+            repair=_REPAIR,
+            needs=("nncf", "onnx"),
+        )
+        if isinstance(devices, Availability):
+            return devices
+        if "CPU" not in devices:
+            reason = f"OpenVINO has no CPU plugin, only {devices}"
+            return Availability(False, reason=reason, fix=_REPAIR, broken=True)
+        return Availability(True, version=version("openvino"), device="cpu")
 
     def signature(self, model: Model) -> Signature:
         """Read the model's inputs and outputs without its weights. Raises `ModelError`."""

@@ -18,7 +18,7 @@ from pytest_quant.backends.onnx_files.lineage import excluded_among, nodes_behin
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, PROVIDER, RECURRENT, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refusing, signature_of
-from pytest_quant.backends.openvino.options import PLUGIN, parse_options
+from pytest_quant.backends.openvino import PLUGIN, parse_options
 from pytest_quant.backends.openvino.quantize import IN_FLOAT, with_names
 from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as

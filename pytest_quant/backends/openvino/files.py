@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_quant.backends.offer import calibration_ingredients
 from pytest_quant.backends.onnx_files import model_file, model_ingredients, read_signature, sha256_of
-from pytest_quant.backends.openvino.options import parse_options
+from pytest_quant.backends.openvino import parse_options
 from pytest_quant.backends.runtime import failed, failing_as, failing_with
 from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.errors import ModelFileError, QuantError

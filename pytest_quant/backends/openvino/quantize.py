@@ -22,7 +22,7 @@ from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nod
 from pytest_quant.backends.onnx_files.normalize import is_normal, names_made_of, normalized
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
-from pytest_quant.backends.openvino.options import parse_options
+from pytest_quant.backends.openvino import parse_options
 from pytest_quant.backends.runtime import failing_with, quiet
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import Calibration, EngineSpec, Model

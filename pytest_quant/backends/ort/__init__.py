@@ -1,31 +1,145 @@
-"""The backend ``ort``: whether it is here, what it offers, where each step is done."""
+"""The backend ``ort``: whether it is here, what it offers, its options, and where each step is done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
-from pytest_quant.backends.offer import Availability, Offer, Remedy
-from pytest_quant.backends.ort.options import CPU_KEYS, METHODS, parse_options
+from pytest_quant.backends.offer import Availability, Offer, Remedy, checked
 from pytest_quant.backends.runtime import WHEELS, import_runtime
+from pytest_quant.errors import UsageError, nearest
+from pytest_quant.readers import FLAG, accepting, count, keys_of, one_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec
 
-_INSTALL = 'pip install "pytest-quant[ort]"'
-_REPAIR = "pip install --force-reinstall onnxruntime onnx"
+
+def runtime_version() -> str:
+    """Return the version of the onnxruntime that is imported, whichever wheel brought it."""
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
 
 
-def find_runtime() -> Availability:
-    """Tell whether onnxruntime and onnx are installed, new enough, load, and hold what they should."""
-    runtime = import_runtime(
-        "onnxruntime", "onnx", ask=lambda onnxruntime: onnxruntime, install=_INSTALL, repair=_REPAIR, wheels=WHEELS
+_QUANTIZER_NAMES = (
+    "ActivationRestrictedAsymmetric ActivationSymmetric AddQDQPairToWeight BlockSize DedicatedQDQPair "
+    "DefaultTensorType EnableSubgraph ForceQuantizeNoInputCheck MatMulConstBOnly MinimumRealRange "
+    "OpTypesToExcludeOutputQuantization QDQDisableWeightAdjustForInt32Bias QDQKeepRemovableActivations "
+    "QDQOpTypePerChannelSupportToAxis QuantizeBias UseQDQContribOps WeightSymmetric"
+)
+_QUANTIZER_KEYS = frozenset(_QUANTIZER_NAMES.split())
+CALIBRATOR_KEYS = {
+    "CalibMovingAverage": "moving_average",
+    "CalibMovingAverageConstant": "averaging_constant",
+    "CalibTensorRangeSymmetric": "symmetric",
+}
+"""Key in ``extra`` and the calibrator's own word for it."""
+
+CPU = "CPUExecutionProvider"
+ALL_OPS = "all"
+
+
+def _op_types(value: object) -> tuple[str, ...] | None:
+    if value == ALL_OPS:
+        return (ALL_OPS,)
+    if isinstance(value, (list, tuple)) and value and all(isinstance(name, str) and name for name in value):
+        return tuple(value)
+    return None
+
+
+def _extra(value: object) -> str | None:
+    """Return ``extra_options`` as JSON text.
+
+    ONNX Runtime ignores a key that it does not know. ``TensorQuantOverrides``, which it knows, is refused: it gives
+    single tensors types and ranges of their own, of which the reach of the scheme knows nothing.
+    """
+    if not isinstance(value, dict):
+        return None
+    names = _QUANTIZER_KEYS | CALIBRATOR_KEYS.keys()
+    for key, item in value.items():
+        if key not in names:
+            message = f"extra option '{key}' is not taken here"
+            raise UsageError(message, value=repr(item), allowed=nearest(str(key), names))
+        try:
+            json.dumps(item)
+        except TypeError:
+            message, allowed = f"extra option '{key}' cannot be that", "numbers, strings, lists and dicts"
+            raise UsageError(message, value=repr(item), allowed=allowed) from None
+    return json.dumps(value, sort_keys=True)
+
+
+def _files(value: object) -> tuple[str, ...] | None:
+    """Return absolute paths, since ONNX Runtime's tools run in other folders; ``None`` where one is no file."""
+    files = tuple(Path(str(file)).absolute() for file in value) if isinstance(value, (list, tuple)) else ()
+    return tuple(map(str, files)) if files and all(file.is_file() for file in files) else None
+
+
+# Libraries with operators of the user's own.
+LIBRARIES = accepting("a list of paths of shared libraries, each of them a file that is here", _files)
+
+
+@dataclass(frozen=True, slots=True)
+class OrtOptions:
+    """Options of a mark; ``None`` leaves the choice to the scheme and the machine, which `recipe_of` resolves.
+
+    After that `op_types` of ``None`` are all that the quantizer knows. `extra` is JSON text.
+    """
+
+    threads: int = option(1, count(), "threads of one operator; spinning is always off")
+    op_types: tuple[str, ...] | None = option(
+        None,
+        accepting('a list of op types such as ["MatMul", "Conv"], or "all"', _op_types),
+        "what to quantize; by default static takes operators with weights and those that hand values on, dynamic "
+        "matrix products; int4 always takes matrices, and tables too where Gather is named",
     )
-    if isinstance(runtime, Availability):
-        return runtime
-    if not hasattr(runtime, "InferenceSession"):
-        reason = "onnxruntime is an empty folder without InferenceSession, as left by uninstalling onnxruntime-gpu"
-        return Availability(False, reason=reason, fix=_REPAIR, broken=True)
-    return Availability(True, version=str(runtime.__version__), device="cpu")
+    per_channel: bool = option(True, FLAG, "one scale for each output channel of a weight")
+    reduce_range: bool | None = option(None, FLAG, "7-bit weights; default True on x86 without VNNI")
+    activation_type: str | None = option(None, one_of("uint8", "int8"), "default uint8 on x86, int8 on ARM")
+    weight_type: str = option("int8", one_of("int8", "uint8"), "what weights are stored in")
+    symmetric: bool | None = option(None, FLAG, "zero in the middle; default: activations no, int4 blocks yes")
+    block_size: int = option(32, one_of(16, 32, 64, 128, 256), "int4: weights that share a scale")
+    accuracy_level: int = option(0, one_of(0, 1, 2, 3, 4), "int4: see MatMulNBits, 0 computes in float, 4 in int8")
+    extra: str = option(
+        "{}", accepting("a dict of ONNX Runtime's extra_options", _extra), "`extra_options` of onnxruntime.quantization"
+    )
+    libraries: tuple[str, ...] = option((), LIBRARIES, "custom operators, loaded wherever the model is built or runs")
+    tf32: bool = option(False, FLAG, "`ort-cuda`: float32 products may round their inputs to ten bits")
+
+    @property
+    def quantizer_extra(self) -> dict[str, object]:
+        """The part of `extra` that the quantizer reads, with ``symmetric`` under the quantizer's own key."""
+        extra = {"ActivationSymmetric": True} if self.symmetric else {}
+        return extra | {key: value for key, value in json.loads(self.extra).items() if key not in CALIBRATOR_KEYS}
+
+    @property
+    def calibrator_extra(self) -> dict[str, object]:
+        """The part of `extra` that the calibrator reads, under the calibrator's own keys."""
+        return {CALIBRATOR_KEYS[key]: value for key, value in json.loads(self.extra).items() if key in CALIBRATOR_KEYS}
+
+
+CUDA_KEYS = keys_of(OrtOptions)
+CPU_KEYS = {name: key for name, key in CUDA_KEYS.items() if name != "tf32"}
+
+
+def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
+    """Turn the options of a mark into `OrtOptions`.
+
+    Raises
+    ------
+    UsageError : an option is unknown, of another type or out of range; or ONNX Runtime has no kernels for the types.
+    """
+    parsed = OrtOptions(**checked("ort", options, CUDA_KEYS))
+    if (parsed.activation_type, parsed.weight_type) == ("int8", "uint8"):
+        raise UsageError(
+            "ONNX Runtime has no kernels for int8 activations with uint8 weights",
+            allowed="uint8 with int8 (x86), int8 with int8 (ARM), uint8 with uint8",
+            fix="drop weight_type, or write activation_type='uint8'",
+        )
+    return parsed
+
+
+_REPAIR = "pip install --force-reinstall onnxruntime onnx"
 
 
 class OrtBackend(Backend):
@@ -40,13 +154,26 @@ class OrtBackend(Backend):
             "int4": ("weight-only", *ARRIVING),
         },
         CPU_KEYS,
-        METHODS,
+        ("minmax", "entropy", "percentile"),
         extras=("ort",),
     )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
-        """Tell whether onnxruntime and onnx are installed and load."""
-        return find_runtime()
+        """Tell whether onnxruntime and onnx are installed, new enough, load, and hold what they should."""
+        runtime = import_runtime(
+            "onnxruntime",
+            "onnx",
+            ask=lambda onnxruntime: onnxruntime,
+            install='pip install "pytest-quant[ort]"',
+            repair=_REPAIR,
+            wheels=WHEELS,
+        )
+        if isinstance(runtime, Availability):
+            return runtime
+        if not hasattr(runtime, "InferenceSession"):
+            reason = "onnxruntime is an empty folder without InferenceSession, as left by uninstalling onnxruntime-gpu"
+            return Availability(False, reason=reason, fix=_REPAIR, broken=True)
+        return Availability(True, version=str(runtime.__version__), device="cpu")
 
     def check(self, spec: EngineSpec) -> None:
         """Raise `UsageError` for what is not offered, and for types of activations and weights without kernels."""

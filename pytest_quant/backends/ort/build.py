@@ -26,9 +26,9 @@ from pytest_quant.backends.onnx_files import (
 )
 from pytest_quant.backends.onnx_files.graphs import all_graphs, dequantizer_of, opset_of, refill, scopes
 from pytest_quant.backends.onnx_files.lineage import PARTED
+from pytest_quant.backends.ort import OrtOptions, runtime_version
 from pytest_quant.backends.ort.half import write_half
 from pytest_quant.backends.ort.macs import FLOAT_OPS
-from pytest_quant.backends.ort.options import OrtOptions, runtime_version
 from pytest_quant.backends.ort.prepare import prepared
 from pytest_quant.backends.ort.recipe import (
     DYNAMIC,

@@ -33,7 +33,7 @@ from pytest_quant.backends.ort.macs import (
     weights_in,
     with_weights,
 )
-from pytest_quant.backends.ort.options import CPU, parse_options
+from pytest_quant.backends.ort import CPU, parse_options
 from pytest_quant.backends.ort.recipe import Reach, left_note, notes_of, reach_of
 from pytest_quant.backends.ort.session import ON_CPU, OPTIMIZED_FILE, Provider, new_run_options, open_session, refusing
 from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs

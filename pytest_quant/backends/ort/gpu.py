@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pytest_quant.backends.base import Engine
 from pytest_quant.backends.offer import Availability
-from pytest_quant.backends.ort import OrtBackend
+from pytest_quant.backends.ort import CUDA_KEYS, OrtBackend, parse_options
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, find_provider
-from pytest_quant.backends.ort.options import CUDA_KEYS, parse_options
 from pytest_quant.environment.gpu import gpu_kind
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import ARRIVING, EngineSpec

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_quant.backends.base import Engine, Feeds
 from pytest_quant.backends.offer import Availability
 from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED, OPERATORS
-from pytest_quant.backends.openvino.options import PLUGIN
-from pytest_quant.backends.ort import OrtBackend, find_runtime
-from pytest_quant.backends.ort.options import parse_options
+from pytest_quant.backends.openvino import PLUGIN
+from pytest_quant.backends.ort import OrtBackend, parse_options
 from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
 from pytest_quant.environment.machine import onednn_tier, version
 from pytest_quant.result import Coverage
@@ -32,27 +31,6 @@ if TYPE_CHECKING:
 OPENVINO = "OpenVINOExecutionProvider"
 _DISTRIBUTION = "onnxruntime-ep-openvino"
 _PACKAGE = "onnxruntime_ep_openvino"
-
-
-def find_plugin() -> Availability:
-    """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""
-    runtime = find_runtime()
-    if not runtime.available:
-        return runtime
-    if find_spec(_PACKAGE) is None:
-        fix = 'on a CPU made by Intel pip install "pytest-quant[ort-openvino]", on others backend="openvino"'
-        return Availability(False, reason=f"{_DISTRIBUTION} not installed", fix=fix)
-    try:
-        devices = cpu_devices()
-    except Exception as error:
-        # ONNX Runtime raises the errors of the loader and of the plugin as types of its own.
-        reason = f"the plugin does not load: {type(error).__name__}: {error}"
-        return Availability(False, reason=reason, fix=f"pip install --force-reinstall {_DISTRIBUTION}", broken=True)
-    number = version(_DISTRIBUTION)
-    if not devices:
-        reason = f"{_DISTRIBUTION} {number} offers no device on this CPU: it takes those made by Intel only"
-        return Availability(False, reason=reason, fix='pip install "pytest-quant[openvino]", and backend="openvino"')
-    return Availability(True, version=f"{number} in onnxruntime {runtime.version}", device="cpu")
 
 
 def cpu_devices() -> list[Any]:
@@ -81,9 +59,26 @@ class OrtOpenVinoBackend(OrtBackend):
         OrtBackend.offer, precisions={"fp32": (None,), "int8": ("static", *ARRIVING)}, extras=("ort-openvino",)
     )
 
-    def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
+    def availability(self, spec: EngineSpec | None = None) -> Availability:
         """Tell whether onnxruntime and the plugin are installed, load, and offer this CPU."""
-        return find_plugin()
+        runtime = super().availability(spec)
+        if not runtime.available:
+            return runtime
+        if find_spec(_PACKAGE) is None:
+            fix = 'on a CPU made by Intel pip install "pytest-quant[ort-openvino]", on others backend="openvino"'
+            return Availability(False, reason=f"{_DISTRIBUTION} not installed", fix=fix)
+        try:
+            devices = cpu_devices()
+        except Exception as error:
+            # ONNX Runtime raises the errors of the loader and of the plugin as types of its own.
+            reason, fix = f"{type(error).__name__}: {error}", f"pip install --force-reinstall {_DISTRIBUTION}"
+            return Availability(False, reason=f"the plugin does not load: {reason}", fix=fix, broken=True)
+        number = version(_DISTRIBUTION)
+        if not devices:
+            reason = f"{_DISTRIBUTION} {number} offers no device on this CPU: it takes those made by Intel only"
+            fix = 'pip install "pytest-quant[openvino]", and backend="openvino"'
+            return Availability(False, reason=reason, fix=fix)
+        return Availability(True, version=f"{number} in onnxruntime {runtime.version}", device="cpu")
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Those of the quantizer, and the provider."""

@@ -25,7 +25,7 @@ from pytest_quant.backends.onnx_files import has_bodies, model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_graphs, all_nodes, scopes
 from pytest_quant.backends.onnx_files.normalize import names_made_of
 from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
-from pytest_quant.backends.ort.options import ALL_OPS, CPU, OrtOptions, parse_options
+from pytest_quant.backends.ort import ALL_OPS, CPU, OrtOptions, parse_options
 from pytest_quant.backends.ort.prepare import WEIGHTED
 from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import Calibration, EngineSpec

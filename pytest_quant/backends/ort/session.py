@@ -12,7 +12,7 @@ from typing import Any
 import onnxruntime
 
 from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
-from pytest_quant.backends.ort.options import CPU
+from pytest_quant.backends.ort import CPU
 from pytest_quant.backends.runtime import failed, failing_with
 from pytest_quant.errors import BuildError, QuantError
 

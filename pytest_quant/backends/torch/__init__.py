@@ -1,15 +1,68 @@
-"""The backend ``torch``: what it offers, and where each step is done. Loads no runtime by itself."""
+"""The backend ``torch``: what it offers, its options, and where each step is done. Loads no runtime by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pytest_quant.backends.base import Backend, Engine, Feeds
-from pytest_quant.backends.offer import Availability, Offer, Remedy
-from pytest_quant.backends.torch.options import CPU_KEYS, find_runtime, parse_options
+from pytest_quant.backends.offer import Availability, Offer, Remedy, checked
+from pytest_quant.backends.runtime import import_runtime, quiet
+from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import UsageError
+from pytest_quant.readers import FLAG, count, keys_of, one_of, option
 from pytest_quant.spec import ARRIVING, EngineSpec, Model, Shape, Signature
+
+torch_quiet = partial(quiet, "torch", "torch.__trace", "torchao", "onnxscript", "onnx_ir")
+"""Keeps the noise of exporters and compilers off the screen, see `quiet`."""
+
+
+def import_torch() -> Any:
+    """Return the module torch, or an `Availability` that gives the reason why it or torchao cannot be used."""
+    return import_runtime(
+        "torch",
+        ask=lambda torch: torch,
+        install='pip install "pytest-quant[torch]"',
+        repair="pip install --force-reinstall torch torchao",
+        needs=("torchao",),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TorchOptions:
+    """Options as asked; ``None`` leaves the choice to the machine."""
+
+    threads: int = option(1, count(), "threads of PyTorch, for the whole process")
+    compiled: bool = option(True, FLAG, "compile with Inductor; with False an int8 model is a float simulation")
+    reduce_range: bool | None = option(None, FLAG, "7-bit activations; default True on x86 without VNNI")
+    dtype: str = option("fp32", one_of("fp32", "bf16", "fp16"), "weight-only: what the rest is computed in")
+    tf32: bool = option(False, FLAG, "`torch-cuda`: float32 products may round their inputs to ten bits")
+
+    @property
+    def seven_bits(self) -> bool:
+        """Whether ranges are reduced: where kernels add in 16 bits, unless the user sets it."""
+        return not has_vnni(onednn_tier()) if self.reduce_range is None else self.reduce_range
+
+
+CUDA_KEYS = keys_of(TorchOptions)
+CPU_KEYS = {name: key for name, key in CUDA_KEYS.items() if name != "tf32"}
+
+
+def parse_options(options: Iterable[tuple[str, object]]) -> TorchOptions:
+    """Turn the options of a mark into `TorchOptions`. Raises `UsageError`."""
+    return TorchOptions(**checked("torch-cuda", options, CUDA_KEYS))
+
+
+def float_type(spec: EngineSpec) -> str:
+    """Return the floating type that an engine computes in: ``fp32``, ``bf16`` or ``fp16``."""
+    if spec.precision in ("bf16", "fp16"):
+        return spec.precision
+    return parse_options(spec.options).dtype if spec.scheme == "weight-only" else "fp32"
 
 
 class TorchBackend(Backend):
@@ -29,8 +82,14 @@ class TorchBackend(Backend):
     )
 
     def availability(self, spec: EngineSpec | None = None) -> Availability:  # noqa: ARG002
-        """Tell whether torch, torchao and a C++ compiler are installed."""
-        return find_runtime()
+        """Look for torch, torchao and a C++ compiler; torchao takes seconds to import, and is not."""
+        torch = import_torch()
+        if isinstance(torch, Availability):
+            return torch
+        if shutil.which(os.environ.get("CXX", "g++")) is None:
+            reason = "Inductor compiles with a C++ compiler, and g++ is not on the PATH"
+            return Availability(False, reason=reason, fix="apt-get install g++, or set CXX")
+        return Availability(True, version=str(torch.__version__), device="cpu")
 
     def refuses_speed(self, spec: EngineSpec) -> UsageError | None:
         """Refuse a limit on the speed of a graph of float operations around Q/DQ pairs."""

@@ -1,26 +1,31 @@
-"""The engine that compiles a program and runs it."""
+"""The engines that compile a program and run it: on the CPU, and on a GPU, timed by events on its stream."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch.export.passes import move_to_device_pass
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
+from pytest_quant.backends.readback import device_times
 from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.torch.cuda import DEVICE
 from pytest_quant.backends.torch.module import cast, copy_of, input_names, named_outputs, signature_of
-from pytest_quant.backends.torch.options import parse_options, torch_quiet
-from pytest_quant.backends.torch.program import PROGRAM_FILE, SCRIPT_FILE, load_module
+from pytest_quant.backends.torch import parse_options, torch_quiet
+from pytest_quant.backends.torch.program import PROGRAM_FILE, SCRIPT_FILE, load_module, load_program
 from pytest_quant.backends.torch.quantize import quantized_layers
 from pytest_quant.environment.machine import onednn_tier
 from pytest_quant.files import is_own, own_folder
-from pytest_quant.result import Coverage
+from pytest_quant.result import Coverage, DeviceTimes
 from pytest_quant.spec import ARRIVING, EngineSpec
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -207,3 +212,100 @@ def _is_forgotten(compiled: Any) -> bool:
     from torch._dynamo.convert_frame import input_codes
 
     return compiled._torchdynamo_orig_callable.__code__ not in input_codes  # noqa: SLF001 - its only home
+
+
+_BACKENDS: Any = torch.backends
+_SWITCHES = (_BACKENDS.cuda.matmul, _BACKENDS.cudnn.conv, _BACKENDS.cudnn.rnn)
+"""What holds the switches of TF32."""
+
+
+class TorchCudaEngine(TorchEngine):
+    """A traced program whose inputs lie on the GPU while it is timed."""
+
+    provider = "cuda"
+
+    def __init__(self, spec: EngineSpec, folder: Path) -> None:
+        super().__init__(spec, folder)
+        self._tf32 = parse_options(spec.options).tf32
+
+    def _prepare(self, feeds: Feeds) -> Callable[[], object]:
+        """Return one run over inputs that are on the device already, synchronized before it returns."""
+        call = super()._prepare(feeds)
+
+        def synchronized() -> None:
+            call()
+            torch.cuda.synchronize()
+
+        return synchronized
+
+    def _prepare_events(self, feeds: Feeds) -> Callable[[], float]:
+        """Return two runs, the second one between two events on their stream, synchronized before it returns."""
+        return partial(_time_ms, super()._prepare(feeds))
+
+    def _device_times(self, feeds: Feeds) -> DeviceTimes | None:
+        """Time copies, from and to memory that is not page-locked, and compute by events on the stream."""
+        call = super()._prepare(feeds)
+        outputs = named_outputs(call()).values()
+        return device_times(
+            partial(self._tensors, feeds),
+            call,
+            lambda: [output.cpu() for output in outputs],
+            wait=torch.cuda.synchronize,
+            time_ms=_time_ms,
+            pinned=False,
+        )
+
+    def _call(self, feeds: Feeds) -> Callable[[], Any]:
+        """Return a call in which the process's switches of TF32 are the engine's; compiling looks at them too."""
+        with _tf32(self._tf32):
+            program = super()._call(feeds)
+
+        def call() -> Any:
+            with _tf32(self._tf32):
+                return program()
+
+        return call
+
+    def _tensors(self, feeds: Feeds) -> tuple[Any, ...]:
+        return tuple(tensor.to(DEVICE) for tensor in super()._tensors(feeds))
+
+    def _load(self) -> Any:
+        before = torch.cuda.memory_allocated()
+        module = load_on_device(self._file).module()
+        self.device_bytes = (self.device_bytes or 0) + torch.cuda.memory_allocated() - before
+        return module
+
+
+def load_on_device(file: Path) -> Any:
+    """Return the ``torch.export.ExportedProgram`` in `file`, with its tensors on the GPU. Raises as `load_program`."""
+    # With the number of the device: a program asserts the device of its tensors, and theirs has one.
+    return move_to_device_pass(load_program(file), DEVICE)
+
+
+def _time_ms(start: Callable[[], object]) -> float:
+    """Do twice what `start` does, and return the milliseconds between two events around the second time."""
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    # In an idle stream the host's way to the first kernel would count.
+    start()
+    first.record()
+    start()
+    last.record()
+    torch.cuda.synchronize()
+    return float(first.elapsed_time(last))
+
+
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Switch TF32 on or off for the process, and afterwards back to what the user's code set.
+
+    Only by the names of torch 2.9 and later: a switch set by them cannot be read by its old name, ``allow_tf32``.
+    """
+    wanted = "tf32" if allowed else "ieee"
+    changed = [(switch, was) for switch in _SWITCHES if (was := switch.fp32_precision) != wanted]
+    try:
+        for switch, _ in changed:
+            switch.fp32_precision = wanted
+        yield
+    finally:
+        for switch, was in changed:
+            switch.fp32_precision = was

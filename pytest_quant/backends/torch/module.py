@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import SUPPORTED_NODES, register_dataclass, tree_flatten, tree_leaves, tree_map_only
 
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.backends.torch.options import float_type
+from pytest_quant.backends.torch import float_type
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import EngineSpec, Model, Shape, Signature, TensorInfo
 

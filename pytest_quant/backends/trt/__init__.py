@@ -67,7 +67,7 @@ class TrtRtxBackend(Backend):
 
     def ingredients(self, spec: EngineSpec) -> dict[str, str]:
         """Model bytes, the quantizer's and the builder's options, versions, the target, the recipe, the simulator."""
-        from pytest_quant.backends.ort.options import runtime_version
+        from pytest_quant.backends.ort import runtime_version
         from pytest_quant.backends.trt.network import engine_ingredients
 
         simulator = {"onnxruntime": runtime_version(), "instruction set": isa_tier()}

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pytest_quant.backends.offer import checked
-from pytest_quant.backends.ort import OrtBackend
-from pytest_quant.backends.ort.options import LIBRARIES
+from pytest_quant.backends.ort import LIBRARIES, OrtBackend
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.readers import FLAG, Key, accepting, count, keys_of, one_of, option, text
 from pytest_quant.spec import EngineSpec, Shape

@@ -12,8 +12,8 @@ import numpy as np
 
 from pytest_quant.backends.base import Feeds, Outputs
 from pytest_quant.backends.onnx_files import read_graph
-from pytest_quant.backends.ort.options import CPU
-from pytest_quant.backends.ort.rounded import range_notes, write_rounded
+from pytest_quant.backends.ort import CPU
+from pytest_quant.backends.ort.half import range_notes, write_rounded
 from pytest_quant.backends.ort.session import Provider, open_session, refusing
 from pytest_quant.backends.trt.build import LAYERS_FILE, build_notes
 from pytest_quant.backends.trt.coverage import Layer, read_layers

@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from pytest_quant.backends.torch.cuda_engine import TorchCudaEngine, load_on_device
-from pytest_quant.backends.torch.engine import TorchEngine
+from pytest_quant.backends.torch.engine import TorchCudaEngine, TorchEngine, load_on_device
 from pytest_quant.backends.torch.program import PROGRAM_FILE, engine_ingredients, load_program, write_engine
 from pytest_quant.spec import EngineSpec
 from pytest_quant.testing.conformance.examples import dense, module_model
@@ -144,7 +143,7 @@ def test_a_program_takes_tensors_of_the_device_with_fake_weights(
     mode = next(value.fake_mode for value in values if isinstance(value, FakeTensor))
     for name, weight in program.state_dict.items():
         program._state_dict[name] = torch.nn.Parameter(mode.from_tensor(weight), requires_grad=False)
-    monkeypatch.setattr("pytest_quant.backends.torch.cuda_engine.load_program", lambda _: program)
+    monkeypatch.setattr("pytest_quant.backends.torch.engine.load_program", lambda _: program)
     with torch.no_grad(), mode:
         inputs = [torch.empty(array.shape, device="cuda:0") for array in dense().feeds(4, 1).values()]
         outputs = load_on_device(tmp_path / PROGRAM_FILE).module()(*inputs)

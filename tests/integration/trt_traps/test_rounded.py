@@ -17,8 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from pytest_quant.backends import get_backend
-from pytest_quant.backends.ort.half import write_half
-from pytest_quant.backends.ort.rounded import range_notes, write_rounded
+from pytest_quant.backends.ort.half import range_notes, write_half, write_rounded
 from pytest_quant.backends.ort.session import open_session
 from pytest_quant.spec import EngineSpec, Model
 from pytest_quant.testing.conformance.examples import sqnr_db

@@ -105,7 +105,7 @@ def test_stub_driver_refuses_torch(old_driver: NvmlStub, monkeypatch: pytest.Mon
     assert old_driver
     torch = SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda="13.0"))
     monkeypatch.setattr(torch_cuda, "import_torch", lambda: torch)
-    result = torch_cuda.find_device(None)
+    result = torch_cuda.TorchCudaBackend().availability()
     assert result.reason == "driver 550.54.15 has CUDA 12.4, and torch 2.11.0 wants 13"
     assert result.fix.startswith("driver 580 or later, or install torch for an older CUDA, see ")
 
@@ -117,9 +117,9 @@ def test_on_a_machine_with_a_fake_gpu_torch_is_available(old_driver: NvmlStub, m
     cuda = SimpleNamespace(is_available=lambda: bool(gpus), get_device_name=lambda place: gpus[place])
     torch = SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda="12.4"), cuda=cuda)
     monkeypatch.setattr(torch_cuda, "import_torch", lambda: torch)
-    assert torch_cuda.find_device(None).fix == "run it on a machine with an NVIDIA GPU; nvidia-smi shows it"
+    assert torch_cuda.TorchCudaBackend().availability().fix == "run it on a machine with an NVIDIA GPU; nvidia-smi shows it"
     gpus.append("A GPU")
-    result = torch_cuda.find_device(None)
+    result = torch_cuda.TorchCudaBackend().availability()
     assert (result.available, result.device) == (True, "cuda:0 A GPU")
 
 

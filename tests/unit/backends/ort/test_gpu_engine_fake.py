@@ -13,10 +13,9 @@ import pytest
 
 from pytest_quant.backends import Feeds
 from pytest_quant.backends.cuda import device, make_clock
-from pytest_quant.backends.ort import gpu_engine
+from pytest_quant.backends.ort import CPU, gpu_engine
 from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine, device_clock, on_stream, time_layers_on_gpu
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
-from pytest_quant.backends.ort.options import CPU
 from pytest_quant.backends.ort.session import ON_CPU, Provider
 from pytest_quant.errors import BuildError
 from pytest_quant.spec import EngineSpec

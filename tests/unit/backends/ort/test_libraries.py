@@ -14,7 +14,7 @@ import pytest
 
 from pytest_quant.backends import Availability, trt
 from pytest_quant.backends import runtime as installed
-from pytest_quant.backends.ort import find_runtime, libraries
+from pytest_quant.backends.ort import OrtBackend, libraries
 from pytest_quant.backends.ort.libraries import TENSORRT, find_provider
 from pytest_quant.backends.runtime import wanted_versions
 from pytest_quant.backends.trt import TrtRtxBackend
@@ -100,8 +100,8 @@ def test_a_wheel_that_crashes_ends_another_process(runtime: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("wheel", "ask"),
     [
-        ("onnxruntime", find_runtime),
-        ("onnxruntime-gpu", find_runtime),
+        ("onnxruntime", OrtBackend().availability),
+        ("onnxruntime-gpu", OrtBackend().availability),
         ("onnxruntime-gpu", lambda: find_provider("CUDAExecutionProvider")),
         ("onnxruntime", TrtRtxBackend().availability),
     ],
@@ -126,7 +126,7 @@ def test_too_old_by_a_simulated_version_number(
 def test_an_empty_folder_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """As uninstalling one of two onnxruntime wheels leaves it."""
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
-    result = find_runtime()
+    result = OrtBackend().availability()
     assert (result.available, result.broken) == (False, True)
     assert "without InferenceSession" in result.reason
     assert "--force-reinstall" in result.fix

@@ -15,9 +15,9 @@ from pytest_quant.backends.ort import openvino as plugin
 from pytest_quant.backends.ort.macs import Product, RanNode
 from pytest_quant.backends.ort.openvino import (
     OPENVINO,
+    OrtOpenVinoBackend,
     count_kernels,
     cpu_devices,
-    find_plugin,
     kernel_kind,
     read_kernels,
 )
@@ -57,13 +57,13 @@ def test_the_one_by_that_name(devices: list[Device]) -> None:
     wanted = Device(OPENVINO)
     devices += [Device(f"{OPENVINO}.AUTO"), replace(wanted, type=GPU), wanted, wanted, Device("CPUExecutionProvider")]
     assert cpu_devices() == [wanted]
-    assert find_plugin().available
+    assert OrtOpenVinoBackend().availability().available
 
 
 def test_a_cpu_of_another_maker(devices: list[Device]) -> None:
     """It is a skip that says whose CPUs it takes, and which backend runs there."""
     devices.append(Device("CPUExecutionProvider"))
-    result = find_plugin()
+    result = OrtOpenVinoBackend().availability()
     assert (result.available, result.broken) == (False, False)
     assert "it takes those made by Intel only" in result.reason
     assert 'backend="openvino"' in result.fix
@@ -87,7 +87,7 @@ def test_a_plugin_that_does_not_load(devices: list[Device], monkeypatch: pytest.
         raise OSError("libopenvino.so: cannot open shared object file")
 
     monkeypatch.setattr(onnxruntime, "register_execution_provider_library", refuse)
-    result = find_plugin()
+    result = OrtOpenVinoBackend().availability()
     assert result.broken
     assert "OSError: libopenvino.so: cannot open" in result.reason
     assert "--force-reinstall onnxruntime-ep-openvino" in result.fix
@@ -96,7 +96,7 @@ def test_a_plugin_that_does_not_load(devices: list[Device], monkeypatch: pytest.
 def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fix is the extra that brings it."""
     monkeypatch.setattr(plugin, "find_spec", lambda _: None)
-    result = find_plugin()
+    result = OrtOpenVinoBackend().availability()
     assert (result.available, result.broken) == (False, False)
     assert result.fix == 'on a CPU made by Intel pip install "pytest-quant[ort-openvino]", on others backend="openvino"'
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_quant.backends.ort.options import parse_options
+from pytest_quant.backends.ort import parse_options
 from pytest_quant.errors import UsageError
 
 

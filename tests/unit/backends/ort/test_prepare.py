@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from pytest_quant.backends.ort.gemm import fold_gemm_constants
+from pytest_quant.backends.ort.prepare import fold_gemm_constants
 
 M, K, N = 4, 3, 5
 BIASES = {"scalar": (), "1": (1,), "1,1": (1, 1), "n": (N,), "1,n": (1, N), "m,1": (M, 1), "m,n": (M, N)}
