@@ -7,6 +7,7 @@ of layout give tensors names of their own, but build the name of the node on an 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
@@ -16,8 +17,9 @@ from pytest_quant.backends.base import Engine
 from pytest_quant.backends.offer import check_excluded
 from pytest_quant.backends.onnx_files import model_file, read_nodes
 from pytest_quant.backends.onnx_files.graphs import all_nodes, constant_names
-from pytest_quant.backends.onnx_files.normalize import names_made_of, normalized
+from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.readback import Role
+from pytest_quant.spec import EngineSpec
 
 _REFORMATS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear", "ReorderInput", "ReorderOutput"})
 PARTED = "pytest_quant_parted"
@@ -123,18 +125,41 @@ def nodes_behind(model: onnx.GraphProto, origins: Sequence[Sequence[str]]) -> li
     return source.stood_for([{name for place in places for name in model.node[place].output} for places in named])
 
 
+def excluded_parts(spec: EngineSpec, candidates: Collection[str]) -> dict[str, set[str]]:
+    """Return for each node that `spec` excludes those of `candidates` that it is, or was turned into.
+
+    Nodes of a function's call are called ``call/name__1``, and two that fuse ``name/MatMulAddFusion``.
+
+    Parameters
+    ----------
+    spec : its `exclude` names nodes of an ONNX file, in the functions that the file defines too.
+    candidates : names of the nodes of a graph made from that file.
+
+    Raises
+    ------
+    UsageError : the model has no node of such a name, so that nothing would be left in float.
+    """
+    model = read_nodes(model_file(spec.model))
+    theirs = {node.name for node in all_nodes(model) if node.name}
+    check_excluded(spec, theirs)
+    in_functions = {node.name for function in model.functions for node in function.node}
+    parts: dict[str, set[str]] = {}
+    for name in spec.exclude:
+        turned_into = rf"(^|/){re.escape(name)}(__\d+)?(/|$)" if name in in_functions else f"^{re.escape(name)}/"
+        parts[name] = {each for each in candidates if each not in theirs and re.search(turned_into, each)}
+        parts[name] |= {name}.intersection(candidates)
+    return parts
+
+
 def excluded_among(engine: Engine, names: Collection[str]) -> list[str]:
     """Return the nodes that are excluded from `engine`, as its spec names them, that one of `names` is built on.
 
     Raises `UsageError` when the model has no node of such a name: if it arrives quantized, nobody looked before.
     """
-    path = model_file(engine.spec.model)
-    source = _Source(onnx.GraphProto(node=all_nodes(normalized(read_nodes(path)))))
+    model = normalized(read_nodes(model_file(engine.spec.model)))
+    source = _Source(onnx.GraphProto(node=all_nodes(model)))
     built_on = {source.names[place] for name in names if (place := source.anchor(name)) is not None}
-    theirs = read_nodes(path)
-    check_excluded(engine.spec, {node.name for node in all_nodes(theirs) if node.name})
-    added = built_on.difference(node.name for node in all_nodes(theirs))
-    return [name for name in engine.spec.exclude if name in built_on or names_made_of(name, theirs, added)]
+    return [name for name, parts in excluded_parts(engine.spec, built_on).items() if parts]
 
 
 def trace(

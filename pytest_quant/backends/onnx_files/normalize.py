@@ -17,9 +17,8 @@ keep their names.
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -52,28 +51,6 @@ _CONSTANTS: dict[str, type] = {
 
 _INITIALIZERS_APART = 4
 """The first IR version whose initializers need not be inputs."""
-
-
-def names_made_of(name: str, model: onnx.ModelProto, candidates: Collection[str]) -> set[str]:
-    """Return the names of the nodes that a node of the user's model was turned into.
-
-    Nodes of a function's call are called ``call/name__1``, and two that fuse ``name/MatMulAddFusion``.
-
-    Parameters
-    ----------
-    name : of a node of `model`, as ``exclude`` spells it.
-    model : the user's model, with the functions that its file defines.
-    candidates : names of the nodes of a graph made from `model`, without those that `model` has itself.
-
-    Returns
-    -------
-    A subset of `candidates`; empty where nothing was made from the node.
-    """
-    names = {candidate for candidate in candidates if candidate.startswith(f"{name}/")}
-    if any(node.name == name for function in model.functions for node in function.node):
-        inlined = re.compile(rf"(^|/){re.escape(name)}(__\d+)?(/|$)")
-        names |= {candidate for candidate in candidates if inlined.search(candidate)}
-    return names
 
 
 _PER_CHANNEL_OPSET = 13

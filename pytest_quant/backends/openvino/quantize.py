@@ -18,8 +18,9 @@ from onnx.external_data_helper import load_external_data_for_model
 from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import Remedy, calibrated, check_excluded, with_option
 from pytest_quant.backends.onnx_files import model_file, read_graph, read_nodes, write_model
-from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs, all_nodes
-from pytest_quant.backends.onnx_files.normalize import is_normal, names_made_of, normalized
+from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs
+from pytest_quant.backends.onnx_files.lineage import excluded_parts
+from pytest_quant.backends.onnx_files.normalize import is_normal, normalized
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
 from pytest_quant.backends.openvino import parse_options
@@ -87,16 +88,12 @@ def excluded_nodes(spec: EngineSpec, model: Any, normal: Path) -> list[str]:
     if is_own(spec.model):
         check_excluded(spec, {each.get_friendly_name() for each in model.get_ordered_ops()})
         return sorted(spec.exclude)
-    theirs = read_nodes(model_file(spec.model))
-    names = {node.name for node in all_nodes(theirs) if node.name}
-    check_excluded(spec, names)
     parts: dict[str, set[str]] = defaultdict(set)
     for graph in all_graphs(read_nodes(normal).graph):
         for body in _models(model):
             for name, operations in _operations(body, graph).items():
                 parts[name] |= operations
-    added = parts.keys() - names
-    named = {each for name in spec.exclude for each in (name, *names_made_of(name, theirs, added))}
+    named = set(spec.exclude).union(*excluded_parts(spec, parts).values())
     return sorted({operation for name in named for operation in parts[name]})
 
 

@@ -20,10 +20,10 @@ from typing import TypeAlias
 
 import onnx
 
-from pytest_quant.backends.offer import Remedy, calibrated, check_excluded, seven_bits_note, with_option, with_scheme
+from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
 from pytest_quant.backends.onnx_files import has_bodies, model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_graphs, all_nodes, scopes
-from pytest_quant.backends.onnx_files.normalize import names_made_of
+from pytest_quant.backends.onnx_files.lineage import excluded_parts
 from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
 from pytest_quant.backends.ort import ALL_OPS, CPU, OrtOptions, parse_options
 from pytest_quant.backends.ort.prepare import WEIGHTED
@@ -43,11 +43,8 @@ def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
     """
     if not spec.exclude:
         return []
-    model = read_graph(model_file(spec.model))
-    theirs = {node.name for node in all_nodes(model) if node.name}
-    check_excluded(spec, theirs)
-    added = {node.name for node in all_nodes(read_graph(prepared))} - theirs
-    names = {*spec.exclude, *(node for name in spec.exclude for node in names_made_of(name, model, added))}
+    parts = excluded_parts(spec, {node.name for node in all_nodes(read_graph(prepared))})
+    names = set(spec.exclude).union(*parts.values())
     return sorted(names | {f"{name}_MatMul" for name in names})
 
 
