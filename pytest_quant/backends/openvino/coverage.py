@@ -332,12 +332,9 @@ def kind_of(layer: PluginLayer, precision: str, quantizers: frozenset[str], *, s
         return Kind.OPAQUE
     ran_in = computed_in(layer.precision, layer.kernel)
     if layer.kind in COMPUTE or (layer.kind == FUSED and swallows_compute):
-        if layer.kind == FUSED and (precision_of(ran_in) not in FLOATS or _holds_integers(layer, quantizers)):
+        types = {precision_of(each) for each in layer.input_types}
+        rounds = not (types.isdisjoint({"int4", "int8"}) and quantizers.isdisjoint(layer.origins))
+        if layer.kind == FUSED and (rounds or precision_of(ran_in) not in FLOATS):
             return Kind.OPAQUE
         return product_kind(ran_in, precision)
     return Kind.CONVERSION if layer.kind in CONVERSIONS else Kind.BESIDE
-
-
-def _holds_integers(layer: PluginLayer, quantizers: frozenset[str]) -> bool:
-    reads = set(map(precision_of, layer.input_types))
-    return not ({"int4", "int8"}.isdisjoint(reads) and quantizers.isdisjoint(layer.origins))

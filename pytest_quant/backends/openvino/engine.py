@@ -9,23 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
-from pytest_quant.backends.onnx_files import model_file
+from pytest_quant.backends.onnx_files import model_file, read_nodes
 from pytest_quant.backends.onnx_files.lineage import excluded_among, nodes_behind
 from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.openvino import PLUGIN, parse_options
 from pytest_quant.backends.openvino.coverage import CONVERSIONS, PROVIDER, RECURRENT, layers_of, measure_coverage
 from pytest_quant.backends.openvino.files import ENGINE_FILE, WEIGHTS_FILE, is_own, read_model, refusing, signature_of
-from pytest_quant.backends.openvino import PLUGIN, parse_options
 from pytest_quant.backends.openvino.quantize import IN_FLOAT, with_names
 from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, medians, precision_of, warm_runs
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import BuildError
 from pytest_quant.result import Coverage
-from pytest_quant.spec import EngineSpec, Model
+from pytest_quant.spec import EngineSpec
 
 _GROUP = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
 
@@ -134,20 +133,38 @@ class OpenVinoEngine(Engine):
 
     def _prepare(self, feeds: Feeds) -> Callable[[], object]:
         """Return the request's own `infer` over `feeds`."""
-        return partial(self._request.infer, {index: feeds[name] for index, name in enumerate(self._inputs)})
+        return partial(self._request.infer, self._by_place(feeds))
+
+    def _by_place(self, feeds: Feeds) -> dict[int, Any]:
+        return {index: feeds[name] for index, name in enumerate(self._inputs)}
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
-        """Compile the model once more with counters, and return the median time of each layer."""
-        compiled = compile_model(read_model(self._file), self.spec, COUNTING)
-        by_index = {index: feeds[name] for index, name in enumerate(self._inputs)}
+        """Compile the model once more with counters, and return the median time of each layer that ran."""
+        # Kernels and layouts are the same with it.
+        compiled = compile_model(read_model(self._file), self.spec, {"PERF_COUNT": True})
+        request, inputs = compiled.create_infer_request(), self._by_place(feeds)
+        kinds: dict[str, tuple[str, str]] = {}
+
+        def run() -> dict[str, float]:
+            request.infer(inputs)
+            ran = [info for info in request.get_profiling_info() if info.status.name == "EXECUTED"]
+            kinds.update((info.node_name, (info.node_type, info.exec_type)) for info in ran)
+            return {info.node_name: 1e3 * info.real_time.total_seconds() for info in ran}
+
         with refusing(f"a profiled run of {self.spec.id}"):
-            return time_layers(compiled, by_index, self.spec.quantized or self.spec.model)
+            times = medians(warm_runs(run))
+            origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}
+        named = [() if kinds[name][0] in CONVERSIONS else origins.get(name, ()) for name in times]
+        model = self.spec.quantized or self.spec.model
+        if not is_own(model):
+            named = nodes_behind(normalized(read_nodes(model_file(model))).graph, named)
+        return tuple(layer_time(name, *kinds[name], times[name], own) for name, own in zip(times, named, strict=True))
 
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Compile the model once more for the shapes of `feeds` and count its products by their precision."""
         model = self._model.clone()
         with failing_as(f"OpenVINO could not fix the shapes of {self.spec.id} to those of the data"):
-            model.reshape({index: list(np.shape(feeds[name])) for index, name in enumerate(self._inputs)})
+            model.reshape({index: list(np.shape(array)) for index, array in self._by_place(feeds).items()})
         coverage = measure_coverage(model, self.spec.precision, partial(compile_model, model, self.spec))
         is_static = self.spec.scheme == "static"
         return coverage if is_static else replace(coverage, scheme_pct=coverage.pct, not_quantizable={})
@@ -161,38 +178,8 @@ class OpenVinoEngine(Engine):
         self._model = None
 
 
-COUNTING: Mapping[str, object] = {"PERF_COUNT": True}
-"""The setting of the CPU plugin that counts times; kernels and layouts are the same with it."""
-
 _AT_TIMES = frozenset({"Convert", "Transpose"})
 """Reformats only where they come from no node of the model: the plugin adds them, and so do users."""
-
-
-def time_layers(compiled: Any, inputs: Mapping[int, Any], model: Model) -> tuple[LayerTime, ...]:
-    """Run a compiled model again and again, and return the median time of each layer that ran, in their order.
-
-    Parameters
-    ----------
-    compiled : an ``openvino.CompiledModel`` with the setting `COUNTING`.
-    inputs : one batch, by the place of each input.
-    model : the user's, whose nodes are the source of the layers.
-    """
-    request = compiled.create_infer_request()
-    kinds: dict[str, tuple[str, str]] = {}
-
-    def run() -> dict[str, float]:
-        request.infer(inputs)
-        ran = [info for info in request.get_profiling_info() if info.status.name == "EXECUTED"]
-        kinds.update((info.node_name, (info.node_type, info.exec_type)) for info in ran)
-        return {info.node_name: 1e3 * info.real_time.total_seconds() for info in ran}
-
-    times = medians(warm_runs(run))
-    origins = {layer.name: layer.origins for layer in layers_of(compiled.get_runtime_model())}
-    named = [() if kinds[name][0] in CONVERSIONS else origins.get(name, ()) for name in times]
-    if not is_own(model):
-        graph = normalized(onnx.load(model_file(model), load_external_data=False)).graph
-        named = nodes_behind(graph, named)
-    return tuple(layer_time(name, *kinds[name], times[name], own) for name, own in zip(times, named, strict=True))
 
 
 def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, ...]) -> LayerTime:

@@ -21,9 +21,9 @@ from pytest_quant.backends.onnx_files import model_file, read_graph, read_nodes,
 from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs
 from pytest_quant.backends.onnx_files.lineage import excluded_parts
 from pytest_quant.backends.onnx_files.normalize import is_normal, normalized
+from pytest_quant.backends.openvino import parse_options
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
-from pytest_quant.backends.openvino import parse_options
 from pytest_quant.backends.runtime import failing_with, quiet
 from pytest_quant.files import temporary_folder
 from pytest_quant.spec import Calibration, EngineSpec, Model

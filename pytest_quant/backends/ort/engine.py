@@ -18,6 +18,7 @@ from pytest_quant.backends.onnx_files import has_bodies, model_file, read_signat
 from pytest_quant.backends.onnx_files.graphs import float_bytes
 from pytest_quant.backends.onnx_files.lineage import excluded_among, trace
 from pytest_quant.backends.onnx_files.normalize import normalized
+from pytest_quant.backends.ort import CPU, parse_options
 from pytest_quant.backends.ort.build import engine_file
 from pytest_quant.backends.ort.macs import (
     COMPILING,
@@ -33,7 +34,6 @@ from pytest_quant.backends.ort.macs import (
     weights_in,
     with_weights,
 )
-from pytest_quant.backends.ort import CPU, parse_options
 from pytest_quant.backends.ort.recipe import Reach, left_note, notes_of, reach_of
 from pytest_quant.backends.ort.session import ON_CPU, OPTIMIZED_FILE, Provider, new_run_options, open_session, refusing
 from pytest_quant.backends.readback import FOUR_BITS, LayerTime, Role, Tallied, medians, precision_of, tally, warm_runs
@@ -47,7 +47,7 @@ def count_coverage(nodes: list[RanNode], precision: str, reach: Reach | None = N
 
     Parameters
     ----------
-    nodes : from the profile of one run, see `read_profile`.
+    nodes : of one run, see `nodes_in`.
     precision : the one asked for, ``fp32``, ``int8`` or ``int4``.
     reach : the products that the scheme can quantize, see `reach_of`; ``None`` for all.
     """

@@ -8,7 +8,6 @@ of the weights. ONNX Runtime makes one of a product whose weights come from a De
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import chdir
@@ -56,11 +55,6 @@ class RanNode:
     within: str = ""
     stored: str = ""
     in_integers: bool = False
-
-
-def read_profile(file: Path) -> list[RanNode]:
-    """Return the nodes in the order they ran; the body of a loop comes once for each turn."""
-    return nodes_in(json.loads(file.read_text(encoding="utf-8")))
 
 
 def nodes_in(events: Iterable[Mapping[str, Any]]) -> list[RanNode]:

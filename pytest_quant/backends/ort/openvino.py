@@ -7,7 +7,7 @@ layer and the implementation, whose last part is the precision: ``brgconv_avx2_f
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_quant.backends.base import Engine, Feeds
 from pytest_quant.backends.offer import Availability
-from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED, OPERATORS
 from pytest_quant.backends.openvino import PLUGIN
+from pytest_quant.backends.openvino.coverage import COMPUTE, CONVERSIONS, FUSED, OPERATORS
 from pytest_quant.backends.ort import OrtBackend, parse_options
 from pytest_quant.backends.readback import FLOATS, Kind, Tallied, precision_of, product_kind, tally
 from pytest_quant.environment.machine import onednn_tier, version
@@ -89,7 +89,7 @@ class OrtOpenVinoBackend(OrtBackend):
         """Open a session and prove that its products are on OpenVINO. Raises `BuildError`."""
         from pytest_quant.backends.ort.build import engine_file
         from pytest_quant.backends.ort.engine import OrtEngine
-        from pytest_quant.backends.ort.macs import find_products, read_profile
+        from pytest_quant.backends.ort.macs import find_products, nodes_in
         from pytest_quant.backends.ort.recipe import notes_of
 
         options = parse_options(spec.options)
@@ -97,8 +97,8 @@ class OrtOpenVinoBackend(OrtBackend):
 
         def count(profile: Path, feeds: Feeds) -> Coverage:
             """Count kernels, inside OpenVINO too."""
-            products = find_products(path, feeds)
-            return count_kernels(read_kernels(profile), read_profile(profile), products, spec.precision)
+            events = json.loads(profile.read_text(encoding="utf-8"))
+            return count_kernels(kernels_in(events), nodes_in(events), find_products(path, feeds), spec.precision)
 
         providers = [replace(each, libraries=options.libraries) for each in on_openvino(threads)]
         return OrtEngine(spec, path, providers, threads=threads, notes=notes_of(spec), count=count)
@@ -116,10 +116,10 @@ Kernel: TypeAlias = tuple[str, str, str]
 """Name, type of layer and precision, ``f32``, ``i8`` or ``bf16`` for example, of a kernel that ran."""
 
 
-def read_kernels(profile: Path) -> list[Kernel]:
-    """Return the kernels in the order they ran; those that OpenVINO optimized away are not among them."""
+def kernels_in(events: Iterable[Mapping[str, Any]]) -> list[Kernel]:
+    """Return the kernels among the events of a profile, in the order they ran; what OpenVINO optimized away is none."""
     kernels = []
-    for event in json.loads(profile.read_text(encoding="utf-8")):
+    for event in events:
         facts = event.get("args", {})
         if event.get("cat") == "Kernel" and (facts.get("ep"), facts.get("ov_status")) == (OPENVINO, "EXECUTED"):
             precision = facts["ov_exec_type"].rpartition("_")[2].lower()
@@ -142,8 +142,8 @@ def count_kernels(
 
     Parameters
     ----------
-    kernels : those that ran inside OpenVINO, see `read_kernels`.
-    nodes : all nodes that ONNX Runtime ran, see `read_profile`; those that it gave to OpenVINO are left out here.
+    kernels : those that ran inside OpenVINO, see `kernels_in`.
+    nodes : all nodes that ONNX Runtime ran, see `nodes_in`; those that it gave to OpenVINO are left out here.
     products : those of the model for the shapes of the run, see `find_products`.
     precision : the one asked for, ``fp32`` or ``int8``.
     """

@@ -50,28 +50,24 @@ def set_captured_apart(graph: onnx.GraphProto) -> None:
     """
     taken = {name for inner in all_graphs(graph) for name in defined_names(inner)}
     for inner in all_graphs(graph):
-        _set_apart(inner, taken)
-
-
-def _set_apart(graph: onnx.GraphProto, taken: set[str]) -> None:
-    captured = set().union(*(captured_names(node) for node in graph.node))
-    computed = captured & {name for node in graph.node for name in node.output}
-    read_here = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
-    copied = [tensor for tensor in graph.initializer if tensor.name in captured & read_here]
-    names = {name: fresh_name(f"{name}_captured", taken) for name in sorted(computed)}
-    copies = {tensor.name: fresh_name(f"{tensor.name}_captured", taken) for tensor in copied}
-    nodes = []
-    for node in graph.node:
-        rename_captured(node, names | copies)
-        nodes.append(node)
-        nodes += [
-            helper.make_node("Identity", [name], [names[name]], name=names[name])
-            for name in node.output
-            if name in names
-        ]
-    refill(graph.node, nodes)
-    for tensor in copied:
-        _copy(graph, tensor, copies[tensor.name])
+        captured = set().union(*(captured_names(node) for node in inner.node))
+        computed = captured & {name for node in inner.node for name in node.output}
+        read_here = {name for node in inner.node for name in node.input} | {value.name for value in inner.output}
+        copied = [tensor for tensor in inner.initializer if tensor.name in captured & read_here]
+        names = {name: fresh_name(f"{name}_captured", taken) for name in sorted(computed)}
+        copies = {tensor.name: fresh_name(f"{tensor.name}_captured", taken) for tensor in copied}
+        nodes = []
+        for node in inner.node:
+            rename_captured(node, names | copies)
+            nodes.append(node)
+            nodes += [
+                helper.make_node("Identity", [name], [names[name]], name=names[name])
+                for name in node.output
+                if name in names
+            ]
+        refill(inner.node, nodes)
+        for tensor in copied:
+            _copy(inner, tensor, copies[tensor.name])
 
 
 def set_shared_weights_apart(graph: onnx.GraphProto) -> None:

@@ -24,8 +24,8 @@ from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, wit
 from pytest_quant.backends.onnx_files import has_bodies, model_file, read_graph
 from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_graphs, all_nodes, scopes
 from pytest_quant.backends.onnx_files.lineage import excluded_parts
-from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
 from pytest_quant.backends.ort import ALL_OPS, CPU, OrtOptions, parse_options
+from pytest_quant.backends.ort.macs import FLOAT_OPS, FUSED, INT8_OPS, ONNX_OPS, PRODUCT_OPS, RanNode
 from pytest_quant.backends.ort.prepare import WEIGHTED
 from pytest_quant.environment.machine import has_vnni, isa_tier, onednn_tier
 from pytest_quant.spec import Calibration, EngineSpec
@@ -152,9 +152,6 @@ _CALIBRATIONS = (
 )
 """The likeliest help first, and the slowest last."""
 
-_ENTROPY_S = 0.5
-"""Seconds of one tensor with 1024 bins; a node has two."""
-
 _MATRICES = frozenset({"Gemm", "MatMul"})
 
 
@@ -171,7 +168,10 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
         if "dynamic" in schemes and op_types & {*DYNAMIC, "Gemm"}:
             yield with_scheme(spec, "dynamic")
         yield from other_ranges(spec, len(quantized_nodes(spec)))
-    yield from _with_bodies(spec, json.loads(recipe.extra))
+    extra = json.loads(recipe.extra)
+    # Where the user leaves out the bodies of If, Loop and Scan.
+    if spec.scheme == "dynamic" and extra.get("EnableSubgraph") is False and has_bodies(model_file(spec.model)):
+        yield from with_option(spec, "extra", extra | {"EnableSubgraph": True})
     if spec.scheme == "dynamic" and "static" in schemes:
         yield with_scheme(spec, "static")
     yield from _with_tables(spec, recipe.op_types or ())
@@ -199,18 +199,12 @@ def _with_tables(spec: EngineSpec, taken: tuple[str, ...]) -> Iterator[Remedy]:
             yield replace(remedy, is_smaller=True)
 
 
-def _with_bodies(spec: EngineSpec, extra: dict[str, object]) -> Iterator[Remedy]:
-    """Yield `spec` with the bodies of If, Loop and Scan, where the user's `extra` leaves out those of the model."""
-    if spec.scheme == "dynamic" and extra.get("EnableSubgraph") is False and has_bodies(model_file(spec.model)):
-        yield from with_option(spec, "extra", extra | {"EnableSubgraph": True})
-
-
 def other_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:
     """Yield the other ways to find the ranges of `nodes` nodes; entropy is slow, it tries every threshold in Python."""
-    entropy_s = _ENTROPY_S * 2 * nodes
     for remedy in calibrated(spec, *_CALIBRATIONS):
         is_slow = remedy.spec.calibration.method == "entropy"
-        yield replace(remedy, more_s=entropy_s) if is_slow else remedy
+        # Half a second for one tensor with 1024 bins; a node has two.
+        yield replace(remedy, more_s=0.5 * 2 * nodes) if is_slow else remedy
 
 
 def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import onnxruntime
 
-from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
 from pytest_quant.backends.ort import CPU
+from pytest_quant.backends.ort.macs import COMPILING, PRODUCT_OPS
 from pytest_quant.backends.runtime import failed, failing_with
 from pytest_quant.errors import BuildError, QuantError
 
@@ -216,8 +216,9 @@ def prove_placement(parts: Sequence[Any], names: Sequence[str], name: str) -> tu
     BuildError : names the nodes.
     """
     judged, *others = names
-    strays = [(part.ep_name, node) for part in parts if part.ep_name not in names for node in part.get_nodes()]
-    lost = [f"{_named(node)} on {where}" for where, node in strays if where != CPU or node.op_type in PRODUCT_OPS]
+    placed = [(part.ep_name, node, f"{node.name} ({node.op_type})") for part in parts for node in part.get_nodes()]
+    strays = [(where, node.op_type, called) for where, node, called in placed if where not in names]
+    lost = [f"{called} on {where}" for where, kind, called in strays if where != CPU or kind in PRODUCT_OPS]
     if lost:
         elsewhere = "leave these nodes out of the quantization with exclude=[...], or use a provider that has them"
         raise BuildError(
@@ -229,16 +230,17 @@ def prove_placement(parts: Sequence[Any], names: Sequence[str], name: str) -> tu
     if parts and all(part.ep_name != judged for part in parts):
         raise BuildError(
             f"nothing of {name} runs on {judged}",
-            value=_first([f"{_named(node)} on {part.ep_name}" for part in parts for node in part.get_nodes()], "; "),
+            value=_first([f"{called} on {where}" for where, _, called in placed], "; "),
             fix="use a backend that has these operators: backend='ort' has them on the CPU",
         )
+    placed.sort(key=lambda each: each[1].op_type not in PRODUCT_OPS)
     notes = [
-        f"{len(left)} nodes run on {other}, which {judged} left: {_first(list(map(_named, left)), ', ')}"
+        f"{len(left)} nodes run on {other}, which {judged} left: {_first(left, ', ')}"
         for other in others
-        if (left := _products_first([node for part in parts if part.ep_name == other for node in part.get_nodes()]))
+        if (left := [called for where, _, called in placed if where == other])
     ]
     if strays:
-        kinds = sorted({node.op_type for _, node in strays})
+        kinds = sorted({kind for _, kind, _ in strays})
         notes.append(f"{len(strays)} nodes without products run on {CPU}: {', '.join(kinds[:_SHOWN])}")
     return tuple(notes)
 
@@ -249,11 +251,3 @@ _SHOWN = 6
 def _first(words: Sequence[str], between: str) -> str:
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return between.join(words[:_SHOWN]) + more
-
-
-def _named(node: Any) -> str:
-    return f"{node.name} ({node.op_type})"
-
-
-def _products_first(nodes: Sequence[Any]) -> list[Any]:
-    return sorted(nodes, key=lambda node: node.op_type not in PRODUCT_OPS)

@@ -18,9 +18,9 @@ from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.readback import device_times
 from pytest_quant.backends.runtime import failing_as
+from pytest_quant.backends.torch import parse_options, torch_quiet
 from pytest_quant.backends.torch.cuda import DEVICE
 from pytest_quant.backends.torch.module import cast, copy_of, input_names, named_outputs, signature_of
-from pytest_quant.backends.torch import parse_options, torch_quiet
 from pytest_quant.backends.torch.program import PROGRAM_FILE, SCRIPT_FILE, load_module, load_program
 from pytest_quant.backends.torch.quantize import quantized_layers
 from pytest_quant.environment.machine import onednn_tier

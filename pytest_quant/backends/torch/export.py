@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends.base import EXPORTED_FILE, Outputs
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.backends.torch.program import module_digest
-from pytest_quant.backends.torch.module import example_tensors, free_axes, input_names, module_of, signature_of
 from pytest_quant.backends.torch import torch_quiet
-from pytest_quant.backends.torch.program import traced
+from pytest_quant.backends.torch.module import example_tensors, free_axes, input_names, module_of, signature_of
+from pytest_quant.backends.torch.program import module_digest, traced
 from pytest_quant.backends.torch.quantize import is_packed, quantizing_parts
 from pytest_quant.environment.machine import version
 from pytest_quant.errors import BuildError

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from pytest_quant.backends.offer import Remedy, with_option, with_scheme
-from pytest_quant.backends.torch.module import copy_of
 from pytest_quant.backends.torch import parse_options, torch_quiet
+from pytest_quant.backends.torch.module import copy_of
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.spec import ARRIVING, EngineSpec
 

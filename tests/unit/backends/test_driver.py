@@ -117,9 +117,10 @@ def test_on_a_machine_with_a_fake_gpu_torch_is_available(old_driver: NvmlStub, m
     cuda = SimpleNamespace(is_available=lambda: bool(gpus), get_device_name=lambda place: gpus[place])
     torch = SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda="12.4"), cuda=cuda)
     monkeypatch.setattr(torch_cuda, "import_torch", lambda: torch)
-    assert torch_cuda.TorchCudaBackend().availability().fix == "run it on a machine with an NVIDIA GPU; nvidia-smi shows it"
+    backend = torch_cuda.TorchCudaBackend()
+    assert backend.availability().fix == "run it on a machine with an NVIDIA GPU; nvidia-smi shows it"
     gpus.append("A GPU")
-    result = torch_cuda.TorchCudaBackend().availability()
+    result = backend.availability()
     assert (result.available, result.device) == (True, "cuda:0 A GPU")
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_quant.backends.openvino.engine import seven_bits_notes
 from pytest_quant.backends.openvino import OpenVinoBackend, OpenVinoOptions, parse_options
+from pytest_quant.backends.openvino.engine import seven_bits_notes
 from pytest_quant.environment.machine import has_vnni, onednn_tier
 from pytest_quant.errors import UsageError
 from pytest_quant.spec import Calibration, EngineSpec, Model

@@ -17,11 +17,15 @@ from pytest_quant.backends.ort.macs import (
     NARROW_OPS,
     RanNode,
     names_in_profile,
-    read_profile,
+    nodes_in,
 )
 from tests.recorded_isa import RECORDED
 
 CPU = "CPUExecutionProvider"
+
+
+def _events(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def product(op_type: str, k: int, name: str = "", dtype: str = "float", provider: str = CPU) -> RanNode:
@@ -89,7 +93,7 @@ SHARES = {
 @pytest.mark.parametrize("name", SHARES)
 def test_shares_are_those_of_the_source(name: str) -> None:
     """Eight channels count as eight, whatever the width of a vector."""
-    nodes = read_profile(RECORDED / "amx_int8" / f"ort_{name}.profile.json")
+    nodes = nodes_in(_events(RECORDED / "amx_int8" / f"ort_{name}.profile.json"))
     result = count_coverage(nodes, name.split("_")[1])
     assert (result.unit, result.opaque_nodes) == ("MACs", 0)
     assert result.pct == pytest.approx(SHARES[name])
@@ -101,11 +105,11 @@ def test_the_layout_that_is_not_read_back_changes_no_precision(name: str) -> Non
 
     def integers(file: Path) -> list[tuple[str, str]]:
         kinds = INT8_OPS | NARROW_OPS | CONVERSIONS
-        return sorted((node.name, node.op_type) for node in read_profile(file) if node.op_type in kinds)
+        return sorted((node.name, node.op_type) for node in nodes_in(_events(file)) if node.op_type in kinds)
 
     as_run = RECORDED / "avx512_vnni" / f"ort_{name}.as_run.json"
     assert integers(as_run) == integers(RECORDED / "amx_int8" / f"ort_{name}.profile.json")
-    padded = [node for node in read_profile(as_run) if node.name == "r_nchwc"]
+    padded = [node for node in nodes_in(_events(as_run)) if node.name == "r_nchwc"]
     assert [node.outputs[0][1] for node in padded] == ([] if "static" in name else [(1, 16, 6, 6)])
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +17,7 @@ from pytest_quant.backends.ort.openvino import (
     count_kernels,
     cpu_devices,
     kernel_kind,
-    read_kernels,
+    kernels_in,
 )
 from pytest_quant.backends.readback import Kind
 
@@ -111,9 +109,9 @@ def event(name: str, layer: str, implementation: str, **changes: str) -> dict[st
     return {"cat": "Kernel", "name": f"OV::{name}", "args": arguments | changes}
 
 
-def test_kernels_are_read(tmp_path: Path) -> None:
+def test_kernels_are_read() -> None:
     """The precision is the last part of the implementation; what did not run or is not the plugin's is left out."""
-    events = [
+    events: list[dict[str, object]] = [
         {"cat": "Session", "name": "model_run", "args": {}},
         {"cat": "Node", "name": "fused_kernel_time", "args": {"op_name": "x", "provider": OPENVINO}},
         event("conv/WithoutBiases", "Convolution", "brgconv_avx512_I8"),
@@ -121,9 +119,7 @@ def test_kernels_are_read(tmp_path: Path) -> None:
         event("relu", "Eltwise", "undef", ov_status="OPTIMIZED_OUT"),
         event("other", "Convolution", "x_f32", ep="SomeOtherProvider"),
     ]
-    file = tmp_path / "run.json"
-    file.write_text(json.dumps(events))
-    assert read_kernels(file) == [
+    assert kernels_in(events) == [
         ("conv/WithoutBiases", "Convolution", "i8"),
         ("y", "FullyConnected", "f32"),
     ]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_structure
 
-from pytest_quant.backends.torch.program import module_digest
 from pytest_quant.backends.torch.module import free_axes, input_names, largest_tensor, module_of, signature_of
+from pytest_quant.backends.torch.program import module_digest
 from pytest_quant.data import fixed_batch_size
 from pytest_quant.errors import ModelError, UsageError
 from pytest_quant.spec import Model
