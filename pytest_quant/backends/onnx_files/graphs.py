@@ -49,10 +49,6 @@ def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         yield from holder.node
 
 
-_GROWING = {"ConstantOfShape", "Expand", "Tile"}
-"""Operators whose last input says how large their output is."""
-
-
 def opened_size(model: onnx.ModelProto) -> float:
     """Return what a runtime makes of `model` before it runs: a thousand for each node, and numbers made of constants.
 
@@ -68,7 +64,9 @@ def opened_size(model: onnx.ModelProto) -> float:
             sizes[name] = sum(n * sizes[each] for each, n in calls[name].items()) if name in calls else 1000
     except CycleError:
         return math.inf
-    every = [node for listed in nodes.values() for node in listed if node.op_type in {"Constant", *_GROWING}]
+    # The last input of all but constants says how large their output is.
+    growing = {"Constant", "ConstantOfShape", "Expand", "Tile"}
+    every = [node for listed in nodes.values() for node in listed if node.op_type in growing]
     values = {tensor.name: tensor for graph in graphs_in(model) for tensor in graph.initializer}
     values |= {node.output[0]: node.attribute[0].t for node in every if node.output and node.attribute}
     shapes = [values[node.input[-1]] for node in every if node.input and values.keys() >= set(node.input)]

@@ -25,14 +25,8 @@ _REFORMATS = frozenset({"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLi
 PARTED = "pytest_quant_parted"
 """How the names of nodes begin that part an excluded node from dequantized tensors."""
 
-_COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
 _AT_TIMES = frozenset({"Cast", "Transpose"})
 """Reformats only where the model has no such node: the optimizer adds them, and so do users."""
-
-_CLIPPING = frozenset({"Clip", "Relu"})
-"""Activations that the quantizer drops, because the range of the integers before them does the same."""
-
-_NAME_GOES_ON = ("_", "/", ":", ".")
 
 
 class _Source:
@@ -67,7 +61,7 @@ class _Source:
             index = self.anchors.get(name[:end])
             if index is not None:
                 return index
-            end = max(name.rfind(mark, 0, end) for mark in _NAME_GOES_ON)
+            end = max(name.rfind(mark, 0, end) for mark in "_/:.")
         return None
 
     def until(self, ends: set[str], stops: set[str], dropped: set[int]) -> set[int]:
@@ -181,9 +175,9 @@ def trace(
         for node, role in zip(optimized.node, roles, strict=True)
     ]
     engine_names = {node.name for node in engine.node}
-    dropped = [
-        place for place, node in enumerate(model.node) if node.op_type in _CLIPPING and node.name not in engine_names
-    ]
+    # Activations that the quantizer drops, because the range of the integers before them does the same.
+    clipping = [(place, node.name) for place, node in enumerate(model.node) if node.op_type in ("Clip", "Relu")]
+    dropped = [place for place, name in clipping if name not in engine_names]
     return [
         (names, role if names or role != "compute" else "other")
         for names, role in zip(source.stood_for(ends, dropped), roles, strict=True)
@@ -191,7 +185,7 @@ def trace(
 
 
 def _role(node: onnx.NodeProto, source: _Source) -> Role:
-    if node.op_type in _COPIES:
+    if node.op_type in ("MemcpyFromHost", "MemcpyToHost"):
         return "copy"
     if node.op_type in _REFORMATS or node.name.startswith(PARTED):
         return "reformat"

@@ -49,14 +49,9 @@ _CONSTANTS: dict[str, type] = {
 }
 """Attributes of Constant nodes that are no tensors, and numpy's type for each."""
 
-_INITIALIZERS_APART = 4
-"""The first IR version whose initializers need not be inputs."""
-
 
 _PER_CHANNEL_OPSET = 13
 """The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
-
-_TARGET_OPSET = 17
 
 
 def write_normalized(source: Path, target: Path, *, per_channel: bool = False) -> None:
@@ -76,9 +71,11 @@ def write_normalized(source: Path, target: Path, *, per_channel: bool = False) -
     model = normalized(model)
     if per_channel and 0 < opset_of(model) < _PER_CHANNEL_OPSET:
         need, fix = f"scales per channel need {_PER_CHANNEL_OPSET} or later", "or write options={'per_channel': False}"
-        model = normalized(raised(model, _TARGET_OPSET, source.name, need=need, fix=fix))
+        model = normalized(raised(model, 17, source.name, need=need, fix=fix))
     write_model(model, target)
-    _infer_shapes(target)
+    # Where ONNX's inference fails, the file stays without shapes.
+    with warnings.catch_warnings(action="ignore"), suppress(shape_inference.InferenceError):
+        shape_inference.infer_shapes_path(str(target), str(target))
 
 
 def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -92,7 +89,8 @@ def normalized(model: onnx.ModelProto) -> onnx.ModelProto:
         refill(graph.input, [value for value in graph.input if value.name not in valued])
         _take_out_constants(graph)
         _read_through_identities(graph)
-    model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
+    # The first version whose initializers need not be inputs.
+    model.ir_version = max(model.ir_version, 4)
     return model
 
 
@@ -212,9 +210,3 @@ def raised(model: onnx.ModelProto, opset: int, name: str, *, need: str, fix: str
     fix = f"export the model with opset_version={opset}, {fix}"
     with failing_as(f"onnx cannot raise opset {opset_of(model)} of {name}, and {need}", fix):
         return version_converter.convert_version(model, opset)
-
-
-def _infer_shapes(path: Path) -> None:
-    """Write the shapes into the file; where ONNX's inference fails, the file stays without them."""
-    with warnings.catch_warnings(action="ignore"), suppress(shape_inference.InferenceError):
-        shape_inference.infer_shapes_path(str(path), str(path))

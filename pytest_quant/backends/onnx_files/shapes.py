@@ -14,9 +14,6 @@ from pytest_quant.backends.onnx_files.graphs import all_graphs
 from pytest_quant.errors import ModelFileError
 from pytest_quant.spec import Shape
 
-_READ_VALUES = 4096
-"""Constants with more values are weights, whose values decide no shape."""
-
 
 def infer_shapes(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> onnx.ModelProto:
     """Return the model with all shapes that ONNX infers from `shapes` of its inputs, by name.
@@ -62,8 +59,8 @@ def largest_tensor(path: Path, shapes: Mapping[str, Shape]) -> int:
     try:
         model = read_graph(path)
         for tensor in model.graph.initializer:
-            if math.prod(tensor.dims) > _READ_VALUES:
-                # Its shape is all that inference needs, which copies the graph.
+            if math.prod(tensor.dims) > 4096:
+                # Its shape is all that inference needs, which copies the graph; values of so many decide no other.
                 tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims))
         graphs = list(all_graphs(infer_shapes(model, shapes).graph))
     except (ModelFileError, shape_inference.InferenceError):

@@ -178,10 +178,6 @@ class OpenVinoEngine(Engine):
         self._model = None
 
 
-_AT_TIMES = frozenset({"Convert", "Transpose"})
-"""Reformats only where they come from no node of the model: the plugin adds them, and so do users."""
-
-
 def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, ...]) -> LayerTime:
     """Return one layer.
 
@@ -191,6 +187,7 @@ def layer_time(name: str, kind: str, kernel: str, ms: float, nodes: tuple[str, .
     ms : milliseconds.
     nodes : of the user's model, that it stands for.
     """
-    moves = kind in CONVERSIONS or (kind in _AT_TIMES and not nodes)
+    # The plugin adds the last two, and so do users.
+    moves = kind in CONVERSIONS or (kind in ("Convert", "Transpose") and not nodes)
     role: Role = "reformat" if moves else "compute" if nodes else "other"
     return LayerTime(name, kind, precision_of(kernel.rpartition("_")[2]), ms, nodes, role)

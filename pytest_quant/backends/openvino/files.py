@@ -19,7 +19,6 @@ from pytest_quant.spec import EngineSpec, Model, Signature, TensorInfo
 
 _NOISE = re.compile(r"^(Exception from|Check '.*' failed at|\[.*\] Exception from).*$", re.MULTILINE)
 _OPERATORS = re.compile(r"No conversion rule found for operations: (?P<names>[^\n]+)")
-_OPSET = re.compile(r"-\d+(?=,|$)")
 _FIX = "check that the float model runs in OpenVINO alone: openvino.Core().compile_model(path, 'CPU')"
 
 
@@ -39,7 +38,7 @@ def refused(doing: str, error: Exception, fix: str = _FIX) -> QuantError:
     text = str(error)
     unknown = _OPERATORS.search(text)
     if unknown is not None:
-        names = _OPSET.sub("", unknown["names"].strip())
+        names = re.sub(r"-\d+(?=,|$)", "", unknown["names"].strip())
         return failed(
             f"OpenVINO refused {doing}: it has no operator {names}",
             error,

@@ -119,7 +119,6 @@ class OrtOptions:
 
 
 CUDA_KEYS = keys_of(OrtOptions)
-CPU_KEYS = {name: key for name, key in CUDA_KEYS.items() if name != "tf32"}
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> OrtOptions:
@@ -153,7 +152,7 @@ class OrtBackend(Backend):
             "int8": ("static", "dynamic", *ARRIVING),
             "int4": ("weight-only", *ARRIVING),
         },
-        CPU_KEYS,
+        {name: key for name, key in CUDA_KEYS.items() if name != "tf32"},
         ("minmax", "entropy", "percentile"),
         extras=("ort",),
     )

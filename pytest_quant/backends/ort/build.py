@@ -264,7 +264,6 @@ def _quant_type(name: str | None) -> object:
 
 
 ENGINE_FILE = "model.onnx"
-_FIX = "leave the operator in float with exclude=[...] or options={'op_types': [...]}, or try another scheme"
 
 
 def engine_file(spec: EngineSpec, folder: Path) -> Path:
@@ -307,8 +306,9 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         model = prepared(spec, per_channel=recipe.per_channel)
         left = left_in_float(spec, onnx.load(model, load_external_data=False).graph)
         exclude = [*excluded_nodes(spec, model), *left]
+        fix = "leave the operator in float with exclude=[...] or options={'op_types': [...]}, or try another scheme"
         # The quantizers raise whatever their Python meets.
-        with refusing(f"to quantize {spec.model.name} to {spec.id}", _FIX), quiet():
+        with refusing(f"to quantize {spec.model.name} to {spec.id}", fix), quiet():
             if spec.scheme == "static" and calibration is not None:
                 write_static(spec, recipe, model, exclude, calibration, target)
             elif spec.scheme == "dynamic":

@@ -24,7 +24,7 @@ from onnx import TensorProto, helper, numpy_helper, parser, shape_inference
 from onnx.external_data_helper import load_external_data_for_model
 
 from pytest_quant.backends.onnx_files import read_graph, write_model
-from pytest_quant.backends.onnx_files.graphs import all_graphs, opset_of, refill, rename_reads
+from pytest_quant.backends.onnx_files.graphs import all_graphs, all_nodes, opset_of, refill, rename_reads
 from pytest_quant.backends.onnx_files.normalize import normalized, raised
 from pytest_quant.backends.ort.session import refusing
 from pytest_quant.backends.runtime import quiet
@@ -33,9 +33,6 @@ from pytest_quant.errors import BuildError
 _PAIRS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _PAIRS_IN_HALF = 19
 """First opset whose pairs have scales of sixteen bits."""
-
-_DTYPES = frozenset({"to", "dtype", "output_dtype"})
-"""Attributes that name an element type."""
 
 
 def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
@@ -55,13 +52,13 @@ def write_half(source: Path, target: Path, kind: str = "fp16") -> None:
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     model = normalized(onnx.load(source))
-    if 0 < opset_of(model) < _PAIRS_IN_HALF and any(node.op_type in _PAIRS for node in _nodes(model)):
+    if 0 < opset_of(model) < _PAIRS_IN_HALF and any(node.op_type in _PAIRS for node in all_nodes(model)):
         need = f"Q/DQ pairs in {kind} need {_PAIRS_IN_HALF} or later"
         model = normalized(raised(model, _PAIRS_IN_HALF, source.name, need=need, fix="or leave out `beside`"))
     floats = (tensor for tensor in _tensors(model) if tensor.data_type == TensorProto.FLOAT)
     exact = {tensor.name: deepcopy(tensor) for tensor in floats} if kind == "bf16" else {}
     whole = _of_sizes(model)
-    ours = {node.name for node in _nodes(model)}
+    ours = {node.name for node in all_nodes(model)}
     with refusing(f"to convert {source.name} to {kind}"), quiet():
         half = convert_float_to_float16(model, keep_io_types=True, node_block_list=whole)
     if not any(tensor.data_type == TensorProto.FLOAT16 for tensor in _tensors(half)):
@@ -78,7 +75,7 @@ def _of_sizes(model: onnx.ModelProto) -> list[str]:
     names = {tensor.name for tensor in _tensors(model)} | {""}
     sizes: set[str] = set()
     sized = []
-    for node in _nodes(model):
+    for node in all_nodes(model):
         if node.op_type in ("Shape", "Size"):
             sizes.update(node.output)
         elif node.op_type not in _PAIRS and not sizes.isdisjoint(node.input) and sizes | names >= set(node.input):
@@ -94,16 +91,16 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
 
     A node that reads one tensor twice got a cast for each, of one name, which no graph may have.
     """
-    before = {node.output[0]: node.input[0] for node in _nodes(model) if _added(node, taken)}
-    for node in _nodes(model):
+    before = {node.output[0]: node.input[0] for node in all_nodes(model) if _added(node, taken)}
+    for node in all_nodes(model):
         for place, name in enumerate(node.input):
             if not _added(node, taken) and before.get(name) in before:
                 node.input[place] = before[before[name]]
     dropped = True
     while dropped:
-        read = {name for node in _nodes(model) for name in node.input}
+        read = {name for node in all_nodes(model) for name in node.input}
         read |= {value.name for graph in all_graphs(model.graph) for value in graph.output}
-        nodes_before = sum(1 for _ in _nodes(model))
+        nodes_before = sum(1 for _ in all_nodes(model))
         for graph in all_graphs(model.graph):
             added: set[str] = set()
             nodes = []
@@ -112,16 +109,12 @@ def _keep_whole(model: onnx.ModelProto, taken: set[str]) -> None:
                     nodes.append(node)
                 added.update(node.output)
             refill(graph.node, nodes)
-        dropped = sum(1 for _ in _nodes(model)) < nodes_before
+        dropped = sum(1 for _ in all_nodes(model)) < nodes_before
 
 
 def _added(node: onnx.NodeProto, taken: set[str]) -> bool:
     """Whether the converter wrote it: a cast with a name that the graph did not have."""
     return node.op_type == "Cast" and bool(node.name) and node.name not in taken
-
-
-def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    return (node for graph in all_graphs(model.graph) for node in graph.node)
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
@@ -137,9 +130,9 @@ def retype(model: onnx.ModelProto, old: int, new: int, exact: Mapping[str, Tenso
     """
     for tensor in _tensors(model):
         _convert(tensor, (exact or {}).get(tensor.name, tensor), old, new)
-    for node in _nodes(model):
+    for node in all_nodes(model):
         for attribute in node.attribute:
-            if attribute.name in _DTYPES and attribute.i == old:
+            if attribute.name in ("to", "dtype", "output_dtype") and attribute.i == old:
                 attribute.i = new
             _convert(attribute.t, attribute.t, old, new)
     for graph in all_graphs(model.graph):

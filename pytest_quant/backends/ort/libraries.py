@@ -31,7 +31,6 @@ CUDA_OPTIONS = {"device_id": "0", "use_tf32": "0"}
 # All of them go first: pip leaves what is installed as it is, and each wheel writes over files of the other.
 _INSTALL = f'pip uninstall -y {" ".join(WHEELS)} && pip install "onnxruntime-gpu[cuda,cudnn]"'
 _APART = 'in an environment of its own, because it replaces the wheel for CPUs: pip install "pytest-quant[gpu]"'
-_OLDER_CUDA = "its wheel for CUDA 12: pytest-quant guide gpu"
 DRIVER = "libcuda.so.1"
 _LIBRARIES = {CUDA: "libonnxruntime_providers_cuda.so", TENSORRT: "libonnxruntime_providers_tensorrt.so"}
 _NVINFER = re.compile(r"(?P<library>libnv(?:infer|onnxparser)\w*\.so\.(?P<major>\d+)): cannot open shared object file")
@@ -62,8 +61,8 @@ def find_provider(provider: str) -> Availability:
         return Availability(False, reason=f"there is no NVIDIA driver here ({trouble})", fix=fix)
     if provider not in compiled:
         return Availability(False, reason=f"this onnxruntime has no {provider}: it is the CPU wheel", fix=_APART)
-    wheel = f"onnxruntime-gpu {runtime.__version__}"
-    if too_old := driver_too_old({wheel: getattr(runtime, "cuda_version", "")}, _OLDER_CUDA):
+    wheel, older = f"onnxruntime-gpu {runtime.__version__}", "its wheel for CUDA 12: pytest-quant guide gpu"
+    if too_old := driver_too_old({wheel: getattr(runtime, "cuda_version", "")}, older):
         return too_old
     if hasattr(runtime, "preload_dlls"):
         runtime.preload_dlls()

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import size_bytes
+from pytest_quant.backends.onnx_files import needs_external_data
 from pytest_quant.backends.onnx_files.graphs import all_graphs, constant_names, dequantizer_of
 from pytest_quant.backends.onnx_files.normalize import normalized
 from pytest_quant.backends.onnx_files.shapes import infer_shapes, known_shapes
@@ -136,7 +136,6 @@ _OPAQUE_OPS = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamS
 COMPILING = frozenset({"NvTensorRTRTXExecutionProvider", "OpenVINOExecutionProvider", "TensorrtExecutionProvider"})
 """Providers whose every node is a subgraph that they compiled."""
 
-_QUANTIZED = {"int8": INT8_OPS, "int4": NARROW_OPS}
 PRODUCT_OPS = FLOAT_OPS | INT8_OPS | NARROW_OPS | _PACKED_OPS
 
 
@@ -146,19 +145,16 @@ def kind_of(node: RanNode, precision: str) -> Kind:
         dtype = node.inputs[0][0] if node.inputs else "float"
         return product_kind("float" if dtype == "double" else dtype, precision)
     if node.op_type in PRODUCT_OPS:
-        is_asked = node.op_type in _QUANTIZED.get(precision, ()) and node.stored in ("", precision)
+        quantized = {"int8": INT8_OPS, "int4": NARROW_OPS}.get(precision, ())
+        is_asked = node.op_type in quantized and node.stored in ("", precision)
         return Kind.ASKED if is_asked or (node.in_integers and precision == "int8") else Kind.OTHER
     if node.op_type in CONVERSIONS:
         return Kind.CONVERSION
-    return Kind.OPAQUE if _is_opaque(node) else Kind.BESIDE
+    # A subgraph that a provider compiled carries a name of the provider's making in place of an operator's.
+    is_compiled = node.provider in COMPILING or "ExecutionProvider" in node.op_type
+    return Kind.OPAQUE if is_compiled or node.op_type in _OPAQUE_OPS else Kind.BESIDE
 
 
-def _is_opaque(node: RanNode) -> bool:
-    """A subgraph that a provider compiled carries a name of the provider's making in place of an operator's."""
-    return node.op_type in _OPAQUE_OPS or node.provider in COMPILING or "ExecutionProvider" in node.op_type
-
-
-_INT8_BLOCKS = (16, 32, 64, 128, 256)
 FUSED = "fused "
 """How ONNX Runtime begins the name of a product that took in an activation."""
 
@@ -197,7 +193,7 @@ def _packed(node: onnx.NodeProto, types: Mapping[str, str]) -> tuple[str, bool]:
     stored = "int8" if settings.get("expert_weight_bits", settings["bits"]) == 8 else "int4"
     zero_point, order = (*node.input[3:5], "", "")[:2]
     is_plain = node.op_type == "MatMulNBits" and not order and types.get(zero_point, "uint8") == "uint8"
-    has_kernel = settings["bits"] in (4, 8) and settings.get("block_size") in _INT8_BLOCKS
+    has_kernel = settings["bits"] in (4, 8) and settings.get("block_size") in (16, 32, 64, 128, 256)
     return stored, is_plain and has_kernel and settings.get("accuracy_level") == 4
 
 
@@ -218,10 +214,6 @@ def names_in_profile(nodes: Sequence[onnx.NodeProto], run: Sequence[RanNode]) ->
     return [node.name or (nameless[node.op_type].pop(0) if nameless[node.op_type] else "") for node in nodes]
 
 
-_SEVERAL = {"MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv"}
-"""Several products in one node, whose shapes do not tell them apart."""
-
-
 def macs_of(node: RanNode) -> int | None:
     """Return the multiply-accumulates of `node`, bias and activation apart; ``None`` where shapes do not give them."""
     inputs = [shape for _, shape in node.inputs]
@@ -232,22 +224,17 @@ def macs_of(node: RanNode) -> int | None:
     weights = 3 if node.op_type.startswith("QLinear") else 1
     if base in ("Conv", "ConvTranspose") and len(inputs) > weights:
         return convolution_macs(output if base == "Conv" else inputs[0], inputs[weights])
-    if base in ("Gemm", "MatMul") and node.op_type not in _SEVERAL:
+    # Shapes do not tell several products in one node apart.
+    several = ("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv")
+    if base in ("Gemm", "MatMul") and node.op_type not in several:
         return matrix_macs(inputs[0], output)
     if base in ("GRU", "LSTM", "RNN") and len(inputs) > 2:
         return recurrent_macs(*inputs[:3])
-    return _attention(inputs) if node.op_type in ("Attention", "QAttention") and len(inputs) > 1 else None
-
-
-def _attention(inputs: list[Shape]) -> int:
-    """Projections to Q, K and V, then scores and their product with V, for (batch, tokens, hidden) inputs."""
-    batch, tokens, hidden = inputs[0]
-    projected = inputs[1][-1]
-    return batch * tokens * hidden * projected + 2 * batch * tokens * tokens * projected // 3
-
-
-_INFERRED_BYTES = 1_500_000_000
-"""Shape inference hands the model over as one protobuf message, which ends at 2 GB."""
+    if node.op_type in ("Attention", "QAttention") and len(inputs) > 1:
+        # Projections to Q, K and V, then scores and their product with V.
+        (batch, tokens, hidden), projected = inputs[0], inputs[1][-1]
+        return batch * tokens * hidden * projected + 2 * batch * tokens * tokens * projected // 3
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +262,8 @@ def find_products(path: Path, feeds: Feeds) -> list[Product]:
     """Return the products of the model in `path` when it runs over `feeds`."""
     model = normalized(onnx.load(path, load_external_data=False))
     shapes: dict[str, Shape] = {}
-    if size_bytes(path) < _INFERRED_BYTES:
+    # Shape inference hands the model over as one message of protobuf.
+    if not needs_external_data(path):
         given = {name: np.shape(array) for name, array in feeds.items()}
         shapes = known_shapes(infer_shapes(model, given).graph)
     if shapes and any(_macs(node, shapes) is None for node in model.graph.node if node.op_type in FLOAT_OPS):

@@ -54,18 +54,16 @@ RECIPE_VERSION = "6"
 DYNAMIC = ("Attention", "LSTM", "MatMul")
 """Operators that a scheme takes unless ``op_types`` says otherwise; dynamic turns Gemm into MatMul first."""
 
-_ARM_TIERS = ("i8mm", "dotprod", "sve", "neon")
-
 
 def recipe_of(spec: EngineSpec) -> OrtOptions:
     """Resolve the options of `spec` on this machine: no choice but `op_types` is ``None``."""
     options = parse_options(spec.options)
-    activation_type = "int8" if _tier(spec) in _ARM_TIERS else "uint8"
+    is_arm = _tier(spec) in ("i8mm", "dotprod", "sve", "neon")
     return replace(
         options,
         op_types=_op_types(spec, options),
         reduce_range=_saturates(spec, options) if options.reduce_range is None else options.reduce_range,
-        activation_type=options.activation_type or activation_type,
+        activation_type=options.activation_type or ("int8" if is_arm else "uint8"),
         symmetric=options.symmetric if options.symmetric is not None else spec.precision == "int4",
     )
 
@@ -168,10 +166,7 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
         if "dynamic" in schemes and op_types & {*DYNAMIC, "Gemm"}:
             yield with_scheme(spec, "dynamic")
         yield from other_ranges(spec, len(quantized_nodes(spec)))
-    extra = json.loads(recipe.extra)
-    # Where the user leaves out the bodies of If, Loop and Scan.
-    if spec.scheme == "dynamic" and extra.get("EnableSubgraph") is False and has_bodies(model_file(spec.model)):
-        yield from with_option(spec, "extra", extra | {"EnableSubgraph": True})
+    yield from _with_bodies(spec, json.loads(recipe.extra))
     if spec.scheme == "dynamic" and "static" in schemes:
         yield with_scheme(spec, "static")
     yield from _with_tables(spec, recipe.op_types or ())
@@ -197,6 +192,12 @@ def _with_tables(spec: EngineSpec, taken: tuple[str, ...]) -> Iterator[Remedy]:
         present = {"MatMul", *(node.op_type for node in all_nodes(model))}
         for remedy in with_option(spec, "op_types", [*(name for name in taken if name in present), "Gather"]):
             yield replace(remedy, is_smaller=True)
+
+
+def _with_bodies(spec: EngineSpec, extra: dict[str, object]) -> Iterator[Remedy]:
+    """Yield `spec` with the bodies of If, Loop and Scan, where the user's `extra` leaves out those of the model."""
+    if spec.scheme == "dynamic" and extra.get("EnableSubgraph") is False and has_bodies(model_file(spec.model)):
+        yield from with_option(spec, "extra", extra | {"EnableSubgraph": True})
 
 
 def other_ranges(spec: EngineSpec, nodes: int) -> Iterator[Remedy]:

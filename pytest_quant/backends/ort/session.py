@@ -89,8 +89,6 @@ class Provider:
 
 ON_CPU = (Provider(CPU),)
 OPTIMIZED_FILE = "optimized.onnx"
-_FATAL = 4
-"""Errors are raised; printing them too would put native text between the lines of a test run."""
 
 
 def open_session(
@@ -156,7 +154,8 @@ def open_session(
 
 def _settings(threads: int | None, profile: Path | None, *, simulates: bool) -> Any:
     settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = _FATAL
+    # Fatal ones: errors are raised, and native text would stand between the lines of a test run.
+    settings.log_severity_level = 4
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     if threads is not None:
         settings.intra_op_num_threads = threads

@@ -50,7 +50,6 @@ class TorchOptions:
 
 
 CUDA_KEYS = keys_of(TorchOptions)
-CPU_KEYS = {name: key for name, key in CUDA_KEYS.items() if name != "tf32"}
 
 
 def parse_options(options: Iterable[tuple[str, object]]) -> TorchOptions:
@@ -75,7 +74,7 @@ class TorchBackend(Backend):
     name = "torch"
     offer = Offer(
         {"fp32": (None,), "bf16": (None,), "int8": ("static", "dynamic", "weight-only", *ARRIVING)},
-        CPU_KEYS,
+        {name: key for name, key in CUDA_KEYS.items() if name != "tf32"},
         ("minmax",),
         reads="module",
         extras=("torch",),

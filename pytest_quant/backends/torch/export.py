@@ -23,20 +23,14 @@ from pytest_quant.spec import Model
 OPSET = 20
 """The newest opset that all the runtimes read here and that has every form of Q/DQ."""
 
-_RECIPE = "2"
 _EXPORT_FIX = "use backend='torch', which needs no ONNX, or export it yourself and name the file"
 _CHECK_FIX = "use backend='torch', which needs no ONNX"
-_FLOAT_TOLERANCE = 1e-3
-"""Largest relative difference of a float export: each layer may round differently in the seventh digit."""
-
-_QUANTIZED_TOLERANCE = 0.1
-"""A value on the edge of two levels may fall to either side, and the next layer sees it: a few levels of 255."""
 
 
 def export_ingredients(model: Model) -> dict[str, str]:
     """Return everything that decides the ONNX file."""
     versions = {name: version(name) for name in ("torch", "onnxscript", "onnx")}
-    return {"module": module_digest(model), "opset": str(OPSET), "recipe": _RECIPE, **versions}
+    return {"module": module_digest(model), "opset": str(OPSET), "recipe": "2", **versions}
 
 
 def export_onnx(model: Model, folder: Path) -> Path:
@@ -75,7 +69,9 @@ def _check(model: Model, module: Any, path: Path) -> None:
     batches = [examples]
     if all(0 in free for free in free_axes(model).values()):
         batches.append(tuple(torch.cat([example, example[:1]]) for example in examples))
-    tolerance = _QUANTIZED_TOLERANCE if quantizing_parts(module) else _FLOAT_TOLERANCE
+    # Each layer may round a float differently in the seventh digit. A value on the edge of two of 255 levels may fall
+    # to either side, and the next layer sees it.
+    tolerance = 0.1 if quantizing_parts(module) else 1e-3
     with (
         torch.no_grad(),
         failing_as(f"comparing the ONNX export of '{model.name}' with the module failed", _CHECK_FIX),

@@ -126,10 +126,9 @@ def with_plain_weights(module: Any) -> Any:
 def is_packed(module: Any) -> bool:
     """Tell whether `module` was quantized in eager mode: operators take its weights as objects of their own."""
     kinds = {type(child).__module__ for child in module.modules()}
-    return any(kind.startswith(_EAGER) and ".reference." not in kind for kind in kinds)
+    eager = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
+    return any(kind.startswith(eager) and ".reference." not in kind for kind in kinds)
 
-
-_EAGER = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
 
 _ROUNDING_CALLS = ("quantize", "onednn.q", "quantized.")
 """Parts of the names of functions that round, or multiply what was rounded."""
