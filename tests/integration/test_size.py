@@ -15,7 +15,7 @@ import pytest
 import pytest_quant
 from tests.support.example import ROOT
 
-MOST = {"code lines": 30_278, "files": 262, "classes": 285, "functions": 2_829}
+MOST = {"code lines": 29_758, "files": 235, "classes": 284, "functions": 2_769}
 """A feature raises them by its budget, in a commit of its own that says why. Whoever takes out writes what is left."""
 
 _SLACK = 100
