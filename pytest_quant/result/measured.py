@@ -163,6 +163,7 @@ class Baseline:
     ----------
     commit : the last one that a record is of.
     drop : of the last record; ``None`` where it has none.
+    no_drop : why it has none, as the end of a sentence; empty where the record itself has none.
     speedup, candidate_p50_ms : medians over the launches on this machine; ``None`` without any.
     same_identity : there are launches on this machine, timed in the same way.
     launches, p50_launches : those launches since the speedup, and since the candidate's own time, last changed.
@@ -188,6 +189,7 @@ class Baseline:
     accuracy: AccuracyResult | None = None
     run_sd: float = 0.0
     run_freedom: int = 0
+    no_drop: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,7 @@ def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline 
     if not isinstance(baseline, Baseline):
         return _no_baseline("max_drop_increase", allowed, baseline)
     if baseline.drop is None:
-        why = f"the baseline of {baseline.commit[:12]} has no drop"
+        why = baseline.no_drop or f"the baseline of {baseline.commit[:12]} has no drop"
         return _no_baseline("max_drop_increase", allowed, why)
     increase = accuracy.drop - baseline.drop
     if not accuracy.varies:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pytest_quant.result import Coverage, Interval, Resources, Status, Verdict
 from pytest_quant.spec import LIMITS, Limit, Limits, limits_on
 
-_REL_TOL = 1e-9
+_ROUNDING = 1e-9
 """A drop of 100 * (b - c) / n carries rounding of a few ulps; a limit hit exactly must pass."""
 
 
@@ -68,7 +68,6 @@ def without_baseline(verdict: Verdict, why: str) -> Verdict:
     return replace(verdict, observed=None, status=Status.NO_BASELINE, reason=f"{why}; {how}")
 
 
-_ROUNDED = 1e-9
 _LEAST_SAMPLES = 100
 """Of a set that a limit without room is judged on."""
 
@@ -81,7 +80,7 @@ def too_coarse(n: int, weight: float | None, room: float, unit: str, wanted: int
     """
     if weight is None or weight <= room or math.isclose(weight, room) or (room <= 0.0 and n >= _LEAST_SAMPLES):
         return ""
-    enough = max(wanted or 0, math.ceil(n * weight / room - _ROUNDED) if room > 0.0 else _LEAST_SAMPLES)
+    enough = max(wanted or 0, math.ceil(n * weight / room - _ROUNDING) if room > 0.0 else _LEAST_SAMPLES)
     subject = "the only sample" if n == 1 else f"one of {n} samples"
     return f"{subject} weighs {weight:.4g}{unit}, more than the limit leaves; {enough} samples would do"
 
@@ -98,7 +97,7 @@ def by_value(limit: str, allowed: float, observed: float, unit: str, *, is_least
     """
     is_least = limit.startswith("min_") if is_least is None else is_least
     holds = observed >= allowed if is_least else observed <= allowed
-    if holds or math.isclose(observed, allowed, rel_tol=_REL_TOL, abs_tol=_REL_TOL):
+    if holds or math.isclose(observed, allowed, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
         status, figure, relation = Status.PASS, f"{observed:.6g}", "reaches" if is_least else "is within"
     else:
         status, figure, relation = Status.FAIL, apart(observed, allowed), "is below" if is_least else "is above"

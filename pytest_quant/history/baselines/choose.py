@@ -100,12 +100,13 @@ class Baselines:
 
     def _accepted(
         self, entry: BaselineEntry, data: str | None, way: tuple[str, ...]
-    ) -> tuple[Baseline | str, Sequence[LaunchFigures]]:
+    ) -> tuple[Baseline, Sequence[LaunchFigures]]:
         """Return the baseline of an entry, and the accepted launches on this machine."""
-        if entry.data is not None and data is not None and entry.data != data:
-            return f"the accepted baseline of {entry.commit[:12]} is for other evaluation data", ()
         here = [figures for figures in entry.latency if dict(figures.identity) == self._identity and figures.way == way]
         baseline = Baseline(entry.commit, entry.drop, accuracy=_accepted_accuracy(entry))
+        if entry.data is not None and data is not None and entry.data != data:
+            why = f"the accepted baseline of {entry.commit[:12]} is for other evaluation data"
+            baseline = Baseline(entry.commit, no_drop=why)
         if not here:
             return baseline, ()
         latency = here[-1]
@@ -258,9 +259,8 @@ def _of_launches(checks: Sequence[StoredCheck], data: str | None, why: str) -> B
     usable = [check for check in checks if check.record.status not in _NEVER_A_BASE]
     if not usable:
         return why
+    last = usable[-1].run.commit or "unknown"
     comparable = [check for check in usable if data is None or check.record.digests.get("data") in (None, data)]
-    if not comparable:
-        return f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
-    last = comparable[-1]
+    other_data = f"{_NOT_ACCEPTED}, and the merge base's records are for other evaluation data"
     drop = next((each.record.accuracy.drop for each in reversed(comparable) if each.record.accuracy), None)
-    return Baseline(last.run.commit or "unknown", drop)
+    return Baseline(last, drop, no_drop="" if comparable else other_data)

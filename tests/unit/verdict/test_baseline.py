@@ -192,6 +192,7 @@ OF_INCREASE = [
     (NO_SCORE, ACCEPTED, None, INCONCLUSIVE, "not measured: no metric could be computed"),
     (TOP1, None, None, NO_BASELINE, f"no record of this series was accepted{ACCEPT}"),
     (TOP1, "other data", None, NO_BASELINE, f"other data{ACCEPT}"),
+    (TOP1, replace(ACCEPTED, drop=None, no_drop="other data"), None, NO_BASELINE, f"other data{ACCEPT}"),
     (TOP1, replace(ACCEPTED, drop=None), None, NO_BASELINE, f"the baseline of cccccccccccc has no drop{ACCEPT}"),
 ]
 

@@ -61,11 +61,22 @@ def test_an_accepted_entry_is_the_baseline(tmp_path: Path) -> None:
     assert _accepted(tmp_path).find(_SERIES, "def456") == replace(expected, launches=launches, p50_launches=launches)
 
 
-def test_an_entry_that_does_not_hold_says_why(tmp_path: Path) -> None:
-    """It is no baseline on other samples, and no other one takes its place unasked."""
+def test_on_other_samples_an_entry_has_its_latency_alone(tmp_path: Path) -> None:
+    """It says why it has no drop, and no other entry takes its place unasked."""
     write_baselines(tmp_path / NAME, [ENTRY])
+    result = _accepted(tmp_path).find(_SERIES, "changed")
+    assert isinstance(result, Baseline)
     why = "the accepted baseline of c0ffeec0ffee is for other evaluation data"
-    assert why in _why(_accepted(tmp_path).find(_SERIES, "changed"))
+    assert (result.drop, result.no_drop, result.speedup, result.same_identity) == (None, why, 1.9475, True)
+
+
+def test_on_other_samples_the_merge_base_has_its_latency_alone(scratch: ScratchRepository) -> None:
+    """As an accepted entry."""
+    recorded = InMemory((_check(_run(scratch, "a"), 2.5),))
+    result = Baselines(scratch.path, lambda: recorded, RUN.environment.identity).find(_SERIES, "changed")
+    assert isinstance(result, Baseline)
+    assert (result.drop, result.speedup, result.same_identity) == (None, 2.5, True)
+    assert result.no_drop.endswith("and the merge base's records are for other evaluation data")
 
 
 def test_latency_of_another_machine_is_not_compared(tmp_path: Path) -> None:
