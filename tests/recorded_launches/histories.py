@@ -12,17 +12,17 @@ import numpy as np
 
 from pytest_quant.history.baselines.launches import noise_by_machine, with_launches
 from pytest_quant.history.compare import compare
-from pytest_quant.history.rows import StoredCheck, identity_of
-from pytest_quant.history.summaries import CheckSummary
+from pytest_quant.history.rows import StoredCheck
 from pytest_quant.record import build_record, from_json
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Status
 from pytest_quant.spec import Limits
 from pytest_quant.stats.launches import launch_of
 from pytest_quant.verdict.baseline import baseline_verdicts
+from tests.benchmarks.detection.compared import points_of
 from tests.recorded_launches import LEAST_SPEEDUP, launches_by_arm, timed
 from tests.unit.record.examples import RUN, a_measurement
 
-HISTORIES = 100
+HISTORIES = 126
 MAX_SLOWDOWN_PCT = 3.0
 _QUANTITIES = ("speedup", "p50")
 _FIRST = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -38,7 +38,16 @@ class Layout:
     of_head: int
 
 
-LAYOUTS = (Layout(10, 1, 1, 1), Layout(10, 1, 1, 5), Layout(3, 3, 3, 3), Layout(5, 1, 2, 3), Layout(20, 4, 1, 1))
+LAYOUTS = (
+    Layout(10, 1, 1, 1),
+    Layout(10, 1, 1, 5),
+    Layout(3, 3, 3, 3),
+    Layout(5, 1, 2, 3),
+    Layout(20, 4, 1, 1),
+    Layout(3, 1, 2, 1),
+    Layout(2, 1, 3, 2),
+)
+"""With the last two, launches hardly know their own noise."""
 
 
 def rows() -> Iterator[dict[str, Any]]:
@@ -69,14 +78,14 @@ def _judged(
     stored = [_stored(latency, "head", day, number) for number, latency in enumerate(ours)]
     today = stored[0].run.started_at
     nothing = Baseline("c" * 40, drop=None, speedup=None, candidate_p50_ms=None, same_identity=False, now=today)
-    (noise,) = noise_by_machine(_points(earlier)).values()
+    (noise,) = noise_by_machine(points_of(earlier)).values()
     baseline = with_launches(nothing, earlier, next(iter(noise.values())))
     more = tuple(launch_of(latency, each.run.started_at) for latency, each in zip(ours[1:], stored[1:], strict=True))
     latency = replace(ours[0], launches=more)
     verdicts = baseline_verdicts(Limits(max_slowdown=MAX_SLOWDOWN_PCT), AccuracyResult(n=1), latency, baseline)
     last = [each for each in earlier if each.run.commit == f"c{layout.commits - 1}"]
     before = [each for each in earlier if each.run.commit != f"c{layout.commits - 1}"]
-    compared = compare(last, stored, earlier=_points(before))
+    compared = compare(last, stored, earlier=points_of(before))
     return {
         "max_slowdown": [verdict.status.value for verdict in verdicts],
         "compare": {
@@ -92,25 +101,3 @@ def _stored(latency: LatencyResult, commit: str, day: int, minute: int) -> Store
     encoded = build_record(a_measurement(latency=latency), status=Status.PASS, verdicts=())
     run = replace(RUN, id=f"{commit}-{minute}", commit=commit, started_at=started, dirty=False)
     return StoredCheck(run, from_json(json.loads(json.dumps(encoded.json))))
-
-
-def _points(checks: list[StoredCheck]) -> list[CheckSummary]:
-    return [
-        CheckSummary(
-            check.run.id,
-            check.run.started_at,
-            check.run.commit,
-            check.run.branch,
-            check.run.dirty,
-            check.record.series,
-            "",
-            identity_of(check.run, check.record),
-            "",
-            check.record.status,
-            speedup=check.record.latency.speedup,
-            reference_p50_ms=check.record.latency.reference_p50_ms,
-            candidate_p50_ms=check.record.latency.candidate_p50_ms,
-        )
-        for check in checks
-        if check.record.latency is not None
-    ]
