@@ -23,20 +23,22 @@ KEPT = 6
 ENDED = "the process that ran this check ended with"
 OUTPUTS = ("--quant-json=run.json", "--quant-markdown=run.md", "--quant-html=run.html")
 DYING = """
-import os, signal, threading, time
+import faulthandler, os, signal, threading, time
 
 @pytest.fixture
-def early():
+def early_{number}():
     time.sleep({early})
 
 @mark.quant(output="PASS")
-def test_dying_{number}(early, quant):
+def test_dying_{number}(early_{number}, quant):
     os.kill(os.getpid(), signal.{signal})
     time.sleep(60)
 """
 IN_FIXTURE = DYING.replace("    time.sleep({early})", "    os.kill(os.getpid(), signal.{signal})\n    time.sleep(60)")
 LATER = DYING.replace(
     "    os.kill(os.getpid(), signal.{signal})\n    time.sleep(60)",
+    # Python's own handler prints the stacks of all threads first, and now and then ends with SIGSEGV over this one's.
+    "    faulthandler.disable()\n"
     "    threading.Timer({early}, os.kill, (os.getpid(), signal.{signal})).start()\n    time.sleep(60)",
 )
 KEEPING = "@mark.quant(output='PASS')\ndef test_kept_{number}(): pass\n"
