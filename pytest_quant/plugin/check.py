@@ -25,7 +25,7 @@ from pytest_quant.plugin import collect
 from pytest_quant.plugin.console import open_steps, width_of
 from pytest_quant.plugin.crashes import note_begun
 from pytest_quant.plugin.devices import refuse_without_gpu
-from pytest_quant.plugin.inputs import find_data, find_models, find_scores
+from pytest_quant.plugin.mark_sources import find_data, find_models, find_scores
 from pytest_quant.plugin.outputs import end_of
 from pytest_quant.plugin.settings import keeps_benchmarks, settings_of
 from pytest_quant.printable import clean

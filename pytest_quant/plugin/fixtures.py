@@ -116,7 +116,7 @@ def _build_engine(
     from pytest_quant.marks.keys import read
     from pytest_quant.plugin.check import session_of
     from pytest_quant.plugin.devices import choose_for_engine
-    from pytest_quant.plugin.inputs import find_data, find_models
+    from pytest_quant.plugin.mark_sources import find_data, find_models
     from pytest_quant.plugin.settings import settings_of
 
     values: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""The inputs of a check: the models, the data and the scores that its mark names, as fixtures or as files."""
+"""What a mark names, found: the models, the data and the scores of a check, as fixtures or as files."""
 
 from __future__ import annotations
 
