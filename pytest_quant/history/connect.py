@@ -311,7 +311,7 @@ def _url(place: str | Path) -> sa.URL:
 def _sqlite_file(url: sa.URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or not url.database:
         return None
-    file = Path(url.database)
+    file = Path(url.database.removeprefix("file:"))
     if file.is_dir():
         raise IsADirectoryError(f"{file} is a folder where the file should be")
     return file

@@ -135,8 +135,9 @@ def test_a_truncated_file_is_an_error_and_stays(tmp_path: Path, left_bytes: int)
     assert place.read_bytes() == before
 
 
-def test_a_read_only_history_refuses_to_be_written(tmp_path: Path) -> None:
+def test_a_read_only_history_refuses_to_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's own way to open a file read-only, since file modes forbid root nothing; what is there can be read."""
+    monkeypatch.chdir(tmp_path)
     place = tmp_path / "history.db"
     open_store(place).append(RUN, [a_record()])
     read_only = open_store(f"sqlite:///file:{place}?mode=ro&uri=true")
@@ -145,6 +146,7 @@ def test_a_read_only_history_refuses_to_be_written(tmp_path: Path) -> None:
         read_only.append(replace(RUN, id="other"), [a_record()])
     assert "readonly" in (caught.value.value or "")
     assert len(open_store(place).runs()) == 1
+    assert not Path("file:").exists()
 
 
 def test_a_server_that_takes_no_writes_refuses_whole(postgres_server: PostgresServer) -> None:
