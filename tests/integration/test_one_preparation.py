@@ -9,7 +9,7 @@ import onnx
 import onnx.numpy_helper
 import pytest
 
-from pytest_quant.backends.onnx_files.normalize import write_normalized
+from pytest_quant.backends.onnx_files.normalize import normal_file
 from pytest_quant.backends.ort import build, prepare
 from pytest_quant.spec import EngineSpec, Model
 from tests.support.measuring import numbers
@@ -21,11 +21,11 @@ def test_a_float_model_is_prepared_once(scheme: str, tmp_path: Path, monkeypatch
     """For ranges, for the quantizer, and for a trial that leaves a node in float; a rewritten file is another model."""
     written: list[Path] = []
 
-    def write(path: Path, target: Path, **more: bool) -> None:
+    def write(path: Path, work: Path, **more: bool) -> Path:
         written.append(path)
-        write_normalized(path, target, **more)
+        return normal_file(path, work, **more)
 
-    monkeypatch.setattr(prepare, "write_normalized", write)
+    monkeypatch.setattr(prepare, "normal_file", write)
     path = select_first(tmp_path / "model.onnx")
     precision = "int4" if scheme == "weight-only" else "int8"
     spec = EngineSpec("ort", precision, scheme, Model.from_onnx(path))

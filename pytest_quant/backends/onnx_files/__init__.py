@@ -6,6 +6,7 @@ No runtime is needed. A file is read once per process and state where nothing bu
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,6 +26,9 @@ Answer = TypeVar("Answer")
 
 EMBED_BYTES = 1_500_000_000
 """A protobuf file ends at 2 GB; larger models keep their weights beside it."""
+
+_MOST_IN_SHAPES = 4096
+"""Values of an initializer that may decide shapes; of a larger one, its own shape is all that inference needs."""
 
 MOST_OPENED = 1e9
 """What a runtime may make of a file before it runs, see `opened_size`: some bytes could keep it busy for ever."""
@@ -276,7 +280,7 @@ def has_bodies(path: Path) -> bool:
 
 
 def read_nodes(path: Path) -> onnx.ModelProto:
-    """Return what `read_graph` does, without the values of initializers. Raises `ModelFileError`, see `read_graph`."""
+    """Return what `read_graph` does, without the values of large initializers. Raises `ModelFileError`."""
     nodes = onnx.ModelProto()
     nodes.CopyFrom(_nodes(path))
     return nodes
@@ -287,7 +291,8 @@ def _nodes(path: Path) -> onnx.ModelProto:
     model = read_graph(path)
     for graph in graphs_in(model):
         for tensor in graph.initializer:
-            tensor.ClearField("raw_data")
+            if math.prod(tensor.dims) > _MOST_IN_SHAPES:
+                tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims))
     # Of a message, memory is given back as a whole.
     nodes = onnx.ModelProto()
     nodes.CopyFrom(model)

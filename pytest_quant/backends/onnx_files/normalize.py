@@ -8,7 +8,6 @@ The steps, in this order, each on the graph and on the bodies of If, Loop and Sc
 4. Constant nodes become initializers. A sparse one stays, and one whose value leaves the graph as it is.
 5. What reads an Identity of an initializer reads the initializer.
 6. An opset below 13 is raised by ONNX's own converter, where scales per channel are asked for.
-7. Shapes are inferred.
 
 Step 6 may round otherwise; the others change no value, bit for bit.
 The same file gives the same graph and the same names each time. Tensors of the outer graph
@@ -17,19 +16,17 @@ keep their names.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference, version_converter
+from onnx import TensorProto, helper, inliner, numpy_helper, version_converter
 from onnx.external_data_helper import load_external_data_for_model
 
-from pytest_quant.backends.onnx_files import read_graph, write_model
+from pytest_quant.backends.onnx_files import read_graph, read_nodes, write_model
 from pytest_quant.backends.onnx_files.graphs import (
     STANDARD,
     all_graphs,
@@ -54,8 +51,8 @@ _PER_CHANNEL_OPSET = 13
 """The first opset whose DequantizeLinear has an axis; below it ORT writes a model that it then refuses to load."""
 
 
-def write_normalized(source: Path, target: Path, *, per_channel: bool = False) -> None:
-    """Write the model in `source` in its normal form to `target`; the source stays as it is.
+def normal_file(source: Path, work: Path, *, per_channel: bool = False) -> Path:
+    """Return a file of the model in its normal form: `source`, or where that is in another one, a file in `work`.
 
     Parameters
     ----------
@@ -63,19 +60,22 @@ def write_normalized(source: Path, target: Path, *, per_channel: bool = False) -
 
     Raises
     ------
-    ModelError : see `read_graph`.
+    ModelFileError : see `read_graph`.
     BuildError : ONNX cannot raise the opset.
     """
+    graph = read_nodes(source)
+    is_old = per_channel and 0 < opset_of(graph) < _PER_CHANNEL_OPSET
+    if is_normal(graph) and not is_old:
+        return source
     model = read_graph(source)
     load_external_data_for_model(model, str(source.parent))
     model = normalized(model)
-    if per_channel and 0 < opset_of(model) < _PER_CHANNEL_OPSET:
+    if is_old:
         need, fix = f"scales per channel need {_PER_CHANNEL_OPSET} or later", "or write options={'per_channel': False}"
         model = normalized(raised(model, 17, source.name, need=need, fix=fix))
-    write_model(model, target)
-    # Where ONNX's inference fails, the file stays without shapes.
-    with warnings.catch_warnings(action="ignore"), suppress(shape_inference.InferenceError):
-        shape_inference.infer_shapes_path(str(target), str(target))
+    file = work / "normal.onnx"
+    write_model(model, file)
+    return file
 
 
 def normalized(model: onnx.ModelProto) -> onnx.ModelProto:

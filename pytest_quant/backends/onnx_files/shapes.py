@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 from onnx import helper, shape_inference
 
-from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.onnx_files import read_nodes
 from pytest_quant.backends.onnx_files.graphs import all_graphs
 from pytest_quant.errors import ModelFileError
 from pytest_quant.spec import Shape
@@ -57,12 +57,7 @@ def largest_tensor(path: Path, shapes: Mapping[str, Shape]) -> int:
     The bytes; of those that shape inference finds, 0 where it finds none or the file cannot be read.
     """
     try:
-        model = read_graph(path)
-        for tensor in model.graph.initializer:
-            if math.prod(tensor.dims) > 4096:
-                # Its shape is all that inference needs, which copies the graph; values of so many decide no other.
-                tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims))
-        graphs = list(all_graphs(infer_shapes(model, shapes).graph))
+        graphs = list(all_graphs(infer_shapes(read_nodes(path), shapes).graph))
     except (ModelFileError, shape_inference.InferenceError):
         return 0
     tensors = (value.type.tensor_type for graph in graphs for value in (*graph.value_info, *graph.output))

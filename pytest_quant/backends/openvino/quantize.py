@@ -13,14 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from onnx.external_data_helper import load_external_data_for_model
-
 from pytest_quant.backends.feeds import Feeds, fitting_batches
 from pytest_quant.backends.offer import Remedy, calibrated, check_excluded, with_option
-from pytest_quant.backends.onnx_files import model_file, read_graph, read_nodes, write_model
+from pytest_quant.backends.onnx_files import model_file, read_nodes
 from pytest_quant.backends.onnx_files.graphs import PASSING, all_graphs
 from pytest_quant.backends.onnx_files.lineage import excluded_parts
-from pytest_quant.backends.onnx_files.normalize import is_normal, normalized
+from pytest_quant.backends.onnx_files.normalize import normal_file, normalized
 from pytest_quant.backends.openvino import parse_options
 from pytest_quant.backends.openvino.coverage import OPERATORS, RECURRENT
 from pytest_quant.backends.openvino.files import is_own, read_model, refused, save_model, signature_of
@@ -181,7 +179,8 @@ def write_quantized(spec: EngineSpec, batches: Callable[[], Iterator[Feeds]], fo
     signature = signature_of(spec.model)
     count = sum(1 for _ in fitting_batches(batches(), signature, spec.model.name))
     with temporary_folder() as work:
-        source = _source(spec.model, work)
+        file = model_file(spec.model)
+        source = file if is_own(spec.model) else normal_file(file, work)
         model = read_model(source)
         ignored = excluded_nodes(spec, model, source)
         with failing_with(lambda error: refused(f"to quantize {spec.model.name}", error, _fix(error))):
@@ -199,18 +198,6 @@ def _fix(error: Exception) -> str:
     if any("fast_bias_correction" in step.filename for step in traceback.extract_tb(error.__traceback__)):
         return "NNCF's fast bias correction fails on this model: options={'fast_bias_correction': False}"
     return f"{IN_FLOAT}, or use another backend: backend='ort'"
-
-
-def _source(model: Model, work: Path) -> Path:
-    """Return the file to quantize: the model's own where it is in its normal form, else that form, in `work`."""
-    file = model_file(model)
-    if is_own(model) or is_normal(read_nodes(file)):
-        return file
-    graph = read_graph(file)
-    load_external_data_for_model(graph, str(file.parent))
-    # Without shapes, which OpenVINO infers by itself.
-    write_model(normalized(graph), work / file.name)
-    return work / file.name
 
 
 def _quantize(spec: EngineSpec, model: Any, batches: _Again, count: int, ignored: list[str]) -> Any:

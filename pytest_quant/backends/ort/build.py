@@ -22,6 +22,7 @@ from pytest_quant.backends.onnx_files import (
     model_file,
     model_ingredients,
     needs_external_data,
+    read_nodes,
     read_signature,
 )
 from pytest_quant.backends.onnx_files.graphs import all_graphs, dequantizer_of, opset_of, refill, scopes
@@ -201,7 +202,7 @@ def write_dynamic(recipe: OrtOptions, prepared: Path, exclude: list[str], target
     """
     from onnxruntime.quantization import quantize_dynamic
 
-    graph = onnx.load(prepared, load_external_data=False).graph
+    graph = read_nodes(prepared).graph
     in_graph, *in_bodies = (
         {node.op_type for node in inner.node if not constants.isdisjoint(node.input[:2])}
         for inner, constants in scopes(graph)
@@ -304,7 +305,7 @@ def write_engine(spec: EngineSpec, calibration: Path | None, folder: Path) -> No
         return
     with tools_with(recipe.libraries):
         model = prepared(spec, per_channel=recipe.per_channel)
-        left = left_in_float(spec, onnx.load(model, load_external_data=False).graph)
+        left = left_in_float(spec, read_nodes(model).graph)
         exclude = [*excluded_nodes(spec, model), *left]
         fix = "leave the operator in float with exclude=[...] or options={'op_types': [...]}, or try another scheme"
         # The quantizers raise whatever their Python meets.

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 
 from pytest_quant.backends.base import Engine, Feeds, Outputs
-from pytest_quant.backends.onnx_files import has_bodies, model_file, read_signature, size_bytes
+from pytest_quant.backends.onnx_files import has_bodies, model_file, read_nodes, read_signature, size_bytes
 from pytest_quant.backends.onnx_files.graphs import float_bytes
 from pytest_quant.backends.onnx_files.lineage import excluded_among, trace
 from pytest_quant.backends.onnx_files.normalize import normalized
@@ -151,7 +151,7 @@ class OrtEngine(Engine):
         different = {tuple((node.name, node.op_type, node.inputs, node.outputs) for node in run) for run in runs}
         counted = runs if len(different) > 1 else runs[:1]
         nodes = list(chain(*counted))
-        model = optimized = onnx.load(self.path, load_external_data=False)
+        model = optimized = read_nodes(self.path)
         if any(node.op_type in NARROW_OPS for node in nodes):
             with temporary_folder() as folder:
                 open_session(self.path, self._providers, threads=self.threads, trace=folder)
@@ -165,7 +165,7 @@ class OrtEngine(Engine):
 
     def float_bytes(self) -> Mapping[str, int]:
         """Return those of the initializers of the file that is open."""
-        return float_bytes(onnx.load(self.path, load_external_data=False).graph)
+        return float_bytes(read_nodes(self.path).graph)
 
     def _layer_times(self, feeds: Feeds) -> tuple[LayerTime, ...]:
         """Return the median time of each node."""

@@ -32,7 +32,7 @@ from pytest_quant.backends.onnx_files.graphs import (
     refill,
     rename_captured,
 )
-from pytest_quant.backends.onnx_files.normalize import write_normalized
+from pytest_quant.backends.onnx_files.normalize import normal_file
 from pytest_quant.backends.ort.session import ort_error
 from pytest_quant.backends.runtime import quiet, tools_without_torch
 from pytest_quant.files import temporary_folder
@@ -133,8 +133,8 @@ def _last_prepared(path: Path, _digests: object, upgrades: bool) -> tuple[Path, 
     """Return the file, and what removes its folder when the next model takes this one's place, or the process ends."""
     folder = temporary_folder()
     work = folder.__enter__()
-    normal, target = work / "normalized.onnx", work / "prepared.onnx"
-    write_normalized(path, normal, per_channel=upgrades)
+    target = work / "prepared.onnx"
+    normal = normal_file(path, work, per_channel=upgrades)
     # Shape inference over symbols gives up on some models that quantize well without it.
     if _attempt(normal, target, symbolic=True) and (error := _attempt(normal, target, symbolic=False)):
         raise ort_error(f"to prepare {path.name} for quantization", error) from error

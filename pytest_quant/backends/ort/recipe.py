@@ -21,7 +21,7 @@ from typing import TypeAlias
 import onnx
 
 from pytest_quant.backends.offer import Remedy, calibrated, seven_bits_note, with_option, with_scheme
-from pytest_quant.backends.onnx_files import has_bodies, model_file, read_graph
+from pytest_quant.backends.onnx_files import has_bodies, model_file, read_nodes
 from pytest_quant.backends.onnx_files.graphs import FLOAT_BYTES, PASSING, all_graphs, all_nodes, scopes
 from pytest_quant.backends.onnx_files.lineage import excluded_parts
 from pytest_quant.backends.ort import ALL_OPS, CPU, OrtOptions, parse_options
@@ -43,7 +43,7 @@ def excluded_nodes(spec: EngineSpec, prepared: Path) -> list[str]:
     """
     if not spec.exclude:
         return []
-    parts = excluded_parts(spec, {node.name for node in all_nodes(read_graph(prepared))})
+    parts = excluded_parts(spec, {node.name for node in all_nodes(read_nodes(prepared))})
     names = set(spec.exclude).union(*parts.values())
     return sorted(names | {f"{name}_MatMul" for name in names})
 
@@ -80,7 +80,7 @@ def left_note(spec: EngineSpec, file: Path) -> tuple[str, ...]:
     """Say which nodes of the engine's `file` stay in float because the quantizer cannot take them."""
     if not _taken(spec, recipe_of(spec)):
         return ()
-    left = left_in_float(spec, onnx.load(file, load_external_data=False).graph)
+    left = left_in_float(spec, read_nodes(file).graph)
     named = shorten(", ".join(left), 200, placeholder=" ...")
     helps = recipe_of(spec).per_channel and spec.scheme != "weight-only"
     more = "; options={'per_channel': False} may quantize more" if helps else ""
@@ -162,7 +162,7 @@ def remedies(spec: EngineSpec, schemes: tuple[str | None, ...]) -> Iterator[Reme
         if recipe.reduce_range or (recipe.weight_type == "int8" and not has_vnni()):
             yield from with_option(spec, "reduce_range", not recipe.reduce_range)
     if spec.scheme == "static":
-        op_types = {node.op_type for node in all_nodes(read_graph(model_file(spec.model)))}
+        op_types = {node.op_type for node in all_nodes(read_nodes(model_file(spec.model)))}
         if "dynamic" in schemes and op_types & {*DYNAMIC, "Gemm"}:
             yield with_scheme(spec, "dynamic")
         yield from other_ranges(spec, len(quantized_nodes(spec)))
@@ -187,7 +187,7 @@ def float_tables(graph: onnx.GraphProto) -> set[str]:
 
 def _with_tables(spec: EngineSpec, taken: tuple[str, ...]) -> Iterator[Remedy]:
     """Yield `spec` with its tables quantized too, beside the operators that are `taken`; nothing without tables."""
-    model = read_graph(model_file(spec.model))
+    model = read_nodes(model_file(spec.model))
     if taken and "Gather" not in taken and float_tables(model.graph):
         present = {"MatMul", *(node.op_type for node in all_nodes(model))}
         for remedy in with_option(spec, "op_types", [*(name for name in taken if name in present), "Gather"]):
@@ -216,7 +216,7 @@ def quantized_nodes(spec: EngineSpec) -> tuple[str, ...]:
     taken = _taken(spec, recipe_of(spec))
     if not taken:
         return ()
-    nodes = all_nodes(read_graph(model_file(spec.model)))
+    nodes = all_nodes(read_nodes(model_file(spec.model)))
     names = (node.name for node in nodes if node.op_type in taken and node.name and node.name not in spec.exclude)
     return tuple(dict.fromkeys(names))
 

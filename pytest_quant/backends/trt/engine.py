@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.cuda import DeviceMemory
 from pytest_quant.backends.cuda.device import open_device
-from pytest_quant.backends.onnx_files import read_graph, read_signature
+from pytest_quant.backends.onnx_files import read_nodes, read_signature
 from pytest_quant.backends.onnx_files.lineage import excluded_among
 from pytest_quant.backends.readback import LayerTime, device_times, medians, warm_runs
 from pytest_quant.backends.trt.build import PLAN_FILE, build_notes
@@ -45,7 +45,7 @@ class PlanEngine(Engine):
     def __init__(self, spec: EngineSpec, folder: Path) -> None:
         self.spec = spec
         self._graph = folder / GRAPH_FILE
-        self._ops = ops_of(read_graph(self._graph).graph)
+        self._ops = ops_of(read_nodes(self._graph).graph)
         self.signature = read_signature(self._graph)
         self.size_bytes = (folder / PLAN_FILE).stat().st_size
         self._options = options_of(spec)

@@ -30,7 +30,7 @@ import msgspec
 
 from pytest_quant.backends.apart import ApartError, call_apart
 from pytest_quant.backends.base import Feeds
-from pytest_quant.backends.onnx_files import read_graph, read_signature
+from pytest_quant.backends.onnx_files import read_nodes, read_signature
 from pytest_quant.backends.ort.gpu_engine import OrtGpuEngine
 from pytest_quant.backends.ort.libraries import CUDA, CUDA_OPTIONS, TENSORRT, find_provider
 from pytest_quant.backends.ort.macs import FLOAT_OPS, PRODUCT_OPS
@@ -77,7 +77,7 @@ def build_engines(model: Path, providers: Sequence[Provider], folder: Path, name
             fix=_NEXT,
         ) from ended
     (folder / LOG_FILE).write_text(readable_log(log), encoding="utf-8")
-    layers = layers_in_summary(log, ops_of(read_graph(model).graph))
+    layers = layers_in_summary(log, ops_of(read_nodes(model).graph))
     (folder / LAYERS_FILE).write_bytes(msgspec.json.encode(layers))
 
 
@@ -216,7 +216,7 @@ class OrtTrtEngine(OrtGpuEngine):
     def _coverage(self, feeds: Feeds) -> Coverage:
         """Count the products that TensorRT runs by the layers of its engines, and those that it left as not its own."""
         left = left_products(self._session.get_provider_graph_assignment_info())
-        ops = ops_of(read_graph(self.path).graph)
+        ops = ops_of(read_nodes(self.path).graph)
         macs = macs_by_node(self.path, feeds)
         return count_products(self._layers, ops, left, self.spec.precision, macs, self._why_not)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pytest_quant.backends.base import Feeds, Outputs
-from pytest_quant.backends.onnx_files import read_graph
+from pytest_quant.backends.onnx_files import read_nodes
 from pytest_quant.backends.ort import CPU
 from pytest_quant.backends.ort.half import range_notes, write_rounded
 from pytest_quant.backends.ort.session import Provider, open_session, refusing
@@ -62,7 +62,7 @@ class SimulatedEngine(PlanEngine):
             *build_notes(folder),
         )
         self._built_layers = read_layers(folder / LAYERS_FILE)
-        self._has_pairs = any(node.op_type == "QuantizeLinear" for node in read_graph(self._graph).graph.node)
+        self._has_pairs = any(node.op_type == "QuantizeLinear" for node in read_nodes(self._graph).graph.node)
 
     def _misfit(self, feeds: Feeds) -> DataError | None:
         """Refuse also the shapes that the engine on a device would refuse."""

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from pytest_quant.backends.onnx_files import read_signature
 from pytest_quant.backends.onnx_files.graphs import all_nodes
-from pytest_quant.backends.onnx_files.normalize import is_normal, normalized, write_normalized
+from pytest_quant.backends.onnx_files.normalize import is_normal, normal_file, normalized
 from pytest_quant.spec import Model
 from pytest_quant.testing.conformance.examples import sqnr_db
 from tests.integration.ort_traps.bench import engine_of, spec_of
@@ -150,11 +150,11 @@ def test_it_computes_the_same_bit_for_bit(model: onnx.ModelProto) -> None:
     """Constants from anywhere, in any opset: equal outputs, no Constant left, the file as it was."""
     feeds = {"x": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)}
     with TemporaryDirectory() as folder:
-        source, target, again = (Path(folder) / name for name in ("model.onnx", "a.onnx", "b.onnx"))
+        source, works = Path(folder) / "model.onnx", [Path(folder) / name for name in ("a", "b")]
+        [work.mkdir() for work in works]
         onnx.save_model(model, source)
         before = _digest(source)
-        write_normalized(source, target)
-        write_normalized(source, again)
+        target, again = (normal_file(source, work) for work in works)
         assert _digest(source) == before
         assert _digest(target) == _digest(again)
         wanted, result = run_unoptimized(source, feeds), run_unoptimized(target, feeds)
@@ -215,8 +215,7 @@ def test_a_graph_that_the_steps_change_is_none(model: onnx.ModelProto) -> None:
 def test_every_kind_of_constant(constant: str, wanted: NDArray[np.generic], tmp_path: Path) -> None:
     """Each attribute becomes an initializer of its dtype and shape."""
     parsed(tmp_path / "m.onnx", f"() => (int64 y) {{ c = Constant<{constant}>() y = Size(c) }}", 13)
-    write_normalized(tmp_path / "m.onnx", tmp_path / "n.onnx")
-    (tensor,) = onnx.load(tmp_path / "n.onnx").graph.initializer
+    (tensor,) = onnx.load(normal_file(tmp_path / "m.onnx", tmp_path)).graph.initializer
     result = numpy_helper.to_array(tensor)
     assert (result.dtype.kind, result.shape) == (np.asarray(wanted).dtype.kind, np.shape(wanted))
     assert result.tolist() == np.asarray(wanted).tolist()
@@ -225,8 +224,8 @@ def test_every_kind_of_constant(constant: str, wanted: NDArray[np.generic], tmp_
 def test_a_constant_that_is_a_result_stays(tmp_path: Path) -> None:
     """A graph and a body may give a constant; no runtime is asked to give an initializer away."""
     parsed(tmp_path / "m.onnx", "() => (float y) { y = Constant<value_float = 2.0>() }", 13)
-    write_normalized(tmp_path / "m.onnx", tmp_path / "n.onnx")
-    assert [node.op_type for node in onnx.load(tmp_path / "n.onnx").graph.node] == ["Constant"]
+    normal = normal_file(tmp_path / "m.onnx", tmp_path)
+    assert [node.op_type for node in onnx.load(normal).graph.node] == ["Constant"]
 
 
 def test_external_data_is_carried_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,10 +233,12 @@ def test_external_data_is_carried_along(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("pytest_quant.backends.onnx_files.EMBED_BYTES", 0)
     (tmp_path / "out").mkdir()
     model = _model(17, ["initializer", "value"])
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(1024, np.float32), "large"))
     onnx.save_model(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
-    write_normalized(tmp_path / "m.onnx", tmp_path / "out" / "n.onnx")
+    normal = normal_file(tmp_path / "m.onnx", tmp_path / "out")
+    assert sorted(file.name for file in normal.parent.iterdir()) == ["normal.onnx", "normal.onnx.data"]
     feeds = {"x": np.ones((2, 4), np.float32)}
-    wanted, result = (run_unoptimized(file, feeds) for file in (tmp_path / "m.onnx", tmp_path / "out" / "n.onnx"))
+    wanted, result = (run_unoptimized(file, feeds) for file in (tmp_path / "m.onnx", normal))
     np.testing.assert_array_equal(result["t1"], wanted["t1"])
 
 
@@ -247,9 +248,9 @@ def test_a_raised_opset_computes_the_same(opset: int, name: str, tmp_path: Path)
     """Forms and defaults that changed are spelled anew by ONNX's converter."""
     feeds = {"x": np.random.default_rng(1).normal(size=(4, 3, 6, 6)).astype(np.float32)}
     onnx.save_model(network(opset, name), tmp_path / "m.onnx")
-    write_normalized(tmp_path / "m.onnx", tmp_path / "n.onnx", per_channel=True)
-    assert onnx.load(tmp_path / "n.onnx").opset_import[0].version == 17
-    wanted, result = (run_unoptimized(tmp_path / file, feeds)["y"] for file in ("m.onnx", "n.onnx"))
+    normal = normal_file(tmp_path / "m.onnx", tmp_path, per_channel=True)
+    assert onnx.load(normal).opset_import[0].version == 17
+    wanted, result = (run_unoptimized(file, feeds)["y"] for file in (tmp_path / "m.onnx", normal))
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
 
 

@@ -22,7 +22,7 @@ from pytest_quant.backends.onnx_files import (
     size_bytes,
 )
 from pytest_quant.backends.onnx_files.graphs import opset_of
-from pytest_quant.backends.onnx_files.normalize import write_normalized
+from pytest_quant.backends.onnx_files.normalize import normal_file
 from pytest_quant.backends.runtime import failing_as
 from pytest_quant.cache import Cache
 from pytest_quant.data.layout import find_layout
@@ -66,8 +66,7 @@ def read(case: Mutant, folder: Path) -> None:
     read_table_rows(path)
     # As every build does.
     with failing_as("building failed"):
-        write_normalized(path, folder / "normal.onnx", per_channel=True)
-        read_signature(folder / "normal.onnx")
+        read_signature(normal_file(path, folder, per_channel=True))
 
 
 def measure(case: Asked, folder: Path) -> None:
