@@ -22,7 +22,7 @@ from pytest_quant.measure.sessions import LayerProfile, SideLayers
 from pytest_quant.record import Record
 from pytest_quant.report.columns import COLUMNS
 from pytest_quant.report.comparison import comparison_text
-from pytest_quant.report.failure import SINCE, failure, headline
+from pytest_quant.report.failure import failure, headline
 from pytest_quant.report.layers import layers_text
 from pytest_quant.report.page import page_html
 from pytest_quant.report.pull_request import run_comment
@@ -50,9 +50,9 @@ FOLDER = Path(__file__).parent / "unit" / "report" / "screens"
 
 
 def _failures() -> str:
-    changed = (f"{SINCE} PASS (c0ffee123456, 2026-01-02): calibration samples 100 -> 3", *a_record().notes)
+    changed = "since the last PASS (c0ffee123456, 2026-01-02): calibration samples 100 -> 3"
     checks = {**failed_checks(), "several launches": with_launches(a_record())}
-    checks["what changed"] = replace(checks["advice"], notes=changed)
+    checks["what changed"] = replace(checks["advice"], changed=changed)
     screens = [f"{failure(record)}\n-> {headline(record)}" for record in checks.values()]
     narrow = failure(a_record(), 60)
     return _chapters(dict(zip([*checks, "a narrow terminal"], [*screens, narrow], strict=True)))
@@ -136,8 +136,8 @@ def _comments() -> str:
     slow = Verdict("max_slowdown", 3, 7.5, Status.FAIL, "slowdown 7.50 % lies above 3 %")
     error = replace(absent, status=Status.ERROR)
     hint = Hint("drop 4.23 -> 0.50 pp on all 1797 samples", "exclude=['/conv1']", "max_drop", 4.23, 0.5)
-    cause = f"{SINCE} PASS (ba5e, 2026-01-01): calibration samples 100 -> 3"
-    advised = replace(broken, hints=(hint,), notes=(cause,))
+    changed = "since the last PASS (ba5e, 2026-01-01): calibration samples 100 -> 3"
+    advised = replace(broken, hints=(hint,), changed=changed)
     links = ("https://ci/runs/7", "https://ci/runs/7#artifacts")
     in_body = [fine.nodeid, error.nodeid]
     result = _comparisons()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,10 +112,11 @@ def report(commits: tuple[str, ...], output: Path, place: str | None) -> None:
     except UsageError as error:
         if base:
             raise
+        now = replace(now, description=f"head {now.description}")
         why_not = f"There is no base to compare with: {error.what}."
     else:
         compared = compare_records(store, root, before, now, full_suite=True)
-    say(now.description if now.description.startswith("head") else f"head {now.description}")
+    say(now.description)
     checks = _newest(now.checks)
     page = page_html(
         checks,

@@ -17,6 +17,7 @@ from pytest_quant.measure.build import Tools
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import limits_on
+from pytest_quant.stats.ratio import fewest_rounds
 
 _PARTS = 4
 _ENOUGH = 8
@@ -260,7 +261,7 @@ def next_steps(measurement: Measurement, verdicts: Sequence[Verdict]) -> Iterato
         yield from _size_hints(measurement)
     latency, plan = measurement.latency, measurement.check.latency
     for reason in latency.reasons if latency and plan and not_met & {*limits_on("latency")} else ():
-        if plan and reason.startswith("too few rounds"):
+        if plan and latency and latency.rounds < fewest_rounds(plan.confidence):
             yield Hint(reason, f"--quant-max-time={6 * plan.max_s:g}")
         else:
             yield Hint(f"measure on a quiet machine: {reason}")

@@ -19,6 +19,7 @@ from pytest_quant.measure.pipeline import Bench, Measurement, read_back
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
 
+(_COVERAGE,) = limits_on("coverage")
 _REPAIRABLE = frozenset({"outputs", *limits_on("score", "accuracy", "output", "coverage"), "max_size_mb"})
 """Limits whose figure depends on how a model is quantized."""
 
@@ -122,8 +123,8 @@ class Effect:
     def _cost(self) -> str:
         """Describe the change of coverage, unless it is among the changes of limits already."""
         figures = self.before.coverage_pct, self.after.coverage_pct
-        shown = tuple(None if verdict is None else verdict.observed for verdict in self._both("min_coverage"))
-        if None in figures or figures[0] == figures[1] or ("min_coverage" in self.limits and shown == figures):
+        shown = tuple(None if verdict is None else verdict.observed for verdict in self._both(_COVERAGE))
+        if None in figures or figures[0] == figures[1] or (_COVERAGE in self.limits and shown == figures):
             return ""
         return f"; coverage {figures[0]:.2f} -> {figures[1]:.2f} % of all compute"
 
@@ -131,7 +132,7 @@ class Effect:
         """Return the verdicts on a limit; coverage of two schemes is that of all compute on both sides."""
         sides = (self.before, self.after)
         before, after = (next((each for each in side.verdicts if each.limit == limit), None) for side in sides)
-        if limit != "min_coverage" or before is None or after is None:
+        if limit != _COVERAGE or before is None or after is None:
             return before, after
         of_all = [verdict.observed == side.coverage_pct for verdict, side in zip((before, after), sides, strict=True)]
         if of_all[0] == of_all[1]:

@@ -149,17 +149,17 @@ def find_sides(store: Store, base: str | None, head: str | None, root: Path) -> 
     UsageError : git knows no such revision, or there are no records of the head.
     """
     now = find_side(store, head or "HEAD", root)
-    about_head = f"head {now.description}"
+    now = replace(now, description=f"head {now.description}")
     if base is not None and _RUN_ID.match(base):
         before = find_side(store, base, root)
-        return replace(before, description=f"base {before.description}"), replace(now, description=about_head)
+        return replace(before, description=f"base {before.description}"), now
     if now.commit is None:
         raise UsageError("the head is no commit", value=now.description, fix="name a run as the base too")
     dirty = any(check.run.dirty for check in now.checks)
     before = find_base(store, root, base, now.commit, dirty=dirty)
     same = before.commit is not None and before.commit.tree is not None and before.commit.tree == now.commit.tree
     later = records_of(store, now.commit, before.commit) if same else now.checks
-    return before, replace(now, checks=later, description=about_head)
+    return before, replace(now, checks=later)
 
 
 def find_side(store: Store, name: str, root: Path) -> NamedRecords:

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from pytest_quant.history.rows import StoredCheck, describe_identity, grouped, is_second_pass
 from pytest_quant.result import Status, Verdict
+from pytest_quant.spec import limits_on
 from pytest_quant.verdict import worst
 from pytest_quant.verdict.doubt import is_on_accuracy
-
-TWO_PASSES = "two passes, "
-"""Begins the note on the machines of both passes."""
 
 
 def join_passes(checks: Sequence[StoredCheck]) -> list[StoredCheck]:
@@ -69,7 +67,7 @@ def join(first: StoredCheck, second: StoredCheck) -> StoredCheck:
         hints=tuple(dict.fromkeys((*accuracy.hints, *latency.hints))),
         expected=accuracy.expected or latency.expected,
     )
-    return _with_note(StoredCheck(second.run, record, first), _machines(first, second))
+    return _noted(StoredCheck(second.run, record, first), _machines(first, second))
 
 
 def _verdicts(first: Iterable[Verdict], second: Iterable[Verdict]) -> tuple[Verdict, ...]:
@@ -78,7 +76,7 @@ def _verdicts(first: Iterable[Verdict], second: Iterable[Verdict]) -> tuple[Verd
     order = list(Status)
     for verdict in second:
         before = verdicts.get(verdict.limit, verdict)
-        if verdict.limit == "min_coverage":
+        if verdict.limit in limits_on("coverage"):
             verdicts[verdict.limit] = min(before, verdict, key=lambda each: order.index(each.status))
         else:
             verdicts[verdict.limit] = before if is_on_accuracy(verdict.limit) else verdict
@@ -104,12 +102,12 @@ def _apart(check: StoredCheck, others: Sequence[StoredCheck]) -> StoredCheck:
     mine, its = check.record.digests, others[-1].record.digests
     names = ", ".join(name.replace("_", " ") for name in {**mine, **its} if mine.get(name) != its.get(name))
     first, second = (check, others[-1]) if _is_first(check) else (others[-1], check)
-    return _with_note(check, f"not joined, for other digests of: {names} ({_machines(first, second)})")
+    return _noted(check, f"not joined, for other digests of: {names} ({_machines(first, second)})")
 
 
-def _with_note(check: StoredCheck, note: str) -> StoredCheck:
-    notes = (f"{TWO_PASSES}{note}", *check.record.notes)
-    return replace(check, record=replace(check.record, notes=notes))
+def _noted(check: StoredCheck, note: str) -> StoredCheck:
+    passes = f"two passes, {note}"
+    return replace(check, record=replace(check.record, notes=(passes, *check.record.notes)), passes=passes)
 
 
 def _machines(first: StoredCheck, second: StoredCheck) -> str:

@@ -37,12 +37,14 @@ class StoredRun:
 class StoredCheck:
     """One record and the run it belongs to.
 
-    `first` is the pass that its accuracy comes from, where that is another run, see `pytest_quant.history.passes`.
+    `first` is the pass that its accuracy comes from, where that is another run, and `passes` says how both were joined
+    or why they were not, see `pytest_quant.history.passes`.
     """
 
     run: Run
     record: Record
     first: StoredCheck | None = None
+    passes: str = ""
 
 
 def commit_of(checks: Sequence[StoredCheck]) -> str | None:

@@ -219,7 +219,7 @@ def rounds_of_tails(plan: LatencyPlan, beyond: int = 1) -> int:
 
     Runs of one block may share one burst, so that a round is worth one run; `beyond` of the rounds may be freaks.
     """
-    tails = [percentile for percentile, _ in plan.max_latency_ms if percentile != 50.0]
+    tails = [percentile for percentile, _ in plan.most_ms if percentile != 50.0]
     return max((runs_needed(tail, plan.confidence, beyond) for tail in tails), default=0)
 
 

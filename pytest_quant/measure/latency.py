@@ -28,7 +28,7 @@ from pytest_quant.measure.interleave import (
     time_block,
     warm_up,
 )
-from pytest_quant.measure.latency_figures import MachineState, latency_figures, machine_notes, read_machine
+from pytest_quant.measure.latency_figures import MachineState, disturbances_between, latency_figures, read_machine
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Spread
 from pytest_quant.stats.draws import LOOKS as LOOKS_AT_SETS
@@ -161,7 +161,9 @@ def measure(
     else:
         result = latency_figures([[Block(cold.cold_ns, (cold.cold_ns,), 2 * cold.device_ns)] for cold in firsts], plan)
     spent_s = (clock() - started) / NS_PER_S
-    return replace(result, spent_s=spent_s, notes=(*result.notes, *machine_notes(before, machine())))
+    disturbed = disturbances_between(before, machine())
+    notes = (*result.notes, *(f"{kind}: {text}" for kind, text in disturbed.items()))
+    return replace(result, spent_s=spent_s, notes=notes, disturbances=tuple(disturbed))
 
 
 def _any_order(plan: LatencyPlan) -> random.Random:
@@ -186,7 +188,7 @@ def _from_memory(plan: LatencyPlan) -> LatencyPlan:
 
 def limited(plan: LatencyPlan) -> bool:
     """Whether there is a limit to decide."""
-    return plan.min_speedup is not None or bool(plan.max_latency_ms) or bool(plan.max_tokens_ms)
+    return plan.least_speedup is not None or bool(plan.most_ms) or bool(plan.most_tokens_ms)
 
 
 def _timers(calls: Calls, clock: Clock, plan: LatencyPlan) -> list[Timer]:
@@ -276,15 +278,15 @@ def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
     if not limited(plan):
         sessions_pct = 100.0 * reach(plan.confidence) * result.session_sd
         return result.half_width_pct <= max(100.0 * plan.precision, _HARDLY * sessions_pct)
-    if plan.min_speedup is not None and result.speedup_ci.low < plan.min_speedup <= result.speedup_ci.high:
+    if plan.least_speedup is not None and result.speedup_ci.low < plan.least_speedup <= result.speedup_ci.high:
         return False
-    for name, most_ms in plan.max_tokens_ms:
+    for name, allowed in plan.most_tokens_ms:
         token = result.token_time(name)
         span = None if token is None else token.candidate_ci_ms
-        if span is not None and span.low <= most_ms < span.high:
+        if span is not None and span.low <= allowed < span.high:
             return False
     bounds = {bound.percentile: (bound.low_ms, bound.high_ms) for bound in result.percentile_bounds}
-    for percentile, allowed in plan.max_latency_ms:
+    for percentile, allowed in plan.most_ms:
         low, high = bounds[percentile]
         waits = percentile != 50.0 and len(result.candidate.runs_ns) < rounds_of_tails(plan)
         below, above = high is not None and high <= allowed and not waits, low is not None and low > allowed

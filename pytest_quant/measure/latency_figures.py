@@ -58,7 +58,7 @@ def latency_figures(blocks: Sequence[Sequence[Block]], plan: LatencyPlan, sets: 
     p50_ms = _interval(p50, 1.0 / NS_PER_MS)
     runs_ms = [run / NS_PER_MS for run in chain.from_iterable(cand.runs_ns)]
     bounds: dict[float, tuple[float | None, float | None]] = {50.0: (p50_ms.low, p50_ms.high)}
-    for percentile in {90.0, 99.0, *(limited for limited, _ in plan.max_latency_ms)} - {50.0}:
+    for percentile in {90.0, 99.0, *(limited for limited, _ in plan.most_ms)} - {50.0}:
         clusters = len(cand.runs_ns)
         bounds[percentile] = percentile_bounds(runs_ms, percentile, confidence=plan.confidence, clusters=clusters)
     speedup, speedup_ci, null_ratio_ci = float(np.exp(ratio.span.value).item()), _interval(ratio), _interval(of_null)
@@ -286,22 +286,22 @@ def read_machine() -> MachineState:
     )
 
 
-def machine_notes(before: MachineState, after: MachineState) -> tuple[str, ...]:
-    """Return notes on what took processor time away between two readings."""
+def disturbances_between(before: MachineState, after: MachineState) -> dict[str, str]:
+    """Return what took processor time away between two readings: a note for each kind."""
     elapsed_s = after.at_s - before.at_s
     if elapsed_s <= 0.0 or after.processors == 0:
-        return ()
-    notes = []
+        return {}
+    notes = {}
     others = ((after.busy_s - before.busy_s) - (after.own_s - before.own_s)) / elapsed_s
     if others > _OTHERS:
-        notes.append(f"busy machine: other processes used {others:.1f} of {after.processors} processors")
+        notes["busy machine"] = f"other processes used {others:.1f} of {after.processors} processors"
     stolen = (after.stolen_s - before.stolen_s) / (elapsed_s * after.processors)
     if stolen > _STOLEN:
-        notes.append(f"stolen time: the hypervisor took {100 * stolen:.0f} % of the processors' time")
+        notes["stolen time"] = f"the hypervisor took {100 * stolen:.0f} % of the processors' time"
     throttled = after.throttled - before.throttled
     if throttled > 0:
-        notes.append(f"throttled: a CPU limit of the control group stopped this process {throttled} times")
-    return tuple(notes)
+        notes["throttled"] = f"a CPU limit of the control group stopped this process {throttled} times"
+    return notes
 
 
 def _times_throttled() -> int:

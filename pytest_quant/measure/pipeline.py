@@ -285,6 +285,7 @@ def measure_check(check: Check, tools: Tools, breaks: Callable[[LatencyResult], 
     of_one_size = () if sample is None or not sample.warning else (sample.warning,)
     mixed = () if bench.reference.mixed or not bench.candidate.mixed else (bench.candidate.mixed,)
     stateful = (each.words for each in unsteady if each.keeps_state)
+    entries = {"engine": built} | ({} if bench.recorded is None else {"reference outputs": bench.recorded})
     build_s = sum(each.build_s or 0.0 for each in (built, bench.reference.built) if each.status == "built")
     return Measurement(
         check=check if not why_not else replace(check, latency_off=why_not),
@@ -298,6 +299,7 @@ def measure_check(check: Check, tools: Tools, breaks: Callable[[LatencyResult], 
             **({} if opaque else {"engine": built.status}),
             **({} if bench.recorded is None else {"reference": bench.recorded.status}),
         },
+        builds={what: each.reason for what, each in entries.items() if each.status == "built" and each.reason},
         digests={
             **built.models,
             "engine": built.key,
@@ -376,10 +378,6 @@ def _notes(bench: Bench, accuracy: AccuracyResult, unsteady: tuple[SelfDifferenc
     recorded, check = bench.recorded, bench.check
     notes = [*bench.data.notes, *bench.candidate.engine.notes]
     notes += [note for opened in (bench.reference, bench.candidate) for note in opened.notes]
-    engine = bench.candidate.built
-    built = [("engine", engine.status, engine.reason)]
-    built += [] if recorded is None else [("reference outputs", recorded.status, recorded.reason)]
-    notes += [f"{what} built: {reason}" for what, status, reason in built if status == "built" and reason]
     size = bench.latency_batch_size
     if check.latency is not None and size != check.latency.batch_size:
         notes.append(f"latency is for batches of {size}: the model's batch size is fixed")

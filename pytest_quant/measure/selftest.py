@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -107,6 +108,7 @@ def run_selftest(
     logs = {
         work.name: _log_times(results) for work, results in zip(effort.kinds, zip(*measured, strict=True), strict=True)
     }
+    disturbed = Counter(each for launch in measured for each in {name for kind in launch for name in kind.disturbances})
     return SelfTest(
         measured_at=measured_at.isoformat(),
         backend=chosen.name,
@@ -116,20 +118,8 @@ def run_selftest(
         seconds=clock() - began,
         identity=dict(identity),
         kinds=kinds_noise(logs, UNMEASURED),
-        notes=tuple(_disturbances(measured)),
+        notes=tuple(f"{kind} in {number} of {len(measured)} launches" for kind, number in disturbed.items()),
     )
-
-
-_ABOUT_MACHINE = ("busy machine", "stolen time", "throttled")
-"""How the notes begin that `pytest_quant.measure.latency_figures.machine_notes` makes."""
-
-
-def _disturbances(measured: Sequence[Sequence[LatencyResult]]) -> Iterator[str]:
-    """Yield what took processor time away, and in how many launches."""
-    for name in _ABOUT_MACHINE:
-        number = sum(any(note.startswith(name) for kind in launch for note in kind.notes) for launch in measured)
-        if number:
-            yield f"{name} in {number} of {len(measured)} launches"
 
 
 def _named(name: str) -> Backend:

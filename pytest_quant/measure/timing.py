@@ -105,9 +105,9 @@ def plan_for(check: Check, plan: LatencyPlan) -> LatencyPlan:
     """Return `plan` with the limits of a check to decide, and the random order that its node id seeds."""
     return replace(
         plan,
-        min_speedup=check.limits.min_speedup,
-        max_latency_ms=check.limits.max_latency_ms,
-        max_tokens_ms=check.limits.on_tokens,
+        least_speedup=check.limits.min_speedup,
+        most_ms=check.limits.max_latency_ms,
+        most_tokens_ms=check.limits.on_tokens,
         # Milliseconds must be those of a user's program, which gets no pages of 2 MB unless its system gives them.
         pages="small" if check.limits.max_latency_ms else plan.pages,
         seed=zlib.crc32(check.nodeid.encode()),

@@ -167,7 +167,7 @@ def close(item: pytest.Item, measurement: Measured) -> None:
 
 
 def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
-    """Return the record of a check that does not pass with a first note on what changed since its series last did."""
+    """Return the record of a check that does not pass with what changed since its series last did."""
     record, place = judged.record, settings_of(config).history
     if record.status is Status.PASS or place is None or missing_libraries() or not is_there(place):
         return judged
@@ -175,7 +175,6 @@ def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
     from pytest_quant.history.compare.facts import what_differs
     from pytest_quant.history.compare.pairing import Pair
     from pytest_quant.report.comparison import in_words
-    from pytest_quant.report.failure import SINCE
 
     # What keeps the history from being read is told at the end of the run, which cannot write it either.
     with suppress(HistoryError):
@@ -183,11 +182,11 @@ def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
             now = StoredCheck(replace(passed.run, environment=fingerprint()), record)
             if differs := what_differs(Pair(record.series, (passed,), (now,))):
                 # Another engine is what other differences lead to; alone, it comes from what no record has.
-                causes = [difference for difference in differs if not difference.name.endswith("engine digest")]
+                causes = [each for each in differs if each.digest_of not in ("engine", "reference engine")]
                 words = in_words(causes) or "the engine alone: compare exclude and options of the mark"
                 when = f"{passed.run.commit or 'no commit':.12}, {passed.run.started_at:.10}"
-                since = f"{SINCE} {passed.record.status.value} ({when}): {words}"
-                return encoded(replace(record, notes=(since, *record.notes)))
+                changed = f"since the last {passed.record.status.value} ({when}): {words}"
+                return encoded(replace(record, changed=changed))
     return judged
 
 

@@ -48,6 +48,7 @@ def build_record(
             digests=measured.digests,
             notes=tuple(dict.fromkeys(measured.notes)),
             warnings=measured.warnings,
+            builds=measured.builds,
             calibration_samples=measured.calibration_samples,
             threads=measured.threads,
             hints=tuple(hints),

@@ -78,6 +78,9 @@ class Record:
         function is no engine, and without accuracy no reference is evaluated.
     digests : of the model, the engines and the data, by name: what a difference between two records comes from.
     notes : what else the reader should know, one sentence each.
+    builds : why an engine or reference outputs were built in this run, by what was: beside the last such in the cache,
+        which may be of another test.
+    changed : what differs since the series last passed, one sentence; empty where that is not known.
     warnings : what the reader must know of a check that passes too.
     hints : what is worth trying about the broken limits, the best first; each was measured.
     stands_in : the samples only stand in for real ones, see `Dataset.placeholder`.
@@ -116,6 +119,8 @@ class Record:
     stands_in: bool = False
     expected: bool = False
     cost: Cost | None = None
+    builds: Mapping[str, str] = field(default_factory=dict)
+    changed: str = ""
 
     @property
     def engine_id(self) -> str:

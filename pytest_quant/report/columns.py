@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,7 +12,8 @@ from typing import NamedTuple
 from pytest_quant.errors import UsageError, nearest
 from pytest_quant.printable import clean
 from pytest_quant.record import Record
-from pytest_quant.report.text import NOT_MEASURED, decimals, drop_unit, fixed, shorten
+from pytest_quant.record.figures import DROP, FIGURES
+from pytest_quant.report.text import NOT_MEASURED, decimals, fixed, shorten, shown_unit
 from pytest_quant.result import Interval, Status
 
 _MAX_NAME = 32
@@ -152,17 +153,24 @@ def _known(*values: float | Interval | None) -> tuple[float, ...]:
     return tuple(end for of_value in ends for end in of_value if end is not None)
 
 
-def _of(section: str, *names: str, unit: str | None = "") -> Callable[[CheckRow], Cell]:
-    """Return what reads figures of a section of a record; `unit` is ``None`` for that of the drop."""
+def _of(section: str, *names: str, unit: str = "") -> Callable[[CheckRow], Cell]:
+    """Return what reads figures of a section of a record, in `unit`, see `Figure`."""
 
     def read(row: CheckRow) -> Cell:
-        whole, accuracy = getattr(row.record, section), row.record.accuracy
-        figures = () if whole is None else _known(*(getattr(whole, name) for name in names))
-        if unit is None:
-            return Cell(figures, clean(drop_unit(accuracy.unit if accuracy else None)))
-        return Cell(figures, unit)
+        whole = getattr(row.record, section)
+        values = () if whole is None else _known(*(getattr(whole, name) for name in names))
+        return Cell(values, shown_unit(unit, row.record.accuracy))
 
     return read
+
+
+def _own(section: str) -> Iterator[Column]:
+    """Yield the columns of single figures of a section."""
+    for each in FIGURES:
+        of, _, name = each.place.partition(".")
+        column, _, head = each.column.partition(":")
+        if column and of == section:
+            yield Column(column, head or column, _of(section, name, unit=each.unit))
 
 
 def _token(name: str) -> Callable[[CheckRow], Cell]:
@@ -216,24 +224,19 @@ COLUMNS: tuple[Column, ...] = (
     Column("batch", "batch", lambda row: row.record.batch_size),
     Column("metric", "metric", _score, "{} -> {}"),
     Column("n", "n", lambda row: row.record.accuracy.n if row.record.accuracy else Cell()),
-    Column("drop", "drop", _of("accuracy", "drop", unit=None)),
-    Column("drop_ci", "drop interval", _of("accuracy", "drop_ci", unit=None), "[{}, {}]"),
-    Column("agreement", "agree", _of("accuracy", "agreement_pct", unit="%")),
+    *_own("accuracy"),
+    Column("drop_ci", "drop interval", _of("accuracy", "drop_ci", unit=DROP), "[{}, {}]"),
     Column("sqnr", "SQNR", _sqnr),
     Column("cosine", "cosine", _of("accuracy", "cosine"), full=1.0),
-    Column("max_abs_error", "max error", _of("accuracy", "max_abs_error")),
-    Column("kl", "KL", _of("accuracy", "kl", unit="nats")),
     Column("p50", "p50", _of("latency", "reference_p50_ms", "candidate_p50_ms", unit="ms"), "{} -> {}"),
-    Column("p90", "p90", _of("latency", "candidate_p90_ms", unit="ms")),
-    Column("p99", "p99", _of("latency", "candidate_p99_ms", unit="ms")),
+    *_own("latency"),
     Column("ttft", "first token", _token("ttft"), "{} -> {}"),
     Column("tpot", "per token", _token("tpot"), "{} -> {}"),
     Column("speedup", "speedup", _speedup),
     Column("speedup_ci", "speedup interval", _of("latency", "speedup_ci", unit="x"), "[{}, {}]"),
     Column("coverage", "coverage", _of("coverage", "pct", "high_pct", unit="%"), "{} to {}"),
-    Column("size", "size", _of("resources", "size_mb", unit="MB")),
+    *_own("resources"),
     Column("memory", "memory", _of("resources", "peak_memory_mb", unit="MB")),
-    Column("build", "build", _of("resources", "build_s", unit="s")),
     Column("cache", "engine/reference", _cache),
     Column("status", "status", lambda row: row.status),
 )

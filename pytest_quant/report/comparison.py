@@ -190,18 +190,16 @@ def in_words(differs: Sequence[Difference]) -> str:
     return "; ".join([*shown, f"and {more} more"] if more else shown)
 
 
-_DIGEST = " digest"
 _FILES = {"model": "model file", "quantized model": "quantized model file", "data": "evaluation data"}
 
 
 def _difference(difference: Difference) -> str:
-    if difference.name.endswith(_DIGEST):
-        what = difference.name.removesuffix(_DIGEST)
+    if difference.digest_of:
         missing = " and ".join(
             side for side, value in (("base", difference.base), ("head", difference.head)) if value is None
         )
         wording = f"not recorded at the {missing}" if missing else "changed"
-        return f"{clean(_FILES.get(what, what))} {wording}"
+        return f"{clean(_FILES.get(difference.digest_of, difference.digest_of))} {wording}"
     return f"{clean(difference.name)} {_short(difference.base)} -> {_short(difference.head)}"
 
 

@@ -10,7 +10,8 @@ from itertools import chain
 from typing import TypeAlias
 
 from pytest_quant.record import Record
-from pytest_quant.report.text import NOT_MEASURED, drop_unit, figure, in_unit, points
+from pytest_quant.record.figures import FIGURES, SCORE
+from pytest_quant.report.text import NOT_MEASURED, drop_unit, figure, in_unit, points, shown_unit
 from pytest_quant.result import AccuracyResult, Coverage, Interval, OutputError, Resources
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -19,6 +20,7 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 Form: TypeAlias = Callable[[float | None], str]
 """Writes a number; ``-`` for one that was not measured."""
 
+_SIZES = "Size, memory, build"
 _MOST_ROWS = 12
 _MOST_OUTPUTS = 4
 
@@ -61,10 +63,10 @@ class DetailSection:
 def details(record: Record) -> tuple[DetailSection, ...]:
     """Return what was measured, by kind; sections without anything are left out."""
     sections = (
-        _left_out("Accuracy", record.accuracy_off) if record.accuracy is None else _accuracy(record.accuracy),
+        _left_out("Accuracy", record.accuracy_off) if record.accuracy is None else _accuracy(record, record.accuracy),
         _latency(record),
         DetailSection("Coverage") if record.coverage is None else _coverage(record, record.coverage),
-        _resources(record),
+        DetailSection(_SIZES) if record.resources is None else _resources(record, record.resources),
     )
     return tuple(section for section in sections if section.facts or section.lines or section.tables)
 
@@ -113,7 +115,21 @@ def _left_out(title: str, why: str) -> DetailSection:
     return DetailSection(title, lines=(f"not measured: {why}",) if why else ())
 
 
-def _accuracy(accuracy: AccuracyResult) -> DetailSection:
+def _further(record: Record, section: str) -> Pairs:
+    """Return the figures of a section that have a label of their own."""
+    pairs = []
+    for each in FIGURES:
+        of, _, name = each.place.partition(".")
+        whole_section = getattr(record, of, None)
+        if each.label and of == section and whole_section is not None:
+            value, unit = getattr(whole_section, name), shown_unit(each.unit, record.accuracy)
+            form = partial(in_unit, unit=unit) if each.unit == SCORE else partial(figure, digits=each.digits)
+            text = measured(value, unit, getattr(whole_section, f"{name}_ci", None), form)
+            pairs.append((each.label, whole(value) if isinstance(value, int) else text))
+    return said(*pairs)
+
+
+def _accuracy(record: Record, accuracy: AccuracyResult) -> DetailSection:
     unit = accuracy.unit or ""
     form = partial(in_unit, unit=unit)
     worst, worst_class = accuracy.worst_class, ""
@@ -150,13 +166,8 @@ def _accuracy(accuracy: AccuracyResult) -> DetailSection:
             ("worst class", worst_class),
         ),
     )
-    further = said(
-        ("confidence of intervals", f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""),
-        ("McNemar p", figure(accuracy.p_value, 2)),
-        ("samples needed to decide", whole(accuracy.n_to_resolve)),
-        ("score without a look at the samples", measured(accuracy.chance, unit, form=form)),
-        ("KL", measured(accuracy.kl, "nats")),
-    )
+    confidence = f"{accuracy.confidence:.0%}" if accuracy.drop_ci is not None else ""
+    further = said(("confidence of intervals", confidence), *_further(record, "accuracy"))
     faults = [(fault.output, whole(fault.sample), fault.kind, fault.detail) for fault in accuracy.faults]
     classes = [
         (whole(score.label), whole(score.n), points(score.reference), points(score.candidate))
@@ -231,10 +242,8 @@ def _latency(record: Record) -> DetailSection:
         said(("timed sample", f"{sample.index}: {sample.inputs}" if sample and sample.shapes else "")),
     )
     further = said(
-        ("p90", measured(latency.candidate_p90_ms, "ms")),
-        ("p99", measured(latency.candidate_p99_ms, "ms")),
+        *_further(record, "latency"),
         ("null / reference", _around(latency.null_ratio_ci)),
-        ("detectable effect", measured(latency.half_width_pct, "%")),
         ("times it was judged while measured", whole(latency.looks)),
         ("speedup, measured again", "" if repeat is None else measured(repeat.speedup, "x", repeat.speedup_ci)),
     )
@@ -284,18 +293,5 @@ def _coverage(record: Record, coverage: Coverage) -> DetailSection:
     return DetailSection("Coverage", groups, further, coverage.notes, tables)
 
 
-def _resources(record: Record) -> DetailSection:
-    resources = record.resources or Resources()
-    further = said(
-        ("engine", measured(resources.size_mb, "MB")),
-        ("reference", measured(resources.reference_size_mb, "MB")),
-        ("build", measured(resources.build_s, "s")),
-        ("calibration", measured(resources.calibration_s, "s")),
-        ("memory of the build", measured(resources.build_memory_mb, "MB")),
-        ("memory added by running", measured(resources.run_memory_mb, "MB")),
-        ("device memory, by the runtime", measured(resources.device_memory_mb, "MB")),
-        ("device memory, by NVML", measured(resources.device_memory_nvml_mb, "MB")),
-        ("energy of a run", measured(resources.energy_mj, "mJ", resources.energy_mj_ci)),
-        ("device", resources.device if record.resources else ""),
-    )
-    return DetailSection("Size, memory, build", further=further)
+def _resources(record: Record, resources: Resources) -> DetailSection:
+    return DetailSection(_SIZES, further=said(*_further(record, "resources"), ("device", resources.device)))

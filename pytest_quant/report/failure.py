@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from operator import itemgetter
 from typing import TypeAlias
 
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record
 from pytest_quant.report.details import DetailSection, details, lost_samples
-from pytest_quant.report.text import NOT_MEASURED, count, drop_unit, figure, points
-from pytest_quant.result import AccuracyResult, Coverage, Interval, Status, Verdict
-from pytest_quant.spec import LIMITS, OWN_SCORES, limits_on
+from pytest_quant.report.text import NOT_MEASURED, count, figure, points, shown_unit
+from pytest_quant.result import AccuracyResult, Status, Verdict
+from pytest_quant.spec import LIMITS, limits_on
 from pytest_quant.verdict.rules import apart, written
 
 _MAX_LINES = 24
@@ -28,16 +28,9 @@ _SECTIONS: Mapping[str, Collection[str]] = {
 }
 """Each section with the limits that it is about; where none of them is broken its first line is enough."""
 
-SINCE = "since the last"
-"""Begins the note on what changed since the last PASS, which stands right below the limit: a cause before its cures."""
-
-_OF_CACHE = ("engine built:", "reference outputs built:")
-"""Begin notes that compare with whatever the cache had last, which may be of another test."""
-
 _RARE = 0.05
 _SAID_OF = {"fp32": "FP32", "tf32": "FP32 with TF32"}
 """What the reference of the latency is called in a sentence, where not by its precision."""
-_EXPLAINED = (*("outputs", "max_drop", *OWN_SCORES, "min_speedup", "max_latency_ms", "min_coverage", "max_size_mb"),)
 
 
 _Item: TypeAlias = tuple[str, str, int]
@@ -59,12 +52,13 @@ def failure(record: Record, width: int = _WIDTH, verbosity: int = 0) -> str:
     summary = clean(f"{record.model} {record.engine_id}: {_summary(record, broken)}")
     head = textwrap.wrap(summary, width, max_lines=_MOST_OF_ONE, placeholder=" ...")
     items = [("limit", _limit(verdict), min(place, 1)) for place, verdict in enumerate(broken)]
-    items += [("changed", note, 1) for note in record.notes if note.startswith(SINCE)]
+    # Right below the limit: a cause before its cures.
+    items += [("changed", record.changed, 1)] if record.changed else []
     items += [("means", text, 2) for text in meanings(record)]
     items += [item for section in details(record) for item in _figures(section, broken, verbosity)]
     advice = (f"- {hint.paste}: {hint.text}" if hint.paste else f"- {hint.text}" for hint in record.hints)
     items += [("try", text, 4 * min(place, 1)) for place, text in enumerate(advice)]
-    items += [("note", text, 5) for text in record.notes if not text.startswith((SINCE, *_OF_CACHE))]
+    items += [("note", text, 5) for text in record.notes]
     end: list[str] = []
     while len(head) + len(_lines(items, width)) + len(end) > _MAX_LINES:
         least = max(reversed(items), key=itemgetter(2))
@@ -134,9 +128,9 @@ def _summary(record: Record, broken: list[Verdict]) -> str:
 
 def _plainly(verdict: Verdict, accuracy: AccuracyResult | None) -> str:
     """Return what a broken limit on right answers means in counts or shares; empty of other limits."""
-    if accuracy is None or verdict.limit not in (*limits_on("score"), "min_agreement"):
+    if accuracy is None or verdict.limit not in limits_on("score", "accuracy"):
         return ""
-    if verdict.limit == "min_agreement" and accuracy.agreement_pct is not None:
+    if verdict.limit in limits_on("accuracy") and accuracy.agreement_pct is not None:
         return f"{points(100.0 - accuracy.agreement_pct)} % of the answers are not the reference's"
     scores = accuracy.candidate or 0.0, accuracy.reference or 0.0
     if not lost_samples(accuracy) or not 0.0 <= min(scores) <= max(scores) <= 100.0:
@@ -178,13 +172,8 @@ def both_figures(verdict: Verdict, record: Record) -> tuple[str, str]:
 
 def _limit_unit(limit: str, record: Record) -> str:
     """Return the unit of a limit, which some have by their row and some by the metric."""
-    name = limit.partition("[")[0]
-    unit = record.accuracy.unit if record.accuracy else None
-    if name in ("max_drop", "max_drop_increase"):
-        return clean(drop_unit(unit))
-    if name in OWN_SCORES:
-        return clean(unit or "")
-    return LIMITS[name].unit if name in LIMITS else ""
+    row = LIMITS.get(limit.partition("[")[0])
+    return shown_unit(row.scale or row.unit, record.accuracy) if row else ""
 
 
 def _limit(verdict: Verdict) -> str:
@@ -199,39 +188,58 @@ def _limit(verdict: Verdict) -> str:
 
 def meanings(record: Record) -> Iterator[str]:
     """Yield what each broken limit means, the main sentence first; nothing where a verdict's reason says it all."""
-    explained = [verdict for verdict in broken_first(record) if _kind(verdict) in _EXPLAINED]
-    explained.sort(key=lambda verdict: _EXPLAINED.index(_kind(verdict)))
+    broken, order = broken_first(record), [*_MEANINGS]
+    explained = sorted((each for each in broken if _kind(each) in order), key=lambda each: order.index(_kind(each)))
     # Two limits on speed have one meaning.
     yield from dict.fromkeys(text for verdict in explained for text in meaning(verdict, record))
 
 
 def meaning(verdict: Verdict, record: Record) -> Iterator[str]:
     """Yield what it means that one limit is not passed, see `meanings`."""
-    accuracy, latency, coverage = record.accuracy, record.latency, record.coverage
-    if verdict.limit == "outputs" and accuracy is not None:
-        kinds = {fault.kind for fault in accuracy.faults}
-        if kinds - {"constant"}:
-            yield "an output cannot be compared at all, so no other figure of accuracy can be relied on"
-        if "constant" in kinds:
-            yield "an output is the same whatever the input, and no longer says what the reference's does"
-    if verdict.limit == "max_drop" and accuracy is not None and accuracy.drop is not None:
-        yield from _drop(verdict, accuracy)
-    is_engine = accuracy is not None and accuracy.reference is not None and accuracy.candidate_runs is None
-    if verdict.limit == "min_reference_accuracy" and is_engine:
+    explain = _MEANINGS.get(_kind(verdict))
+    if explain is not None:
+        yield from explain(verdict, record)
+
+
+def _outputs(_: Verdict, record: Record) -> Iterator[str]:
+    kinds = {fault.kind for fault in record.accuracy.faults} if record.accuracy else set()
+    if kinds - {"constant"}:
+        yield "an output cannot be compared at all, so no other figure of accuracy can be relied on"
+    if "constant" in kinds:
+        yield "an output is the same whatever the input, and no longer says what the reference's does"
+
+
+def _reference(_: Verdict, record: Record) -> Iterator[str]:
+    accuracy = record.accuracy
+    if accuracy is not None and accuracy.reference is not None and accuracy.candidate_runs is None:
         yield "FP32 itself scores so: look at labels, preprocessing and output= before the quantization"
-    is_slow = _kind(verdict) in ("min_speedup", "max_latency_ms") and verdict.status is Status.FAIL
-    if is_slow and latency is not None and latency.speedup and latency.speedup_ci:
-        against = _SAID_OF.get(latency.reference_precision, latency.reference_precision)
-        yield _speedup(latency.speedup, latency.speedup_ci, against)
-    if verdict.limit == "min_coverage" and verdict.status is Status.FAIL and coverage is not None:
-        yield from _in_float(coverage, record.precision)
-    if verdict.limit == "max_size_mb" and record.resources is not None:
+
+
+def _speed(verdict: Verdict, record: Record) -> Iterator[str]:
+    """Say which engine is faster, as far as the interval of the speedup shows it."""
+    latency = record.latency
+    if verdict.status is not Status.FAIL or latency is None or not latency.speedup or not latency.speedup_ci:
+        return
+    against = _SAID_OF.get(latency.reference_precision, latency.reference_precision)
+    if latency.speedup_ci.high < 1.0:
+        yield f"the candidate is {figure(1.0 / latency.speedup, 3)} times slower than {against}"
+    elif latency.speedup_ci.low > 1.0:
+        yield f"the candidate is faster than {against}, and that is not enough"
+    else:
+        yield f"no difference from {against} in speed was seen"
+
+
+def _size(_: Verdict, record: Record) -> Iterator[str]:
+    if record.resources is not None:
         size, of_reference = record.resources.size_mb or 0.0, record.resources.reference_size_mb
         larger = "the engine is larger than FP32: that" if of_reference and size > of_reference else "FP32"
         yield f"{larger} takes {figure(of_reference)} MB"
 
 
-def _in_float(coverage: Coverage, precision: str | None) -> Iterator[str]:
+def _in_float(verdict: Verdict, record: Record) -> Iterator[str]:
+    coverage, precision = record.coverage, record.precision
+    if verdict.status is not Status.FAIL or coverage is None:
+        return
     held = coverage.weights_pct or 0.0
     if held:
         share = f"{points(held)} % of the eligible {coverage.unit}: weights in {precision}, computed in float"
@@ -242,10 +250,12 @@ def _in_float(coverage: Coverage, precision: str | None) -> Iterator[str]:
         yield f"{ran}: speed and size are not those of {precision}"
 
 
-def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:
-    is_fail = verdict.status is Status.FAIL
+def _drop(verdict: Verdict, record: Record) -> Iterator[str]:
+    accuracy, is_fail = record.accuracy, verdict.status is Status.FAIL
+    if accuracy is None or accuracy.drop is None:
+        return
     # The p of several tasks is that of all samples together, and the limit is on one of them.
-    if accuracy.p_value is not None and accuracy.drop is not None and accuracy.drop > 0.0 and not accuracy.by_task:
+    if accuracy.p_value is not None and accuracy.drop > 0.0 and not accuracy.by_task:
         if accuracy.p_value < _RARE:
             yield "the loss is real: chance alone would hardly give one like it"
         else:
@@ -258,10 +268,13 @@ def _drop(verdict: Verdict, accuracy: AccuracyResult) -> Iterator[str]:
         yield f"other samples of the same kind could land on the other side of the limit{need}"
 
 
-def _speedup(speedup: float, span: Interval, against: str) -> str:
-    """Say which engine is faster, as far as the interval of the speedup over the engine `against` shows it."""
-    if span.high < 1.0:
-        return f"the candidate is {figure(1.0 / speedup, 3)} times slower than {against}"
-    if span.low > 1.0:
-        return f"the candidate is faster than {against}, and that is not enough"
-    return f"no difference from {against} in speed was seen"
+_MEANINGS: Mapping[str, Callable[[Verdict, Record], Iterator[str]]] = {
+    "outputs": _outputs,
+    "max_drop": _drop,
+    "min_reference_accuracy": _reference,
+    "min_speedup": _speed,
+    "max_latency_ms": _speed,
+    "min_coverage": _in_float,
+    "max_size_mb": _size,
+}
+"""What says what a broken limit means; the first of several comes first."""

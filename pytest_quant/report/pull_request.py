@@ -17,7 +17,7 @@ from pytest_quant.history.compare.comparison import Comparison, Outcome, Row
 from pytest_quant.printable import clean, guard_lines
 from pytest_quant.record import Record, Run
 from pytest_quant.report import comparison as words
-from pytest_quant.report.failure import SINCE, both_figures, failure, headline, meaning
+from pytest_quant.report.failure import both_figures, failure, headline, meaning
 from pytest_quant.report.summary import counted, summary, table
 from pytest_quant.report.text import NOT_MEASURED, shorten
 from pytest_quant.result import Status, Verdict
@@ -162,7 +162,7 @@ def _limit_rows(record: Record) -> Iterator[str]:
 def _told(verdict: Verdict, record: Record) -> Iterator[str]:
     """Yield what a broken limit means, what changed since it held, and the first thing to try where there is one."""
     yield next(meaning(verdict, record), verdict.reason)
-    yield from (note for note in record.notes if note.startswith(SINCE))
+    yield from filter(None, [record.changed])
     for hint in [each for each in record.hints if each.limit in (verdict.limit, "")][:1]:
         yield f"try {hint.paste}: {hint.text}" if hint.paste else hint.text
 

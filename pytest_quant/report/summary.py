@@ -23,7 +23,9 @@ from pytest_quant.report.columns import (
 )
 from pytest_quant.report.text import GAP, count, first_of, in_unit, pad, points, shorten, wrapped
 from pytest_quant.result import Status
+from pytest_quant.spec import limits_on
 
+(_COVERAGE,) = limits_on("coverage")
 _LEAST_TEST = 30
 """Cells that the id of a test may always take, before a column is left out for it."""
 _LEAST_REASON = 12
@@ -191,7 +193,7 @@ def _mostly_float(record: Record) -> Iterator[tuple[str, str]]:
     coverage = record.coverage
     if coverage is None or not coverage.not_quantizable or (coverage.most_pct or _MOST_PCT) >= _MOST_PCT:
         return
-    if any(verdict.limit == "min_coverage" and verdict.status is Status.PASS for verdict in record.verdicts or ()):
+    if any(verdict.limit == _COVERAGE and verdict.status is Status.PASS for verdict in record.verdicts or ()):
         left = ", ".join(f"{clean(name)} ({points(share)} %)" for name, share in coverage.not_quantizable.items())
         share = f"{points(coverage.most_pct)} % of {coverage.unit} ran in {record.precision}"
         yield "mostly float", f"{share}; {record.scheme} cannot quantize {left}"
@@ -212,7 +214,7 @@ def _warned(record: Record) -> Iterator[tuple[str, str]]:
 
 def _without_limits(record: Record) -> Iterator[tuple[str, str]]:
     if record.verdicts is not None and all(verdict.implicit for verdict in record.verdicts):
-        beside = " beside coverage" if any(verdict.limit == "min_coverage" for verdict in record.verdicts) else ""
+        beside = " beside coverage" if any(verdict.limit == _COVERAGE for verdict in record.verdicts) else ""
         yield f"no limit set{beside}", ""
 
 

@@ -8,6 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from rich.cells import cell_len
 
+from pytest_quant.printable import clean
+from pytest_quant.record.figures import DROP, SCORE
+from pytest_quant.result import AccuracyResult
+
 NOT_MEASURED = "-"
 _MAX_DECIMALS = 8
 _WIDE, _LARGE, _SMALL = 1e5, 1e7, 1e-5
@@ -87,6 +91,12 @@ def in_unit(value: float | None, unit: str | None) -> str:
 def drop_unit(unit: str | None) -> str:
     """Return the unit of a difference of two scores in `unit`: percentage points for percentages."""
     return "pp" if unit == "%" else unit or ""
+
+
+def shown_unit(unit: str, accuracy: AccuracyResult | None) -> str:
+    """Return a unit, or what stands for `SCORE` and `DROP` where `accuracy` has a metric of its own unit."""
+    of_metric = accuracy.unit if accuracy else None
+    return clean({SCORE: of_metric or "", DROP: drop_unit(of_metric)}.get(unit, unit))
 
 
 def count(number: int, noun: str) -> str:

@@ -257,6 +257,7 @@ class LatencyResult(LatencyFigures):
     rounds_by_set : rounds of each set of sessions, in order; several where sessions differ by more than rounds do.
     over : what all launches say together, with this one; ``None`` without further ones.
     spent_s : seconds that warming up and all rounds took.
+    disturbances : kinds of what took processor time away meanwhile; `notes` say how much.
     """
 
     reference: Blocks = field(repr=False, metadata=_RAW)
@@ -274,6 +275,7 @@ class LatencyResult(LatencyFigures):
     rounds_by_set: tuple[int, ...] = field(default=(), metadata=_RAW)
     over: OverLaunches | None = field(default=None, metadata=_RAW)
     spent_s: float = field(default=0.0, metadata=_RAW)
+    disturbances: tuple[str, ...] = field(default=(), metadata=_RAW)
 
     def wider(self, *, reach: float = 1.0, times: float = 1.0) -> LatencyResult:
         """Return the same figures with wider intervals, all of them; `repeat` is a measurement of its own, and stays.

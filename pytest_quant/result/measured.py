@@ -254,6 +254,7 @@ class Measured:
     threads : processor threads of the candidate, ``None`` when its backend does not say.
     notes : what the reader should know beside the verdicts.
     warnings : those of `notes` that a check which passes must not hide.
+    builds : see `pytest_quant.record.Record`.
     cost : seconds that it took.
     """
 
@@ -272,3 +273,4 @@ class Measured:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     cost: Cost | None = None
+    builds: Mapping[str, str] = field(default_factory=dict)

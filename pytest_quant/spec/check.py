@@ -275,9 +275,9 @@ class LatencyPlan:
     max_s : seconds for everything: warming up, all rounds, and the second measurement that confirms a broken limit.
     confidence : of every interval, 0..1.
     precision : relative half-width of the speedup's interval at which a plan without limits stops.
-    min_speedup : stop when the interval of the speedup lies above or below it; ``None`` to ignore.
-    max_latency_ms : ``(percentile, milliseconds)`` limits to decide, percentile 50 for the median.
-    max_tokens_ms : ``(name, milliseconds)`` limits on times of tokens to decide, see `TokenTime`.
+    least_speedup : stop when the interval of the speedup lies above or below it; ``None`` to ignore.
+    most_ms : ``(percentile, milliseconds)`` limits to decide, percentile 50 for the median.
+    most_tokens_ms : ``(name, milliseconds)`` limits on times of tokens to decide, see `TokenTime`.
     seed : of the random order.
     sessions : between sessions, within one launch, of log(reference / candidate): what more rounds cannot average out.
         The launch's own null counts as one more degree of freedom.
@@ -297,9 +297,9 @@ class LatencyPlan:
     max_s: float = 10.0
     confidence: float = 0.95
     precision: float = 0.02
-    min_speedup: float | None = None
-    max_latency_ms: tuple[tuple[float, float], ...] = ()
-    max_tokens_ms: tuple[tuple[str, float], ...] = ()
+    least_speedup: float | None = None
+    most_ms: tuple[tuple[float, float], ...] = ()
+    most_tokens_ms: tuple[tuple[str, float], ...] = ()
     seed: int = 0
     sessions: Spread = UNMEASURED
     pages: Pages = "huge"

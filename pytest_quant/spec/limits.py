@@ -26,8 +26,9 @@ class Limit(Key):
     called : name of the figure in a sentence.
     missing : reason why the figure may be absent; for a figure of an output, the phrase after the output's name.
     equal : the figure of an output that equals the reference's, whatever its values are.
-    interval : the attribute with the figure's interval, on which the limit is judged; empty for a figure that is a
-        fact.
+    interval : the figure's interval, on which the limit is judged, as `figure` names it; empty for a figure that is a
+        fact, and for one of several intervals.
+    scale : ``score`` for a limit in the unit of the metric, ``drop`` for one in that of its drop; else empty.
     """
 
     figure: str
@@ -35,6 +36,7 @@ class Limit(Key):
     missing: str = "this backend or machine does not tell"
     equal: float | None = None
     interval: str = ""
+    scale: str = ""
 
     @property
     def about(self) -> str:
@@ -141,6 +143,8 @@ class Limits:
         "loss against the reference in the metric's unit, percentage points for percentages",
         figure="score",
         called="drop",
+        interval="accuracy.drop_ci",
+        scale="drop",
     )
     min_ratio: float | None = _limit(
         NUMBER,
@@ -153,12 +157,14 @@ class Limits:
         "the candidate's own score, in the metric's unit; the most where lower is better",
         figure="score",
         called="score",
+        scale="score",
     )
     min_reference_accuracy: float | None = _limit(
         in_unit("%"),
         "the reference's own score, in the metric's unit; the most where lower is better",
         figure="reference",
         called="score of the reference",
+        scale="score",
     )
     min_agreement: float | None = _limit(
         in_unit("%", PERCENT),
@@ -202,7 +208,12 @@ class Limits:
         called="latency",
     )
     min_speedup: float | None = _limit(
-        in_unit("x"), "reference time / candidate time", unit="x", figure="latency", called="speedup"
+        in_unit("x"),
+        "reference time / candidate time",
+        unit="x",
+        figure="latency",
+        called="speedup",
+        interval="latency.speedup_ci",
     )
     max_ttft_ms: float | None = _limit(
         _MS, "median time to the first token in ms", unit="ms", figure="latency", called="time to the first token"
@@ -229,7 +240,7 @@ class Limits:
         unit="mJ",
         figure="resources.energy_mj",
         called="energy",
-        interval="energy_mj_ci",
+        interval="resources.energy_mj_ci",
     )
     min_coverage: float | None = _limit(
         in_unit("%", PERCENT),
@@ -255,6 +266,7 @@ class Limits:
         "drop above the baseline's, in percentage points",
         figure="score",
         called="drop beyond the baseline's",
+        scale="drop",
     )
 
     @property
@@ -288,7 +300,7 @@ class Limits:
 LIMITS: Mapping[str, Limit] = {name: row for name, row in keys_of(Limits).items() if isinstance(row, Limit)}
 """Every limit by its name, in the order in which they are judged and shown."""
 
-OWN_SCORES = ("min_accuracy", "min_reference_accuracy")
+OWN_SCORES = tuple(name for name, row in LIMITS.items() if row.scale == "score")
 """Limits on the score of one engine, in the metric's unit: the least, or the most where lower is better."""
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from pytest_quant.result import NULL_OFF, Interval, LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
-from pytest_quant.stats.ratio import runs_needed
+from pytest_quant.stats.ratio import fewest_rounds, runs_needed
 from pytest_quant.verdict.rules import by_interval, not_measured, written
 
 
@@ -73,9 +73,9 @@ def _on_speedup(allowed: float, latency: LatencyResult) -> Verdict:
 def beside_null(latency: LatencyResult) -> float | None:
     """Return how far the sessions of an off null may lie apart, as a logarithm; ``None`` where that decides nothing.
 
-    A null that is not off is no reason to widen, and any other reason makes the numbers worthless.
+    A null that is not off is no reason to widen, and too few rounds make the numbers worthless.
     """
-    if not latency.reasons or not all(reason.startswith(NULL_OFF) for reason in latency.reasons):
+    if not latency.reasons or latency.rounds < fewest_rounds(latency.confidence):
         return None
     return max(math.log(latency.null_ratio_ci.high), -math.log(latency.null_ratio_ci.low))
 

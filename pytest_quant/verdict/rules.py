@@ -225,7 +225,7 @@ def resource_verdicts(limits: Limits, resources: Resources, latency_off: str = "
             continue
         observed = getattr(resources, limit.attribute)
         if observed is not None and limit.interval:
-            yield _on_interval(limit, allowed, observed, getattr(resources, limit.interval))
+            yield _on_interval(limit, allowed, observed, getattr(resources, limit.interval.partition(".")[2]))
         elif observed is not None:
             yield by_value(name, allowed, observed, limit.suffix)
         elif name in _OF_PLAN and resources.plan_of:

@@ -269,9 +269,9 @@ def test_the_cause_is_told_before_what_repairs_it(pytester: pytest.Pytester) -> 
     since = f"since the last PASS (no commit, {datetime.now(UTC):%Y}"
     causes = {"samples": "calibration samples 200 -> 1", "nodes": "the engine alone: compare exclude and options"}
     for name, cause in causes.items():
-        note = after[name]["notes"][0]
-        assert (after[name]["status"], note.partition(": ")[2].partition(" of the mark")[0]) == ("FAIL", cause)
-        assert note.startswith(since)
+        changed = after[name]["changed"]
+        assert (after[name]["status"], changed.partition(": ")[2].partition(" of the mark")[0]) == ("FAIL", cause)
+        assert changed.startswith(since)
     text = output(result).partition("test_samples ___")[2]
     places = [text.index(f"\n  {label} ") for label in ("limit", "changed", "accuracy", "try")]
     assert places == sorted(places)

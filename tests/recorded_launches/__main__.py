@@ -76,7 +76,7 @@ def record_launch(file: Path, seed: int) -> dict[str, Any]:
     )
     plan = replace(PLAN, seed=seed, max_s=1.5)
     with Sessions(reference, candidate, plan.pages) as sessions:
-        sessions.measure(replace(plan, min_speedup=LEAST_SPEEDUP))
+        sessions.measure(replace(plan, least_speedup=LEAST_SPEEDUP))
         sessions.measure(replace(plan, precision=0.0))
     sets = []
     pairs = zip(reference.opened[::2], reference.opened[1::2], candidate.opened, strict=True)

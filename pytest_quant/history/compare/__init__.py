@@ -13,7 +13,6 @@ from pytest_quant.history.compare.comparison import Comparison, Listed, Outcome,
 from pytest_quant.history.compare.facts import compare_exact, compare_statuses, explained
 from pytest_quant.history.compare.latency import Machine, compare_latency, machines_of
 from pytest_quant.history.compare.pairing import Draft, Pair, judge, measured, pair
-from pytest_quant.history.passes import TWO_PASSES
 from pytest_quant.history.rows import StoredCheck, way_of_timing
 from pytest_quant.history.shards import Unreported
 from pytest_quant.history.summaries import CheckSummary
@@ -82,7 +81,7 @@ def _notes(base: Sequence[StoredCheck], head: Sequence[StoredCheck]) -> Iterator
     for name, side in (("base", base), ("head", head)):
         if not side:
             yield f"the {name} has no records"
-        told = Counter(note for check in side for note in check.record.notes if note.startswith(TWO_PASSES))
+        told = Counter(check.passes for check in side if check.passes)
         yield from (f"the {name}, {count} record{'s' * (count > 1)}: {note}" for note, count in told.items())
         if any(check.run.dirty for check in side):
             yield f"the {name} was run with uncommitted changes"

@@ -62,11 +62,13 @@ class Difference:
     name : of the property: calibration, a digest, a library, a part of the machine.
     base : its value at the base; ``None`` where the base does not have it.
     head : its value at the head; ``None`` where the head does not have it.
+    digest_of : what the values are digests of; empty for other properties.
     """
 
     name: str
     base: str | None
     head: str | None
+    digest_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

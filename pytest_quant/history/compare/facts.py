@@ -30,8 +30,12 @@ def what_differs(pair: Pair) -> tuple[Difference, ...]:
     """
     base, head = pair.base[-1], pair.head[-1]
     both = measured(base.record) and measured(head.record)
-    kinds = zip(_facts(base), _facts(head), strict=True)
-    differing = (difference for before, after in kinds for difference in _between(before, after))
+    facts, digests, *surroundings = zip(_facts(base), _facts(head), strict=True)
+    differing = [
+        *_between(*facts),
+        *(replace(each, name=f"{each.name} digest", digest_of=each.name) for each in _between(*digests)),
+        *(each for kind in surroundings for each in _between(*kind)),
+    ]
     return tuple(each for each in differing if both or None not in (each.base, each.head))
 
 
@@ -47,7 +51,7 @@ def _facts(check: StoredCheck) -> Iterator[Mapping[str, str]]:
         "samples": str(record.accuracy.n) if record.accuracy else None,
     }
     yield {name: value for name, value in facts.items() if value is not None}
-    yield {f"{name.replace('_', ' ')} digest": value for name, value in record.digests.items()}
+    yield {name.replace("_", " "): value for name, value in record.digests.items()}
     yield environment.identity
     yield environment.context
 

@@ -14,6 +14,7 @@ from pytest_quant.record import Json, Record
 from pytest_quant.report.series import change_words
 from pytest_quant.report.text import drop_unit, figure, in_unit, letter
 from pytest_quant.result import AccuracyResult, Interval, Resources, Status, Verdict
+from pytest_quant.spec import LIMITS
 from pytest_quant.verdict.rules import written
 
 _COMMIT = 12
@@ -61,19 +62,17 @@ def interval_of(record: Record, limit: str) -> Interval | None:
 
     Of several launches the verdict has an interval of its own, which is not that of the launch in the record.
     """
-    if limit == "max_drop":
-        return record.accuracy.drop_ci if record.accuracy else None
-    if limit == "max_energy_mj":
-        return record.resources.energy_mj_ci if record.resources else None
     latency, named = record.latency, _PERCENTILE.fullmatch(limit)
-    if latency is None or latency.launches:
+    if named and latency is not None and not latency.launches:
+        bound = latency.bound_of(float(named["percentile"] or 50))
+        if bound is not None and bound.low_ms is not None and bound.high_ms is not None:
+            return Interval(bound.low_ms, bound.high_ms)
+    section, _, attribute = LIMITS[limit].interval.partition(".") if limit in LIMITS else ("", "", "")
+    found = getattr(record, section, None)
+    if found is None or (found is latency and latency.launches):
         return None
-    if limit == "min_speedup":
-        return latency.speedup_ci
-    bound = latency.bound_of(float(named["percentile"] or 50)) if named else None
-    if bound is None or bound.low_ms is None or bound.high_ms is None:
-        return None
-    return Interval(bound.low_ms, bound.high_ms)
+    span: Interval | None = getattr(found, attribute)
+    return span
 
 
 def rounds_chart(record: Record) -> dict[str, Any] | None:

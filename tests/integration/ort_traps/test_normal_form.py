@@ -151,7 +151,8 @@ def test_it_computes_the_same_bit_for_bit(model: onnx.ModelProto) -> None:
     feeds = {"x": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)}
     with TemporaryDirectory() as folder:
         source, works = Path(folder) / "model.onnx", [Path(folder) / name for name in ("a", "b")]
-        [work.mkdir() for work in works]
+        for work in works:
+            work.mkdir()
         onnx.save_model(model, source)
         before = _digest(source)
         target, again = (normal_file(source, work) for work in works)

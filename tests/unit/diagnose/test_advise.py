@@ -273,13 +273,13 @@ def test_weights_in_float_are_told_by_their_readers(sizes: dict[str, int], told:
 def test_too_few_rounds_ask_for_more_time_than_there_was() -> None:
     """Six times what was spent; any other reason asks for a quiet machine, and figures without one for nothing."""
     few = "too few rounds: 3 in the time allowed, and 95 % confidence needs 6"
-    for reasons, expected in (
-        ((few,), [("--quant-max-time=120", few)]),
-        (("the null is off: 1.2 times",), [("", "measure on a quiet machine: the null is off: 1.2 times")]),
-        ((), []),
+    for rounds, reasons, expected in (
+        (3, (few,), [("--quant-max-time=120", few)]),
+        (6, ("the null is off: 1.2 times",), [("", "measure on a quiet machine: the null is off: 1.2 times")]),
+        (6, (), []),
     ):
         measured = _measured(None)
         measured.check = replace(measured.check, latency=LatencyPlan(max_s=20.0))
-        measured.latency = replace(LATENCY, reasons=reasons)
+        measured.latency = replace(LATENCY, rounds=rounds, reasons=reasons)
         hints = next_steps(measured, [Verdict("min_speedup", 1.0, None, Status.INCONCLUSIVE, "")])
         assert [(hint.paste, hint.text) for hint in hints] == expected

@@ -20,7 +20,7 @@ from tests.unit.measure.simulated import SimulatedTime
 
 LAUNCHES = 100
 LIMIT = 1 / 1.03
-PLAN = LatencyPlan(min_speedup=LIMIT)
+PLAN = LatencyPlan(least_speedup=LIMIT)
 SESSION_SD = 0.004
 NOISE, DRIFT, BURSTS = 0.05, 0.002, 0.0005
 

@@ -43,8 +43,8 @@ def test_without_noise_every_figure_is_exact(reference_ms: float, speedup: float
 
 def test_it_stops_as_soon_as_the_limit_is_decided() -> None:
     """A clear speedup needs the least rounds; noise across the limit takes them all."""
-    clear = timed(2.0, 1.0, LatencyPlan(min_speedup=1.5), SimulatedTime(1, noise=0.05))
-    close = timed(2.0, 2.0, LatencyPlan(min_speedup=1.0), SimulatedTime(1, noise=0.05))
+    clear = timed(2.0, 1.0, LatencyPlan(least_speedup=1.5), SimulatedTime(1, noise=0.05))
+    close = timed(2.0, 2.0, LatencyPlan(least_speedup=1.0), SimulatedTime(1, noise=0.05))
     assert clear.rounds == PLAN.min_rounds
     assert close.rounds == PLAN.max_rounds
 
@@ -53,7 +53,7 @@ def test_a_null_that_is_off_is_given_every_round() -> None:
     """More rounds may show that it was not; the limit itself is decided by the least."""
     time = SimulatedTime()
     reference, null, candidate = (time.engine(run_ms) for run_ms in (2.0, 2.2, 1.0))
-    result = time.measure(reference, null, candidate, LatencyPlan(min_speedup=1.5))
+    result = time.measure(reference, null, candidate, LatencyPlan(least_speedup=1.5))
     assert [reason.partition(":")[0] for reason in result.reasons] == ["the null is off"]
     assert result.rounds == PLAN.max_rounds
 
@@ -63,7 +63,7 @@ def test_a_null_that_is_off_is_given_every_round() -> None:
 def test_the_budget_bounds_warming_up_and_all_rounds(run_ms: float, max_s: float, limited: bool) -> None:
     """Nothing is begun that would end later, but the one run of each engine that is made in any case."""
     time = SimulatedTime()
-    plan = LatencyPlan(max_s=max_s, min_speedup=1.0 if limited else None)
+    plan = LatencyPlan(max_s=max_s, least_speedup=1.0 if limited else None)
     result = timed(run_ms, run_ms, plan, time)
     assert time.now_ns / 1e9 <= max(max_s, 3 * run_ms / 1e3) + 1e-6
     assert result.spent_s == pytest.approx(time.now_ns / 1e9)
@@ -72,7 +72,7 @@ def test_the_budget_bounds_warming_up_and_all_rounds(run_ms: float, max_s: float
 def test_one_run_longer_than_the_whole_budget_is_told() -> None:
     """Each engine runs once, and the verdict is INCONCLUSIVE for that reason."""
     time = SimulatedTime()
-    result = timed(20_000.0, 10_000.0, LatencyPlan(min_speedup=1.5), time)
+    result = timed(20_000.0, 10_000.0, LatencyPlan(least_speedup=1.5), time)
     assert time.now_ns == 50e9
     assert result.rounds == 1
     assert result.speedup == pytest.approx(2.0)
@@ -95,7 +95,7 @@ def test_one_run_by_a_devices_clock_is_not_taken_for_two() -> None:
         return ByDevice(timed)
 
     calls = (on_device(20_000.0, 12_000.0), on_device(20_000.0, 12_000.0), on_device(10_000.0, 4_000.0))
-    result = time.measure(*calls, LatencyPlan(min_speedup=1.5))
+    result = time.measure(*calls, LatencyPlan(least_speedup=1.5))
     assert (result.clock, result.rounds) == ("device", 1)
     assert (result.reference_p50_ms, result.candidate_p50_ms) == (12_000.0, 4_000.0)
     assert "by the host's p50 2e+04 -> 1e+04 ms" in result.notes[-1]
@@ -122,7 +122,7 @@ def test_load_that_comes_after_warming_up_shortens_blocks(max_s: float) -> None:
             loads.append(time.engine(9 * max_s))
 
     reference, null, candidate = (engine() for _ in range(3))
-    result = time.measure(reference, null, candidate, LatencyPlan(max_s=max_s, min_speedup=0.5), observe=begin)
+    result = time.measure(reference, null, candidate, LatencyPlan(max_s=max_s, least_speedup=0.5), observe=begin)
     assert result.candidate_p50_ms == pytest.approx(10 * max_s)
     assert result.rounds >= PLAN.min_rounds
     assert result.reasons == ()
@@ -131,7 +131,7 @@ def test_load_that_comes_after_warming_up_shortens_blocks(max_s: float) -> None:
 
 def test_a_limit_on_p99_gets_the_rounds_it_needs() -> None:
     """Of 473 rounds one may be a freak; the ratio is judged on its 40 all the same."""
-    plan = LatencyPlan(min_speedup=1.1, max_latency_ms=((99.0, 1.2),))
+    plan = LatencyPlan(least_speedup=1.1, most_ms=((99.0, 1.2),))
     result = timed(1.0, 1.0, plan)
     assert len(result.candidate.runs_ns) == runs_needed(99.0, beyond=1) == 473
     assert {bound.percentile: bound.high_ms for bound in result.percentile_bounds}[99.0] == pytest.approx(1.0)
@@ -140,7 +140,7 @@ def test_a_limit_on_p99_gets_the_rounds_it_needs() -> None:
 
 def test_a_limit_on_p99_that_its_time_cannot_tell() -> None:
     """Runs of 20 ms: 299 rounds of three engines take 36 s, so that blocks stay long and nothing is said of p99."""
-    plan = LatencyPlan(max_latency_ms=((99.0, 30.0),))
+    plan = LatencyPlan(most_ms=((99.0, 30.0),))
     result = timed(20.0, 20.0, plan)
     assert {bound.percentile: bound.high_ms for bound in result.percentile_bounds}[99.0] is None
     (verdict,) = latency_verdicts(Limits(max_latency_ms=((99.0, 30.0),)), result)
@@ -151,7 +151,7 @@ def test_a_limit_on_p99_that_its_time_cannot_tell() -> None:
 
 def test_a_tail_far_beyond_its_limit_is_told_early() -> None:
     """Every run takes twice as long as one in a hundred may."""
-    result = timed(1.0, 1.0, LatencyPlan(max_latency_ms=((99.0, 0.5),)))
+    result = timed(1.0, 1.0, LatencyPlan(most_ms=((99.0, 0.5),)))
     assert result.rounds == PLAN.min_rounds
 
 

@@ -15,8 +15,8 @@ from pytest_quant.measure.latency_figures import (
     MachineState,
     _times_throttled,
     budget_reasons,
+    disturbances_between,
     latency_figures,
-    machine_notes,
     null_reasons,
     widening,
 )
@@ -45,7 +45,7 @@ def test_a_percentile_is_stated_from_enough_runs(runs: int, *, p90: bool, p99: b
         assert value == (pytest.approx(expected) if stated else None)
 
 
-PLAN = LatencyPlan(batch_size=3, confidence=0.9, seed=5, max_latency_ms=((95.0, 1.0), (50.0, 1.0)))
+PLAN = LatencyPlan(batch_size=3, confidence=0.9, seed=5, most_ms=((95.0, 1.0), (50.0, 1.0)))
 
 
 def blocks(scale: float, seed: int, rounds: int = 12) -> list[Block]:
@@ -180,25 +180,25 @@ FOUND = replace(
         (FOUND, LatencyPlan(precision=0.02), True),
         (FOUND, LatencyPlan(precision=0.0199), False),
         (replace(FOUND, reasons=("x",)), LatencyPlan(precision=0.02), False),
-        (FOUND, LatencyPlan(min_speedup=1.5), True),
-        (FOUND, LatencyPlan(min_speedup=1.51), False),
-        (FOUND, LatencyPlan(min_speedup=2.5), False),
-        (FOUND, LatencyPlan(min_speedup=2.51), True),
-        (FOUND, LatencyPlan(max_latency_ms=((50.0, 2.0),)), True),
-        (FOUND, LatencyPlan(max_latency_ms=((50.0, 1.9),)), False),
-        (FOUND, LatencyPlan(max_latency_ms=((50.0, 1.0),)), False),
-        (FOUND, LatencyPlan(max_latency_ms=((50.0, 0.9),)), True),
-        (FOUND, LatencyPlan(max_latency_ms=((99.0, 2.9),)), True),
-        (FOUND, LatencyPlan(max_latency_ms=((99.0, 9.0),)), False),
-        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 2.0),)), True),
-        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 1.9),)), False),
-        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 1.0),)), False),
-        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 0.9),)), True),
-        (FOUND, LatencyPlan(max_tokens_ms=(("tpot", 1.5),)), True),
-        (FOUND, LatencyPlan(max_tokens_ms=(("ttft", 9.0),), min_speedup=2.0), False),
-        (FOUND, LatencyPlan(min_speedup=1.0, max_latency_ms=((50.0, 1.5),)), False),
-        (FOUND, LatencyPlan(min_speedup=2.0, max_latency_ms=((50.0, 9.0),)), False),
-        (FOUND, LatencyPlan(min_speedup=1.0, max_latency_ms=((50.0, 9.0),)), True),
+        (FOUND, LatencyPlan(least_speedup=1.5), True),
+        (FOUND, LatencyPlan(least_speedup=1.51), False),
+        (FOUND, LatencyPlan(least_speedup=2.5), False),
+        (FOUND, LatencyPlan(least_speedup=2.51), True),
+        (FOUND, LatencyPlan(most_ms=((50.0, 2.0),)), True),
+        (FOUND, LatencyPlan(most_ms=((50.0, 1.9),)), False),
+        (FOUND, LatencyPlan(most_ms=((50.0, 1.0),)), False),
+        (FOUND, LatencyPlan(most_ms=((50.0, 0.9),)), True),
+        (FOUND, LatencyPlan(most_ms=((99.0, 2.9),)), True),
+        (FOUND, LatencyPlan(most_ms=((99.0, 9.0),)), False),
+        (FOUND, LatencyPlan(most_tokens_ms=(("ttft", 2.0),)), True),
+        (FOUND, LatencyPlan(most_tokens_ms=(("ttft", 1.9),)), False),
+        (FOUND, LatencyPlan(most_tokens_ms=(("ttft", 1.0),)), False),
+        (FOUND, LatencyPlan(most_tokens_ms=(("ttft", 0.9),)), True),
+        (FOUND, LatencyPlan(most_tokens_ms=(("tpot", 1.5),)), True),
+        (FOUND, LatencyPlan(most_tokens_ms=(("ttft", 9.0),), least_speedup=2.0), False),
+        (FOUND, LatencyPlan(least_speedup=1.0, most_ms=((50.0, 1.5),)), False),
+        (FOUND, LatencyPlan(least_speedup=2.0, most_ms=((50.0, 9.0),)), False),
+        (FOUND, LatencyPlan(least_speedup=1.0, most_ms=((50.0, 9.0),)), True),
     ],
 )
 def test_when_everything_is_decided(result: LatencyResult, plan: LatencyPlan, decided: bool) -> None:
@@ -242,18 +242,18 @@ ALONE = replace(BEFORE, at_s=110.0, own_s=15.0, busy_s=60.0)
 @pytest.mark.parametrize(
     ("after", "noted"),
     [
-        (ALONE, []),
-        (replace(ALONE, busy_s=62.0), []),
-        (replace(ALONE, busy_s=75.0), ["busy machine: other processes used 1.5 of 4 processors"]),
-        (replace(ALONE, stolen_s=1.3), []),
-        (replace(ALONE, stolen_s=3.0), ["stolen time: the hypervisor took 5 % of the processors' time"]),
-        (replace(ALONE, throttled=5), ["throttled: a CPU limit of the control group stopped this process 2 times"]),
-        (BEFORE, []),
+        (ALONE, {}),
+        (replace(ALONE, busy_s=62.0), {}),
+        (replace(ALONE, busy_s=75.0), {"busy machine": "other processes used 1.5 of 4 processors"}),
+        (replace(ALONE, stolen_s=1.3), {}),
+        (replace(ALONE, stolen_s=3.0), {"stolen time": "the hypervisor took 5 % of the processors' time"}),
+        (replace(ALONE, throttled=5), {"throttled": "a CPU limit of the control group stopped this process 2 times"}),
+        (BEFORE, {}),
     ],
 )
-def test_differences_of_the_counters_are_noted(after: MachineState, noted: list[str]) -> None:
+def test_differences_of_the_counters_are_noted(after: MachineState, noted: dict[str, str]) -> None:
     """Ten seconds on four processors: 15 s of others' work is 1.5 processors, 2 s stolen of 40 is 5 %."""
-    assert list(machine_notes(BEFORE, after)) == noted
+    assert disturbances_between(BEFORE, after) == noted
 
 
 @pytest.mark.parametrize(

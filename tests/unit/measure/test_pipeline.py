@@ -134,11 +134,11 @@ def test_everything_that_is_found(bench: Bench) -> None:
     assert len(set(result.digests.values())) == 4
     assert sorted(result.digests) == ["calibration_data", "data", "engine", "reference_engine"]
     assert result.accuracy_again is None
-    assert result.notes == (
-        "a note",
-        "engine built: first build of played-int8-static of net",
-        "reference outputs built: first build of played-fp32 of net",
-    )
+    assert result.notes == ("a note",)
+    assert result.builds == {
+        "engine": "first build of played-int8-static of net",
+        "reference outputs": "first build of played-fp32 of net",
+    }
     opened: list[Any] = bench.backend.engines
     assert [result.reference, result.engine] == opened
 

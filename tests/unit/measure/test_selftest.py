@@ -68,10 +68,11 @@ class Played:
     def measure(self, plan: LatencyPlan) -> LatencyResult:
         """Time them; load disturbs the first two launches."""
         self.seeds.append(plan.seed)
-        busy = "busy machine: other processes used 1.4 of 2 processors"
-        notes = ("wide spread: of rounds", *([busy, busy] if self._started < 3 else []))
+        busy = ("busy machine",) if self._started < 3 else ()
         reference, null, candidate = (self._blocks(ns) for ns in (1e5, 1e5, 5e4))
-        return replace(LATENCY, rounds=self._rounds, reference=reference, null=null, candidate=candidate, notes=notes)
+        return replace(
+            LATENCY, rounds=self._rounds, reference=reference, null=null, candidate=candidate, disturbances=busy
+        )
 
     def _blocks(self, ns: float) -> Blocks:
         times = ns * np.exp(self._rng.normal(0.0, 0.01, self._rounds))

@@ -19,7 +19,7 @@ from pytest_quant.verdict.latency import latency_verdicts
 from tests.unit.measure.simulated import SimulatedTime
 
 LIMIT = 1 / 1.03
-PLAN = LatencyPlan(min_speedup=LIMIT, max_s=6.0)
+PLAN = LatencyPlan(least_speedup=LIMIT, max_s=6.0)
 MB = 1_000_000
 OPENING_S = 0.1
 
@@ -97,7 +97,7 @@ def timed_refilling(reference_ms: float, candidate_ms: float, plan: LatencyPlan,
     return time.measure(first, null, ours, plan, reopening=reopening)
 
 
-@pytest.mark.parametrize("plan", [PLAN, replace(PLAN, min_speedup=None), replace(PLAN, max_latency_ms=((90.0, 5.0),))])
+@pytest.mark.parametrize("plan", [PLAN, replace(PLAN, least_speedup=None), replace(PLAN, most_ms=((90.0, 5.0),))])
 @pytest.mark.parametrize(("reference_ms", "candidate_ms"), [(1.0, 0.8), (0.8, 0.5), (2.0, 2.0)])
 def test_engines_that_wait_for_their_weights_are_timed_as_in_a_program_of_their_own(
     plan: LatencyPlan, reference_ms: float, candidate_ms: float
@@ -114,7 +114,7 @@ def test_engines_whose_weights_lie_next_to_the_core_pay_for_no_such_time() -> No
     assert timed_refilling(1.0, 0.8, PLAN, 0).candidate_p50_ms > 1.05 * 0.8
 
 
-@pytest.mark.parametrize("plan", [replace(PLAN, min_speedup=None), replace(PLAN, max_latency_ms=((99.0, 1.5),))])
+@pytest.mark.parametrize("plan", [replace(PLAN, least_speedup=None), replace(PLAN, most_ms=((99.0, 1.5),))])
 def test_without_a_limit_that_sessions_decide_there_is_one_set(plan: LatencyPlan) -> None:
     """Without any limit, and with one on a tail, whose rounds are those of one set."""
     assert timed(1.0, 0.05, 1, plan, 25 * MB)[1] == 1
@@ -222,7 +222,7 @@ def test_intervals_enclose_the_true_ratio(launches: int, session_sd: float) -> N
     assert held >= 93
 
 
-@pytest.mark.parametrize("plan", [PLAN, replace(PLAN, min_speedup=None)])
+@pytest.mark.parametrize("plan", [PLAN, replace(PLAN, least_speedup=None)])
 def test_engines_that_wait_for_their_weights_are_timed_as_far_into_their_blocks(plan: LatencyPlan) -> None:
     """Runs of a block become faster as the cache fills, and warming up saw the candidate in a slow moment."""
     time, looks = SimulatedTime(1), list[int]()

@@ -277,7 +277,7 @@ class Check:
 
     def run(self, max_s: float = 10.0) -> LatencyResult:
         """Time the check within `max_s`."""
-        plan = LatencyPlan(max_s=max_s, min_speedup=self.limit)
+        plan = LatencyPlan(max_s=max_s, least_speedup=self.limit)
         return timed_within(plan, self.once, lambda result: Status.FAIL in self.statuses(result))
 
     def statuses(self, latency: LatencyResult) -> list[Status]:
@@ -332,7 +332,7 @@ def test_a_close_failure_is_confirmed_in_a_fresh_process(limit: float, apart: in
         fresh.append(plan)
         return check.once(plan)
 
-    plan = LatencyPlan(min_speedup=limit)
+    plan = LatencyPlan(least_speedup=limit)
     result = timed_within(plan, check.once, lambda result: Status.FAIL in check.statuses(result), measure_apart)
     assert check.statuses(result) == [Status.FAIL]
     assert len(fresh) == apart
@@ -378,8 +378,8 @@ def test_every_limit_that_is_barely_broken_is_confirmed_in_a_fresh_process(
 def test_a_plan_decides_every_limit_on_time() -> None:
     """Those of the check, whatever the plan had; a time of tokens that is not limited is not waited for."""
     check = replace(a_check(), limits=Limits(min_speedup=1.5, max_latency_ms=((50.0, 2.0),), max_tpot_ms=3.0))
-    plan = plan_for(check, LatencyPlan(max_tokens_ms=(("ttft", 1.0),)))
-    assert (plan.min_speedup, plan.max_latency_ms, plan.max_tokens_ms) == (1.5, ((50.0, 2.0),), (("tpot", 3.0),))
+    plan = plan_for(check, LatencyPlan(most_tokens_ms=(("ttft", 1.0),)))
+    assert (plan.least_speedup, plan.most_ms, plan.most_tokens_ms) == (1.5, ((50.0, 2.0),), (("tpot", 3.0),))
 
 
 @pytest.mark.parametrize(

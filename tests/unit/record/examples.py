@@ -128,7 +128,7 @@ def a_measurement(
         resources=resources,
         cache={"engine": word, "reference": word},
         digests={"engine": "abc123", "data": "def456"},
-        notes=("engine built: first build",),
+        builds={"engine": "first build"},
         calibration_samples=64,
     )
 

@@ -33,7 +33,7 @@ HINT = Hint("leave /conv1 in float", "exclude=['/conv1']", "max_drop", 4.23, 0.5
 def test_a_record_of_a_measured_check() -> None:
     """Each figure in its own field; only single runs are left out."""
     check = replace(a_check(), confidence=0.9, latency_off="why not", batch_size=3)
-    measured = replace(a_measurement(check, cached=True), threads=5, notes=("a", "b"))
+    measured = replace(a_measurement(check, cached=True), threads=5, notes=("a", "b"), builds={"engine": "first build"})
     record = build_record(measured, status=Status.FAIL, verdicts=[FAILED_DROP], hints=[HINT]).record
     assert record == replace(
         failed_record(replace(check, batch_size=1), status=Status.FAIL, message="").record,
@@ -49,6 +49,7 @@ def test_a_record_of_a_measured_check() -> None:
         threads=5,
         digests={"engine": "abc123", "data": "def456"},
         notes=("a", "b"),
+        builds={"engine": "first build"},
         hints=(HINT,),
     )
     assert record.latency is not None
@@ -118,7 +119,7 @@ def test_only_a_static_scheme_has_a_method(scheme: str, method: str | None) -> N
 def test_every_figure_of_the_latency_is_kept() -> None:
     """Only single runs, the time they took and what verdicts say are left out."""
     measured, written = ({field.name for field in fields(kind)} for kind in (LatencyResult, LatencyFigures))
-    assert measured - written == {"reference", "null", "candidate", "rounds_by_set", "spent_s", "over"}
+    assert measured - written == {"reference", "null", "candidate", "rounds_by_set", "spent_s", "over", "disturbances"}
     record = a_record(latency=replace(LATENCY, notes=("the clock was adjusted",)))
     assert record.latency is not None
     assert record.latency.notes == ("the clock was adjusted",)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.record import Record, from_json, to_json
 from pytest_quant.report.details import lost_samples
-from pytest_quant.report.failure import SINCE, failure, headline
+from pytest_quant.report.failure import failure, headline
 from pytest_quant.result import Hint, Interval, Status, TaskScore, Verdict
 from tests.support.failed_checks import with_launches
 from tests.unit.record.examples import COVERAGE, FAILED_DROP, a_pass, a_record, with_accuracy
@@ -117,12 +117,12 @@ def _first_words(text: str) -> list[str]:
 
 def test_what_changed_since_the_last_pass_is_told_before_any_advice() -> None:
     """A cause comes before its cures; what the cache had last may be of another test, and is not told."""
-    since = f"{SINCE} PASS (c0ffee, 2026-01-02): calibration samples 100 -> 3"
+    changed = "since the last PASS (c0ffee, 2026-01-02): calibration samples 100 -> 3"
     hints = (Hint("drop 4.23 -> 0.5 on all 9 samples, which repairs it", "scheme='dynamic'", "max_drop", 4.23, 0.5),)
-    notes = (since, "engine built: exclude changed ([] -> ['fc2'])", "reference outputs built: first build", "a note")
-    text = failure(replace(a_record(), hints=hints, notes=notes))
+    builds = {"engine": "exclude changed ([] -> ['fc2'])", "reference outputs": "first build"}
+    text = failure(replace(a_record(), hints=hints, notes=("a note",), builds=builds, changed=changed))
     assert _first_words(text) == ["limit", "changed", "means", "accuracy", "latency", "coverage", "try", "note"]
-    assert f"  changed   {since}\n" in text
+    assert f"  changed   {changed}\n" in text
     assert "built" not in text
     assert text.endswith("  note      a note")
 

@@ -104,7 +104,7 @@ def test_a_slowdown_that_is_not_to_be_judged() -> None:
     limits = Limits(max_slowdown=5)
     (result,) = baseline_verdicts(limits, TOP1, None, ACCEPTED)
     assert result == Verdict("max_slowdown", 5, None, INCONCLUSIVE, "not measured: latency measurement is off")
-    (result,) = baseline_verdicts(limits, TOP1, timed(1.5, 1.5, reasons=("a", "b")), ACCEPTED)
+    (result,) = baseline_verdicts(limits, TOP1, replace(timed(1.5, 1.5, reasons=("a", "b")), rounds=5), ACCEPTED)
     assert result.observed == pytest.approx(0.0, abs=1e-9)
     assert (result.status, result.reason) == (INCONCLUSIVE, "the timing is not to be trusted: a; b")
 

@@ -205,12 +205,12 @@ def test_the_figure_of_p99_is_the_measured_one() -> None:
     [
         (None, INCONCLUSIVE, "not measured: --benchmark-disable"),
         (
-            replace(BOUNDED, reasons=("a", "b")),
+            replace(BOUNDED, rounds=5, reasons=("a", "b")),
             INCONCLUSIVE,
             "the timing is not to be trusted: a; b",
         ),
         (
-            replace(BOUNDED, repeat=replace(BOUNDED, reasons=("c", "d"))),
+            replace(BOUNDED, repeat=replace(BOUNDED, rounds=5, reasons=("c", "d"))),
             INCONCLUSIVE,
             "the second measurement is not to be trusted: c; d",
         ),

@@ -276,8 +276,8 @@ def test_what_a_change_may_be_traced_to() -> None:
         Difference("provider", "CPUExecutionProvider", "DmlExecutionProvider"),
         Difference("threads", None, "4"),
         Difference("latency compared with", None, "fp16"),
-        Difference("engine digest", "abc123", None),
-        Difference("float model digest", None, "new"),
+        Difference("engine digest", "abc123", None, "engine"),
+        Difference("float model digest", None, "new", "float model"),
         Difference("cpu", "Some CPU", "two"),
         Difference("python", "3.11.7", "3.12.1"),
     )
