@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -196,10 +197,13 @@ def _fetch(git: Repository, revision: str) -> str:
     if revision == "HEAD":
         return "make the first commit: git add and git commit"
     name = revision.removeprefix("origin/")
+    names = ask_git(git.root, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
+    close = get_close_matches(revision[:80], names.text.split(), n=1)
+    here = f"{f'did you mean {close[0]}? ' if close else ''}git branch -a lists those that are here"
     if not ask_git(git.root, "remote", "get-url", "origin").ok:
-        return "git branch -a lists those that are here"
+        return here
     refspec = quote(f"{name}:refs/remotes/origin/{name}")
-    return f"git fetch {depth}origin {refspec}, and name origin/{name}; git branch -a lists those that are here"
+    return f"{here}; git fetch {depth}origin {refspec} brings another, then called origin/{name}"
 
 
 def _merge_base(

@@ -183,9 +183,12 @@ def _not_run(record: Record) -> Iterator[tuple[str, str]]:
 
 def _open_limits(record: Record) -> Iterator[tuple[str, str]]:
     for status in (Status.INCONCLUSIVE, Status.NO_BASELINE):
-        whys = [f"{verdict.limit}: {verdict.reason}" for verdict in record.verdicts or () if verdict.status is status]
-        if whys:
-            yield status.value, clean("; ".join(whys))
+        limits: dict[str, list[str]] = {}
+        for verdict in record.verdicts or ():
+            if verdict.status is status:
+                limits.setdefault(verdict.reason, []).append(verdict.limit)
+        if limits:
+            yield status.value, clean("; ".join(f"{', '.join(names)}: {why}" for why, names in limits.items()))
 
 
 def _mostly_float(record: Record) -> Iterator[tuple[str, str]]:

@@ -184,11 +184,13 @@ def test_without_a_target_branch_the_base_is_to_be_named(scratch: ScratchReposit
 
 _LONG = "a" * 5000
 _QUOTED = """'it'"'"'s:refs/remotes/origin/it'"'"'s'"""
-_HERE = "; git branch -a lists those that are here"
+_HERE = "git branch -a lists those that are here"
+_THEN = " brings another, then called origin/"
 FETCHED = [
     (False, "a" * 40, f"git fetch origin {'a' * 40}"),
-    (False, "origin/it's", f"git fetch origin {_QUOTED}, and name origin/it's{_HERE}"),
-    (False, _LONG, f"git fetch origin {_LONG}:refs/remotes/origin/{_LONG}, and name origin/{_LONG}{_HERE}"),
+    (False, "origin/it's", f"{_HERE}; git fetch origin {_QUOTED}{_THEN}it's"),
+    (False, _LONG, f"{_HERE}; git fetch origin {_LONG}:refs/remotes/origin/{_LONG}{_THEN}{_LONG}"),
+    (False, "mian", f"did you mean main? {_HERE}; git fetch origin mian:refs/remotes/origin/mian{_THEN}mian"),
     (False, "HEAD~9", "git fetch origin; 'git log' shows what is here"),
     (True, "b" * 40, f"git fetch --depth=1 origin {'b' * 40}"),
     (True, "HEAD~2", "git fetch --unshallow origin"),
@@ -212,7 +214,7 @@ def test_without_a_remote_nothing_is_fetched(scratch: ScratchRepository, tmp_pat
     """What is here is listed; in a repository without a commit the first one is missing."""
     with pytest.raises(UsageError) as error:
         base_to_run(Repository(scratch.path), "mian", dirty=False)
-    assert error.value.fix == "git branch -a lists those that are here"
+    assert error.value.fix == "did you mean main? git branch -a lists those that are here"
     empty = make_repository(tmp_path / "empty")
     with pytest.raises(UsageError) as error:
         base_to_run(Repository(empty.path), "HEAD", dirty=False)

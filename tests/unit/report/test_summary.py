@@ -157,7 +157,7 @@ def test_what_tests_have_in_common_is_said_once_with_their_names() -> None:
     records = named(*[a_record(verdicts=tuple(both), status=Status.INCONCLUSIVE)] * 6, a_pass())
     (line,) = [line for line in summary(records).splitlines() if line.startswith("INCONCLUSIVE")]
     names = ", ".join(f"test_it[{number}]" for number in range(4))
-    assert line == f"INCONCLUSIVE: {names} and 2 more: min_speedup: too noisy; max_slowdown: too noisy"
+    assert line == f"INCONCLUSIVE: {names} and 2 more: min_speedup, max_slowdown: too noisy"
 
 
 def test_what_a_pass_must_not_hide_is_said() -> None:
