@@ -55,6 +55,7 @@ def init(
       pytest-quant init --dry-run
     """  # noqa: D301 - click reads a backspace
     wanted = {"github": github, "gitlab": gitlab}
+    say("looking at the project, the model and the backends that can run here", err=True)
     facts = find_facts(
         Path.cwd(),
         model=model,

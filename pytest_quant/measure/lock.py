@@ -195,4 +195,4 @@ def _holder(file: Path) -> str:
         # A process that was killed has left its note.
         if number.isdigit() and Path("/proc", number).exists():
             return f"process {note}"
-    return "one that left no name here: what builds or evaluates leaves none, nor does what runs in another container"
+    return "it builds or evaluates, or runs in another container, and left no name"

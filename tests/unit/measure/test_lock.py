@@ -26,7 +26,10 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "holder"),
-    [("shared", "one that left no name here"), ("exclusive", r"process {} \(.*-c .*\) since \d\d:\d\d:\d\d UTC")],
+    [
+        ("shared", "it builds or evaluates, or runs in another container"),
+        ("exclusive", r"process {} \(.*-c .*\) since \d\d:\d\d:\d\d UTC"),
+    ],
 )
 def test_timing_waits_for_everybody_and_says_so(mode: str, holder: str) -> None:
     """The exclusive lock comes when the other process is done, and the wait is told once, with who holds it alone."""
