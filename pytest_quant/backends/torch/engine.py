@@ -18,8 +18,7 @@ from pytest_quant.backends.base import Engine, Feeds, Outputs
 from pytest_quant.backends.offer import seven_bits_note
 from pytest_quant.backends.readback import device_times
 from pytest_quant.backends.runtime import failing_as
-from pytest_quant.backends.torch import parse_options, torch_quiet
-from pytest_quant.backends.torch.cuda import DEVICE
+from pytest_quant.backends.torch import CUDA, parse_options, torch_quiet
 from pytest_quant.backends.torch.module import cast, copy_of, input_names, named_outputs, signature_of
 from pytest_quant.backends.torch.program import PROGRAM_FILE, SCRIPT_FILE, load_module, load_program
 from pytest_quant.backends.torch.quantize import quantized_layers
@@ -267,7 +266,7 @@ class TorchCudaEngine(TorchEngine):
         return call
 
     def _tensors(self, feeds: Feeds) -> tuple[Any, ...]:
-        return tuple(tensor.to(DEVICE) for tensor in super()._tensors(feeds))
+        return tuple(tensor.to(CUDA) for tensor in super()._tensors(feeds))
 
     def _load(self) -> Any:
         before = torch.cuda.memory_allocated()
@@ -279,7 +278,7 @@ class TorchCudaEngine(TorchEngine):
 def load_on_device(file: Path) -> Any:
     """Return the ``torch.export.ExportedProgram`` in `file`, with its tensors on the GPU. Raises as `load_program`."""
     # With the number of the device: a program asserts the device of its tensors, and theirs has one.
-    return move_to_device_pass(load_program(file), DEVICE)
+    return move_to_device_pass(load_program(file), CUDA)
 
 
 def _time_ms(start: Callable[[], object]) -> float:

@@ -182,7 +182,7 @@ def test_what_a_gpu_computes_is_keyed_by_it(tmp_path: Path, monkeypatch: pytest.
     import torch
 
     cards = iter(("NVIDIA L4 (SM89), driver 580", "NVIDIA T4 (SM75), driver 580"))
-    for place in ("ort.gpu", "torch.cuda"):
+    for place in ("ort.gpu", "torch"):
         monkeypatch.setattr(f"pytest_quant.backends.{place}.gpu_kind", lambda _: next(cards))
     module = Model.from_torch(torch.nn.Linear(2, 2), (torch.zeros(1, 2),))
     spec = EngineSpec(backend, "fp32", None, module if backend == "torch-cuda" else two_by_two().write(tmp_path))
