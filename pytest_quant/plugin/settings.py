@@ -51,11 +51,7 @@ class Option:
     def __set_name__(self, owner: type, field: str) -> None:
         """Name the option after its field, without the unit."""
         self.name = self.name or f"quant_{field.removesuffix('_file').removesuffix('_pct').removesuffix('_s')}"
-
-    @property
-    def flag(self) -> str:
-        """The spelling on the command line."""
-        return "--" + self.name.replace("_", "-")
+        self.flag = "--" + self.name.replace("_", "-")
 
     @property
     def undone_by(self) -> str:
