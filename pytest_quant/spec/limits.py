@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from pytest_quant.errors import UsageError
@@ -304,6 +305,7 @@ OWN_SCORES = tuple(name for name, row in LIMITS.items() if row.scale == "score")
 """Limits on the score of one engine, in the metric's unit: the least, or the most where lower is better."""
 
 
+@cache
 def limits_on(*about: str) -> tuple[str, ...]:
     """Return the names of the limits whose figure is one of these kinds, see `Limit.figure`."""
     return tuple(name for name, row in LIMITS.items() if row.about in about)
