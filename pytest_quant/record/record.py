@@ -125,7 +125,7 @@ class Record:
     @property
     def engine_id(self) -> str:
         """The candidate's readable name, ``ort-int8-static``."""
-        return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
+        return "-".join(filter(None, (self.backend, self.precision, self.scheme)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ class EngineSpec:
     @property
     def id(self) -> str:
         """A readable name, ``ort-int8-static`` or ``ort-fp32``; the same in test ids, tables and logs."""
-        return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
+        return "-".join(filter(None, (self.backend, self.precision, self.scheme)))
 
 
 @dataclass(frozen=True, slots=True)

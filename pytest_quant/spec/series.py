@@ -72,7 +72,7 @@ class SeriesKey(NamedTuple):
     @property
     def engine_id(self) -> str:
         """The candidate's readable name, ``ort-int8-static``."""
-        return "-".join(part for part in (self.backend, self.precision, self.scheme) if part)
+        return "-".join(filter(None, (self.backend, self.precision, self.scheme)))
 
     def __str__(self) -> str:
         """Return the readable form that commands show and search."""
