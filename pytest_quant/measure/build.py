@@ -55,7 +55,7 @@ class BuiltEngine:
     status, reason : ``built`` or ``hit``, and why it was built; see `Entry`.
     build_s, calibration_s : seconds that the run that built it took; `build_s` includes `calibration_s`.
     build_memory_mb : megabytes (10^6 bytes) that the build added to the process at its peak.
-    models : digest of each model that it is built from, ``model`` and ``quantized_model``, all files of it together.
+    ingredients : all that decides what it is, see `Backend.ingredients`, and the same of its ranges where it has any.
     """
 
     spec: EngineSpec
@@ -67,7 +67,19 @@ class BuiltEngine:
     build_s: float | None
     calibration_s: float | None
     build_memory_mb: float | None
-    models: Mapping[str, str] = field(default_factory=dict)
+    ingredients: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Digest of each model that it is built from, ``model`` and ``quantized_model``, all files of it together."""
+        digests = {}
+        for name in ("model", "quantized model"):
+            # Those of its files: ``model``, and ``model data x.bin``.
+            keys = sorted(key for key in self.ingredients if key == name or key.startswith(f"{name} data "))
+            files = [f"{key} {self.ingredients[key]}" for key in keys]
+            if files:
+                digests[name.replace(" ", "_")] = hashlib.sha256("\n".join(files).encode()).hexdigest()
+        return digests
 
     @property
     def name(self) -> str:
@@ -118,28 +130,26 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
     backend.check(spec)
     slot = _slot(spec)
     if backend.offer.is_opaque:
-        return BuiltEngine(spec, backend, Path(), "", "built", "", None, None, None, _models(backend.ingredients(spec)))
+        return BuiltEngine(spec, backend, Path(), "", "built", "", None, None, None, backend.ingredients(spec))
     with tools.steps.bounded(f"reading what {slot} is built from"):
         ranges = backend.calibration_ingredients(spec)
         ingredients = backend.ingredients(spec)
-    if ranges is not None:
-        ingredients |= _calibration_ingredients(spec, ranges, _calibrating(spec, data))
+    calibrated = {} if ranges is None else _calibration_ingredients(spec, ranges, _calibrating(spec, data))
+    ingredients |= calibrated
 
     def build(folder: Path) -> dict[str, float | None]:
         started = REAL.perf_counter()
         with tools.steps.bounded(f"building {slot}"), AddedMemory() as memory:
-            calibration = None if ranges is None else _calibrate(spec, backend, _calibrating(spec, data), tools)
+            calibration = (
+                None if ranges is None else _calibrate(spec, backend, calibrated, _calibrating(spec, data), tools)
+            )
             with failing_as(f"building {slot} failed"):
                 backend.build(spec, None if calibration is None else calibration.folder, folder)
         calibration_s = None if calibration is None else _number(calibration, "calibration_s")
         build_s = REAL.perf_counter() - started
         if calibration is not None and calibration.status == "hit":
             build_s += calibration_s or 0.0  # a build from nothing would have spent it again
-        return {
-            "build_s": build_s,
-            "calibration_s": calibration_s,
-            "build_memory_mb": memory.process_mb,
-        }
+        return {"build_s": build_s, "calibration_s": calibration_s, "build_memory_mb": memory.process_mb}
 
     # The device first, the cache after it: in the other order a process that shares the device, and waits for this
     # engine, would never let it be built.
@@ -148,19 +158,8 @@ def build_engine(spec: EngineSpec, backend: Backend, data: Data | None, tools: T
         entry = tools.cache.obtain("engine", slot, ingredients, build, shared=backend.shares(spec))
     costs = {name: _number(entry, name) for name in ("build_s", "calibration_s", "build_memory_mb")}
     return BuiltEngine(
-        spec, backend, entry.folder, entry.key, entry.status, entry.reason, **costs, models=_models(ingredients)
+        spec, backend, entry.folder, entry.key, entry.status, entry.reason, **costs, ingredients=ingredients
     )
-
-
-def _models(ingredients: Mapping[str, str]) -> dict[str, str]:
-    """Return the digest of each model by its name, of the digests of its files, ``model`` and ``model data x.bin``."""
-    digests = {}
-    for name in ("model", "quantized model"):
-        keys = sorted(key for key in ingredients if key == name or key.startswith(f"{name} data "))
-        files = [f"{key} {ingredients[key]}" for key in keys]
-        if files:
-            digests[name.replace(" ", "_")] = hashlib.sha256("\n".join(files).encode()).hexdigest()
-    return digests
 
 
 def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, work: Path) -> BuiltEngine:
@@ -184,7 +183,9 @@ def build_apart(spec: EngineSpec, like: BuiltEngine, data: Data, tools: Tools, w
         ranges = backend.calibration_ingredients(spec)
         calibration = None
         if ranges is not None and ranges == backend.calibration_ingredients(like.spec):
-            calibration = _calibrate(like.spec, backend, _calibrating(like.spec, data), tools).folder
+            samples = _calibrating(like.spec, data)
+            needed = _calibration_ingredients(like.spec, ranges, samples)
+            calibration = _calibrate(like.spec, backend, needed, samples, tools).folder
         elif ranges is not None:
             plan, samples = spec.calibration, _calibrating(spec, data)
             calibration = work / "ranges"
@@ -218,7 +219,7 @@ def _calibration_ingredients(spec: EngineSpec, ranges: dict[str, str], data: Dat
     return named | {"calibration data": data.calibration_digest}
 
 
-def _calibrate(spec: EngineSpec, backend: Backend, data: Data, tools: Tools) -> Entry:
+def _calibrate(spec: EngineSpec, backend: Backend, ingredients: Mapping[str, str], data: Data, tools: Tools) -> Entry:
     plan = spec.calibration
 
     def calibrate(folder: Path) -> dict[str, float]:
@@ -229,8 +230,7 @@ def _calibrate(spec: EngineSpec, backend: Backend, data: Data, tools: Tools) -> 
             backend.calibrate(spec, lambda: data.calibration(plan.batch_size, plan.samples), folder)
         return {"calibration_s": REAL.perf_counter() - started}
 
-    ranges = backend.calibration_ingredients(spec) or {}
-    return tools.cache.obtain("calibration", _slot(spec), _calibration_ingredients(spec, ranges, data), calibrate)
+    return tools.cache.obtain("calibration", _slot(spec), ingredients, calibrate)
 
 
 def _number(entry: Entry, name: str) -> float | None:

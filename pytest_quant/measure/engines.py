@@ -388,7 +388,5 @@ def _prove(
         unseen = f"{nodes}: that they run in float32 is not proven" if ran.opaque_nodes else ""
         return {"provider": ran.provider, "unseen": unseen}
 
-    entry = tools.cache.obtain(
-        "proof", f"{spec.precision} kernels of {name}", opened.built.backend.ingredients(spec), read_back
-    )
+    entry = tools.cache.obtain("proof", f"{spec.precision} kernels of {name}", opened.built.ingredients, read_back)
     return str(entry.facts.get("unseen", ""))

@@ -139,7 +139,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     recorded = None
     if not check.accuracy_off:
         with tools.steps.show(f"evaluating the reference {ref_built.name} on {data.n} samples"):
-            recorded = record_outputs(reference, data, tools.cache, ref_built.backend.ingredients(check.reference))
+            recorded = record_outputs(reference, data, tools.cache, ref_built.ingredients)
     # Its memory goes before that of the candidate comes; few checks run it again.
     reference = replace(reference, ran=())
     ref_engine.set_aside(partial(ref_built.evaluating.open, tools.steps.watch))
@@ -368,10 +368,10 @@ def find_resources(
 
 
 def _calibration_samples(bench: Bench) -> int | None:
-    spec = bench.candidate.spec
-    if bench.candidate.built.backend.calibration_ingredients(spec) is None:
+    if "calibration data" not in bench.candidate.built.ingredients:
         return None
-    return min(spec.calibration.samples or bench.data.n_calibration, bench.data.n_calibration)
+    most = bench.data.n_calibration
+    return min(bench.candidate.spec.calibration.samples or most, most)
 
 
 def _notes(bench: Bench, accuracy: AccuracyResult, unsteady: tuple[SelfDifference, ...]) -> tuple[str, ...]:
