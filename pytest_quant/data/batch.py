@@ -20,10 +20,6 @@ Feeds: TypeAlias = dict[str, NDArray[Any]]
 Sample: TypeAlias = tuple[Feeds, NDArray[Any] | None]
 """Inputs by name without a batch axis, and the label: its numbers, or an array () that holds the object."""
 
-_WAITING_BYTES = 64 << 20
-_WAITING_BATCHES = 8
-"""Caps on the samples that wait for others of their shape: their memory, and their number in batches."""
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -71,7 +67,8 @@ def assemble(
         group.append((position, sample))
         samples_waiting += 1
         bytes_waiting += _sample_bytes(inputs)
-        too_much = bytes_waiting > _WAITING_BYTES or samples_waiting > _WAITING_BATCHES * batch_size
+        # Of the samples that wait for others of their shape.
+        too_much = bytes_waiting > 64 << 20 or samples_waiting > 8 * batch_size
         if len(group) < batch_size:
             if not too_much or len(waiting) == 1:
                 continue
@@ -240,7 +237,6 @@ def _count_of(value: object) -> int | None:
 
 LabelKind = Literal["none", "int", "float", "object"]
 
-_ALLOWED = "text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts of these"
 _MAX_SHOWN = 80
 
 
@@ -261,7 +257,8 @@ def canonical_bytes(value: object, where: str) -> bytes:
         raise DataError(
             f"{where} holds {type(value).__name__}, whose content cannot be told from another's",
             value=f"{shown if len(shown) <= _MAX_SHOWN else f'{shown[:_MAX_SHOWN]}...'} ({error})",
-            allowed=_ALLOWED,
+            allowed="text, bytes, numbers, True, False, None, numpy arrays, torch tensors, and lists, tuples and dicts "
+            "of these",
             fix="give the label as these, for example as a dict of arrays",
         ) from error
 

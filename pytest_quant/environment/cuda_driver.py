@@ -22,9 +22,6 @@ ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
 
 LIBRARY = "libcuda.so.1"
 TIME_LIMIT_S = 60.0
-_NOT_INITIALIZED = 3
-_NO_DEVICE = 100
-"""CUDA's error where the environment hides every device."""
 
 
 class CudaDevice(NamedTuple):
@@ -90,7 +87,8 @@ def is_initialized() -> bool:
         cuda = ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
         return False
-    return bool(cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _NOT_INITIALIZED)
+    # 3 is CUDA_ERROR_NOT_INITIALIZED.
+    return bool(cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != 3)
 
 
 def _answer() -> tuple[list[CudaDevice], str]:
@@ -101,7 +99,8 @@ def _answer() -> tuple[list[CudaDevice], str]:
         cuda = ctypes.CDLL(LIBRARY)
         status = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
         if status:
-            return [], "" if status == _NO_DEVICE else f"cuInit gave error {status}"
+            # 100 is CUDA_ERROR_NO_DEVICE: the environment hides every device.
+            return [], "" if status == 100 else f"cuInit gave error {status}"
         cuda.cuDriverGetVersion(ctypes.byref(version))
         for number in range(count.value):
             cuda.cuDeviceGet(ctypes.byref(device), number)

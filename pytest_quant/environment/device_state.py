@@ -15,8 +15,6 @@ import psutil
 
 from pytest_quant.environment.gpu import field, opened_gpu
 
-_POWERCAP = Path("/sys/class/powercap")
-
 Packages = tuple[tuple[int, int], ...]
 """Energy counter of each CPU package in microjoules, and the value after which it restarts from 0."""
 
@@ -61,7 +59,7 @@ def _of_packages() -> Counter | None:
     return read
 
 
-def read_rapl(root: Path = _POWERCAP) -> Packages | None:
+def read_rapl(root: Path = Path("/sys/class/powercap")) -> Packages | None:
     """Read RAPL's counters of all CPU packages; ``None`` where there are none or they are not readable.
 
     Most systems let only root read them, and virtual machines have none.
@@ -95,9 +93,6 @@ _THROTTLES = {
 
 Idling is none; nor are clocks that somebody has set, which stay where they are.
 """
-
-_STEADY = 0.98
-"""Lowest clock as a share of the highest above which it counts as steady: the step of a clock is below 1 %."""
 
 
 class Clocks(NamedTuple):
@@ -150,7 +145,8 @@ def clock_notes(samples: Sequence[Clocks]) -> tuple[str, ...]:
         each = ", ".join(f"{reason} {share(reason)}" for reason in reasons)
         clock = f", SM clock {span} MHz" if span else ""
         return (f"GPU held down in {share()} of {len(samples)} samples ({each}){clock}",)
-    if clocks and clocks[0] < _STEADY * clocks[-1]:
+    # The step of a clock is below 1 %.
+    if clocks and clocks[0] < 0.98 * clocks[-1]:
         return (f"GPU clock moved: SM clock {span} MHz in {len(samples)} samples, held down by nothing",)
     return ()
 

@@ -21,17 +21,11 @@ from pytest_quant.spec import EngineSpec
 _PROBED = 8
 """Number of samples that are run together and one by one."""
 
-_ROUNDING = 2.0**-10
-"""Largest relative difference of two runs that kernels for other batch sizes explain; other ranges differ by more."""
-
 SELF_ROUNDING = 1e-6
 """Largest relative difference of two runs of one engine that the order of float32 sums explains: some eight ulps."""
 
 _KEPT_BYTES = 32 << 20
 """Of outputs that are kept until the evaluation takes them: larger ones are computed again."""
-
-_REPEATED = 0.1
-"""Share of the difference of two runs below which runs of the same order count as equal."""
 
 _STEADY = SelfDifference()
 _FLOATS = ("float16", "float32", "float64")
@@ -268,7 +262,8 @@ def _as_timed(batched: OpenEngine, data: Data, part: Feeds, together: Outputs, t
         return batched  # It does not run on single samples, so that there is nothing to compare with.
     joined = {output: _joined([run[output] for run in alone]) for output in together}
     difference, how = _difference({name: array[rows] for name, array in together.items()}, joined, rows)
-    if batched.itself.keeps_state or difference <= max(_ROUNDING, batched.itself.relative):
+    # Kernels for other batch sizes explain as much; other ranges differ by more.
+    if batched.itself.keeps_state or difference <= max(2.0**-10, batched.itself.relative):
         return batched
     apart = "one by one" if len(rows) == fewer else f"{len(rows)} of them one by one"
     note = (
@@ -339,7 +334,8 @@ def _beside_itself(opened: OpenEngine, first: Outputs, feeds: Feeds, other: Feed
     if SELF_ROUNDING < relative < math.inf:
         _, (_, *once), (_, *twice) = ([opened.run(each, n) for each in (other, feeds, feeds)] for _ in range(3))
         repeated = max(_difference(left, right)[0] for left, right in zip(once, twice, strict=True))
-        keeps_state = repeated < _REPEATED * _difference(once[0], once[1])[0]
+        # Runs of the same order count as equal where they differ by a tenth of what two runs do.
+        keeps_state = repeated < 0.1 * _difference(once[0], once[1])[0]
     changed = [_changed(array, again.get(name)) for name, array in first.items()]
     top1_pct = max((share for share in changed if share is not None), default=None)
     return replace(opened, itself=SelfDifference(opened.spec.id, n, relative, top1_pct, how, keeps_state))

@@ -62,14 +62,12 @@ class Reopening:
     def from_memory(self, run_ns: float) -> bool:
         """Whether a run of so many nanoseconds waits for its weights most of the time, so that their places matter."""
         fetched = self.weights_bytes / max(run_ns, 1.0)  # bytes per nanosecond are GB per second
-        return self.weights_bytes > NEAR_BYTES and fetched > _FETCHED_GB_PER_S
+        # Half of what one core gets from the memory, or the cache that all share, of servers of the last ten years.
+        return self.weights_bytes > NEAR_BYTES and fetched > 5.0
 
 
 NEAR_BYTES = 4_000_000
 """The cache next to a core holds 0.25 to 3 MB."""
-
-_FETCHED_GB_PER_S = 5.0
-"""Half of what one core gets from the memory, or the cache that all share, of servers of the last ten years."""
 
 _FROM_MEMORY = Spread(0.03, 4.0)
 """What sessions that wait for their weights differ by, where nothing else is known: 2 to 4 % were measured on pages of
@@ -85,15 +83,6 @@ the engine before it read leaves the cache that all share by and by. In a progra
 
 _REFILL_SHARE, _REFILLED = 0.25, 5
 """The share of a block that this takes at most, where the time is shared by so many times the fewest rounds."""
-
-_OPENINGS = 3.0
-"""Rounds of a set take at most so many times as long as opening it."""
-
-_SMALL = 0.5
-"""Of the noise between sessions: error of a set's rounds with which another set tells more than further rounds."""
-
-_FEWEST_SETS = 3
-"""Time for them is kept from the first set on."""
 
 
 def measure(
@@ -236,9 +225,11 @@ def _drawn(rounds: Rounds, plan: LatencyPlan, reopening: Reopening, sets: list[i
             for index in rounds.any_order():
                 rounds.timers[index](rounds.runs[index])
             opening_ns = rounds.clock() - began
-        later = max(_FEWEST_SETS - len(sets) - 1, 0)
+        # Time for three sets is kept from the first one on.
+        later = max(3 - len(sets) - 1, 0)
         left_ns = (rounds.until - rounds.clock() - later * opening_ns) / (later + 1)
-        sets.append(_add_set(rounds, plan, min(_OPENINGS * opening_ns, left_ns)))
+        # The rounds of a set take at most three times as long as opening it.
+        sets.append(_add_set(rounds, plan, min(3.0 * opening_ns, left_ns)))
         if len(sets) in LOOKS_AT_SETS:
             result = latency_figures(rounds.blocks, plan, sets)
             if _decided(result, plan):
@@ -255,16 +246,13 @@ def _add_set(rounds: Rounds, plan: LatencyPlan, most_ns: float) -> int:
     while len(logs) < plan.min_rounds or (
         len(logs) < plan.max_rounds
         and rounds.clock() - began + rounds.last_ns < most_ns
-        and draw_of(logs).error > _SMALL * plan.sessions.sd
+        # With half the noise between sessions another set says more than further rounds.
+        and draw_of(logs).error > 0.5 * plan.sessions.sd
     ):
         rounds.add()
         reference, null, candidate = (math.log(statistics.median(side[-1].runs_ns)) for side in rounds.blocks)
         logs.append((reference + null) / 2.0 - candidate)
     return len(logs)
-
-
-_HARDLY = 1.25
-"""Times the part of sessions: without any noise of rounds the half-width would be four fifths of what it is."""
 
 
 def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
@@ -277,7 +265,8 @@ def _decided(result: LatencyResult, plan: LatencyPlan) -> bool:
         return False
     if not limited(plan):
         sessions_pct = 100.0 * reach(plan.confidence) * result.session_sd
-        return result.half_width_pct <= max(100.0 * plan.precision, _HARDLY * sessions_pct)
+        # Without any noise of rounds the half-width would be four fifths of what it is.
+        return result.half_width_pct <= max(100.0 * plan.precision, 1.25 * sessions_pct)
     if plan.least_speedup is not None and result.speedup_ci.low < plan.least_speedup <= result.speedup_ci.high:
         return False
     for name, allowed in plan.most_tokens_ms:

@@ -186,9 +186,6 @@ NULL_TOLERANCE = 1.02
 """Interleaved in one process, two sessions of one model differ by 0.4 to 0.6 % (standard deviation) between
 launches; beyond 2 % something other than the model is measured, unless the runner is known for more."""
 
-_FAR = 4.0
-"""Standard deviations between sessions; what a null shows up to there widens the interval, see `moderated_sd`."""
-
 
 def null_reasons(null_ratio: Interval, session_sd: float = 0.0) -> tuple[str, ...]:
     """Return a reason if the interval of the null's ratio is beyond the tolerance, else nothing.
@@ -199,7 +196,8 @@ def null_reasons(null_ratio: Interval, session_sd: float = 0.0) -> tuple[str, ..
     session_sd : known standard deviation of its logarithm between sessions, or of its mean over sets of them; four of
         them are tolerated.
     """
-    tolerance = max(NULL_TOLERANCE, math.exp(_FAR * session_sd))
+    # What a null shows up to four standard deviations between sessions widens the interval, see `moderated_sd`.
+    tolerance = max(NULL_TOLERANCE, math.exp(4.0 * session_sd))
     if null_ratio.low > tolerance or null_ratio.high < 1.0 / tolerance:
         span = f"[{null_ratio.low:.3f}, {null_ratio.high:.3f}]"
         return (f"{NULL_OFF}: a second session of the reference took {span} times as long as the first",)
@@ -215,10 +213,6 @@ def budget_reasons(rounds: int, plan: LatencyPlan) -> tuple[str, ...]:
     return ()
 
 
-_CLEARLY_MORE = 1.25
-"""Times what was known: beyond it the null is named as the cause."""
-
-
 def widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
     """Say what makes the interval of the speedup wider than its rounds alone would.
 
@@ -231,7 +225,8 @@ def widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
     sd = float(ratio.session_sd.item())
     causes = []
     if sd > 0.0:
-        shown = " that this launch's null shows" if sd > plan.sessions.sd * _CLEARLY_MORE else ""
+        # Clearly more than what was known comes from the null.
+        shown = " that this launch's null shows" if sd > 1.25 * plan.sessions.sd else ""
         causes.append(f"for sessions that differ by {100 * sd:.2g} % (standard deviation){shown}")
     r = float(ratio.alike.item())
     # Of independent rounds 95 % stay within 2 / sqrt(n), whatever n (Box and Jenkins 1976, section 2.1.6).
@@ -244,11 +239,6 @@ def widening(ratio: JudgedRounds, rounds: int, plan: LatencyPlan) -> str:
 
 
 _BUSY_FIELDS = ("user", "nice", "system", "irq", "softirq")
-_OTHERS = 0.25
-"""Load of other processes, in processors, above which a note names it."""
-
-_STOLEN = 0.01
-"""Share of the processors' time taken by the hypervisor, above which a note names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +283,10 @@ def disturbances_between(before: MachineState, after: MachineState) -> dict[str,
         return {}
     notes = {}
     others = ((after.busy_s - before.busy_s) - (after.own_s - before.own_s)) / elapsed_s
-    if others > _OTHERS:
+    if others > 0.25:
         notes["busy machine"] = f"other processes used {others:.1f} of {after.processors} processors"
     stolen = (after.stolen_s - before.stolen_s) / (elapsed_s * after.processors)
-    if stolen > _STOLEN:
+    if stolen > 0.01:
         notes["stolen time"] = f"the hypervisor took {100 * stolen:.0f} % of the processors' time"
     throttled = after.throttled - before.throttled
     if throttled > 0:

@@ -18,11 +18,7 @@ from pytest_quant.stats.ratio import student_quantile
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
-_RESET_PEAK = "5"
-"""Written to ``clear_refs``, sets the kernel's peak (VmHWM) to the present size; see proc(5)."""
 BYTES_PER_MB = 1e6
-_INEXACT_BYTES = 8_000_000
-"""Tolerance between size and peak: the kernel counts pages per thread and adds them up late."""
 
 
 class AddedMemory:
@@ -70,12 +66,13 @@ class AddedMemory:
 def _reset_peak() -> int | None:
     """Set the kernel's peak to the present size, and return it in bytes; ``None`` where the kernel does not."""
     try:
-        _CLEAR_REFS.write_text(_RESET_PEAK)
+        # See proc(5).
+        _CLEAR_REFS.write_text("5")
         size, peak = _status_bytes("VmRSS:"), _status_bytes("VmHWM:")
     except OSError:
         return None
-    # Some sandboxes accept the write and keep the old peak.
-    return size if peak <= size + _INEXACT_BYTES else None
+    # Some sandboxes accept the write and keep the old peak. The kernel counts pages per thread and adds them up late.
+    return size if peak <= size + 8_000_000 else None
 
 
 def _status_bytes(field: str) -> int:
@@ -86,23 +83,6 @@ def _status_bytes(field: str) -> int:
 
 
 _REPEAT_S, _REPEATS, _MOST_REPEATS = 5.0, 3, 6
-_MOST_S = 60.0
-"""No further repeat is begun that would end later."""
-
-_PRECISION = 0.05
-"""Half-width of the interval as a share of the figure that is precise enough."""
-
-_ROUGH_S = 0.5
-"""For a check without a limit on energy: one repeat, which has no interval."""
-
-_BATCH_S = 0.01
-"""Time of the runs between two readings: reading NVML takes a part of a millisecond, in which the device idles."""
-
-_SLOWEST_STEP_S = 0.1
-"""After a longer run an edge is waited for without runs, which leaves it less uncertain than one more run would."""
-
-_STANDS_STILL_S = 0.5
-_MOST_UNSURE = 0.9
 
 Energy: TypeAlias = tuple[float, Interval | None]
 """Millijoules of one run and their 95 % interval, which is ``None`` where they were measured only once."""
@@ -153,14 +133,17 @@ def measure_energy(
     -------
     ``None`` where the counter cannot be read, or stands still.
     """
-    repeat_s, most = (_ROUGH_S, 1) if limit_mj is None else (_REPEAT_S, _MOST_REPEATS)
+    # Without a limit on energy: one repeat, which has no interval.
+    repeat_s, most = (0.5, 1) if limit_mj is None else (_REPEAT_S, _MOST_REPEATS)
     started = clock()
     call()  # it may load or compile, and says nothing about the next ones
     began, batch = clock(), 0
-    while batch == 0 or clock() - began < _BATCH_S:
+    # Reading NVML takes a part of a millisecond, in which the device idles.
+    while batch == 0 or clock() - began < 0.01:
         call()
         batch += 1
-    waits = clock() - began > _SLOWEST_STEP_S
+    # After such a run an edge is waited for without runs, which leaves it less uncertain than one more run would.
+    waits = clock() - began > 0.1
 
     def run_batch() -> int:
         for _ in range(batch):
@@ -174,12 +157,13 @@ def measure_energy(
     while edge is not None and (end := next_edge(edge.at_s + repeat_s)) is not None:
         took_s = end.at_s - edge.at_s
         repeats_mj.append((end.mj - edge.mj) / end.runs)
-        unsure = min((edge.gap_s + end.gap_s + end.idle_s) / took_s, _MOST_UNSURE)
+        unsure = min((edge.gap_s + end.gap_s + end.idle_s) / took_s, 0.9)
         # The true energy may lie below or above by `unsure` of itself, not of the figure.
         slacks_mj.append(repeats_mj[-1] * unsure / (1.0 - unsure))
         mj, span = _figure(repeats_mj, slacks_mj)
         enough = len(repeats_mj) == _REPEATS and span is not None and _is_decided(mj, span, limit_mj)
-        if enough or len(repeats_mj) == most or end.at_s - started + took_s > _MOST_S:
+        # No further repeat is begun that would end after a minute.
+        if enough or len(repeats_mj) == most or end.at_s - started + took_s > 60.0:
             return mj, span
         edge = end
     return None
@@ -194,7 +178,7 @@ def _next_edge(
         runs += run_batch()
     ran_until_s = seen_s = clock()
     before_mj = counter()
-    while before_mj is not None and seen_s - ran_until_s < _STANDS_STILL_S:
+    while before_mj is not None and seen_s - ran_until_s < 0.5:
         last_s = seen_s  # taken before the reading, so that the gap is never too short
         runs += 0 if waits else run_batch()
         now_mj, seen_s = counter(), clock()
@@ -207,7 +191,8 @@ def _next_edge(
 
 def _is_decided(mj: float, span: Interval, limit_mj: float | None) -> bool:
     """Whether the figure is precise enough, and its interval beside the limit."""
-    is_precise = span.high - span.low <= 2 * _PRECISION * mj
+    # A half-width of 5 % is precise enough.
+    is_precise = span.high - span.low <= 0.1 * mj
     return is_precise and not (limit_mj is not None and span.low <= limit_mj < span.high)
 
 

@@ -32,15 +32,9 @@ Array = NDArray[Any]
 
 FindBaseline = Callable[[Measured], Baseline | str | None]
 
-_ALL_MOVE = 6
-"""Tasks that all move in one direction by luck once in 32 times."""
-
 
 ASSUMED_RUN_SD_PCT = 0.7
 """Of the score of a run where nothing shows it: nightly runs of a model differ so (sgl-project/sglang#35477)."""
-
-_MOST_NAMED = 8
-"""Samples whose ids are told."""
 
 
 def measure_scores(check: Check, scores: Scores, find_baseline: FindBaseline, tools: Tools) -> Measured:
@@ -269,7 +263,7 @@ def _lost_most(scores: PairedScores) -> list[str]:
     """Return a note with the ids of the samples that lost most, for a look at their answers."""
     sign = 1.0 if scores.better == "higher" else -1.0
     drops = sign * (scores.reference.mean(axis=0) - scores.candidate.mean(axis=0))
-    worst = [place for place in np.argsort(-drops, kind="stable")[:_MOST_NAMED] if drops[place] > 0.0]
+    worst = [place for place in np.argsort(-drops, kind="stable")[:8] if drops[place] > 0.0]
     if not worst:
         return []
     return [
@@ -289,6 +283,7 @@ def _notes(accuracy: AccuracyResult, scores: Scores, noise: RunNoise) -> list[st
         notes.append(f"one run of the {' and of the '.join(single)}: {known}")
     tasks = [task for task in accuracy.by_task if task.name != ALL]
     for word, sign in (("worse", 1.0), ("better", -1.0)):
-        if len(tasks) >= _ALL_MOVE and all(sign * task.drop > 0.0 for task in tasks):
+        # Six tasks all move in one direction by luck once in 32 times.
+        if len(tasks) >= 6 and all(sign * task.drop > 0.0 for task in tasks):
             notes.append(f"all {len(tasks)} tasks are {word}: look for a cause that they share, as a chat template")
     return notes

@@ -30,16 +30,13 @@ from pytest_quant.stats.ratio import student_quantile
 from pytest_quant.stats.rounds import Floats, Looks, judge_ratio
 
 _SAMPLES, _CALIBRATION = 8, 4
-_LONGEST_S = 300.0
-"""For one answer of a launch, which takes some seconds on a machine that is not overloaded."""
+_PLAN = LatencyPlan(min_rounds=40, max_rounds=40, max_s=30.0)
+"""As many rounds as an ordinary check has at most, whatever they show."""
 
 _FEWEST_ROUNDS = 8
 
 FEWEST_LAUNCHES = 3
 """With fewer there is no standard deviation between launches worth its name."""
-
-_PLAN = LatencyPlan(min_rounds=40, max_rounds=40, max_s=30.0)
-"""As many rounds as an ordinary check has at most, whatever they show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +195,8 @@ def _launches(
             plan = replace(effort.plan, seed=effort.plan.seed + number)
             results = []
             for file in files:
-                with TimingProcess(file, limit_s=_LONGEST_S) as process:
+                # An answer takes some seconds on a machine that is not overloaded.
+                with TimingProcess(file, limit_s=300.0) as process:
                     results.append(process.measure(plan))
         took = clock() - started
         longest = max(longest, took)

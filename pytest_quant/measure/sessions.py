@@ -23,9 +23,6 @@ from pytest_quant.measure.latency import Calls, Reopening, measure
 from pytest_quant.result import DeviceTimes, LatencyResult
 from pytest_quant.spec import Check, LatencyPlan, Pages
 
-_BOUND = 0.8
-"""Share of the GPU's time that launching may take before the GPU waits, as in trtexec (``sampleReporting.cpp``)."""
-
 
 class Sessions:
     """Two sessions of the reference, the second of them the null, and one of the candidate, open while a block runs.
@@ -142,10 +139,6 @@ def _by_host(engine: Engine, subject: TimingSubject) -> Call:
     return engine.prepare(subject.feeds) if tokens is None else ByToken(tokens)
 
 
-_NEAR_STEP_MS = 0.05
-"""Below it a step of the device's clock is 1 % or more of a run."""
-
-
 def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
     """Return a note with the parts of one run by the device's own clock, or the host's; nothing on the CPU."""
     if times is None:
@@ -155,9 +148,11 @@ def device_note(name: str, times: DeviceTimes | None) -> tuple[str, ...]:
     host = f"host without copies {times.host_ms:.4g} ms (medians of {times.runs} runs)"
     if times.gpu_ms is None:
         return (f"{name}: {host}, {copies}, all by the host's clock",)
-    step = " (events may step by 0.001 ms)" if times.gpu_ms < _NEAR_STEP_MS else ""
+    # A step of the device's clock is then 2 % or more of a run.
+    step = " (events may step by 0.001 ms)" if times.gpu_ms < 0.05 else ""
     parts = f"{name}: GPU {times.gpu_ms:.4g} ms{step}, {copies}, {host}"
-    if times.enqueue_ms is None or times.enqueue_ms <= _BOUND * times.gpu_ms:
+    # Before the GPU waits, launching may take this share of its time, as in trtexec (``sampleReporting.cpp``).
+    if times.enqueue_ms is None or times.enqueue_ms <= 0.8 * times.gpu_ms:
         return (parts,)
     bound = f"bound by the host, which takes {times.enqueue_ms:.4g} ms to launch the kernels of a run"
     return (parts, f"{name}: {bound}; the GPU waits for it between kernels, and its time holds that wait")

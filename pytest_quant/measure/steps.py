@@ -30,8 +30,6 @@ Stop = Callable[[], bool]
 """Asks a runtime from another thread to end the call under way, and returns whether it can."""
 
 _STOPS_WITHIN_S = 30.0
-_INTERRUPTED = 2
-"""Exit code of pytest for a run that was interrupted."""
 
 _KEPT = (
     "  the call cannot be interrupted, so this process is ended; finished checks are kept, "
@@ -191,7 +189,8 @@ class Steps:
         elif step in self._steps:
             step.ends_s = math.inf
             self.notify(f"{self._too_long(step)}\n{_KEPT}")
-            self.end(_INTERRUPTED)
+            # Exit code of pytest for a run that was interrupted.
+            self.end(2)
 
     def _too_long(self, step: _Step) -> BuildError:
         return BuildError(

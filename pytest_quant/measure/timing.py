@@ -44,9 +44,6 @@ A true ratio at the limit fails only where both measurements err: at most 2.5 % 
 ten of the engines that are as much too slow as the first measurement can just tell.
 """
 
-_CLOSE = 2.0
-"""A FAIL that does not stand where intervals reach so many times as far is close."""
-
 
 def timed_within(
     plan: LatencyPlan,
@@ -70,7 +67,8 @@ def timed_within(
     confidence = min(plan.confidence, CONFIRMING)
     again = replace(plan, max_s=left_s, seed=plan.seed + 1, confidence=confidence)
     # Processes differ by what sessions of one do not show: where memory lies, how threads are placed.
-    doubted = measure_apart is not None and not breaks(first.wider(reach=_CLOSE))
+    # A FAIL that does not stand if intervals reach twice as far is close.
+    doubted = measure_apart is not None and not breaks(first.wider(reach=2.0))
     return replace(first, repeat=measure_apart(again) if measure_apart and doubted else measure_once(again))
 
 
@@ -146,10 +144,6 @@ def _described(job: TimingJob) -> Iterator[Path]:
         job.save(file)
         yield file
 
-
-_MOST_FREEDOM = 8.0
-"""Degrees of freedom that the noise between sessions is worth for a ratio at most: launches differ by what the sessions
-of one do not show."""
 
 TIME_FREEDOM = 1.0
 """Degrees of freedom that the noise between sessions is worth for a time, which also varies by all that a reference
@@ -251,7 +245,8 @@ def with_over(latency: LatencyResult, results: Sequence[LatencyResult], confiden
     # What the first launch knew of the noise between sessions, and the nulls of the others.
     prior = Spread(results[0].session_sd / math.sqrt(shares[0]), UNMEASURED.freedom + len(sets[0]))
     spread = session_spread(prior, [each.null for of_one in sets[1:] for each in of_one])
-    freedom, draws = min(spread.freedom, _MOST_FREEDOM), sum(map(len, sets))
+    # Launches differ by what the sessions of one do not show, whose noise is worth no more degrees of freedom.
+    freedom, draws = min(spread.freedom, 8.0), sum(map(len, sets))
     spread_of_share = Spread(math.sqrt(statistics.fmean(shares)) * spread.sd, freedom)
     logs, errors = [math.log(each.speedup) for each in results], [each.error or 0.0 for each in results]
     ratio = mean_of_launches(logs, errors, spread_of_share, confidence=confidence, draws=draws)

@@ -49,7 +49,6 @@ _START = (
 )
 """Packages are found where the process that wrote the file finds them: it may have been told by pytest, not by us."""
 
-_ENDS_WITHIN_S = 10.0
 _NEXT = "the figures of this process stand for themselves; the text of the other one says what it could not open"
 
 
@@ -183,7 +182,7 @@ class TimingProcess:
         with suppress(OSError):
             self._pipe.send_bytes(msgspec.msgpack.encode(None))
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_ENDS_WITHIN_S)
+            self._process.wait(10.0)
 
     def _ask(self, request: Request, kind: type[Answered]) -> Answered:
         # Where the process has died its pipe is broken, and the answer says how.

@@ -45,9 +45,6 @@ RANGE_SAMPLES = 256
 
 LOCAL = "local:"
 
-_AHEAD = 3
-"""Ranges for each worker that are sent and not yet compared: memory does not grow with the data."""
-
 _ANSWERS_WITHIN_S = 10.0
 _COMES_WITHIN_S = 60.0
 
@@ -244,7 +241,8 @@ class Workers:
             recipe = Recipe(pack(built), versions(), ingredients, contents, self._steps.limit_s)
             engine = client.submit(EngineElsewhere, recipe, pure=False)
             client.replicate([engine])  # a range goes to a worker that has what it needs
-            self._ahead = _AHEAD * len(client.nthreads())
+            # For each worker three ranges are sent and not yet compared: memory does not grow with the data.
+            self._ahead = 3 * len(client.nthreads())
             self._dashboard = str(client.dashboard_link)  # asks the scheduler each time
             return engine
         return None

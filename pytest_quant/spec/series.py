@@ -13,7 +13,6 @@ from pytest_quant.files import parse_json
 if TYPE_CHECKING:
     from pytest_quant.spec.check import Check
 
-_ALLOWED = "a JSON list of test, model, backend, precision, scheme, batch size and metric"
 _KINDS = (str, str, str, str | None, str | None, int, str | None)
 
 
@@ -52,7 +51,8 @@ class SeriesKey(NamedTuple):
             parts = parse_json(text)
             if isinstance(parts, list) and len(parts) == len(_KINDS) and all(map(isinstance, parts, _KINDS)):
                 return cls(*parts)
-        raise HistoryError("a series key cannot be read", value=text[:200], allowed=_ALLOWED)
+        allowed = "a JSON list of test, model, backend, precision, scheme, batch size and metric"
+        raise HistoryError("a series key cannot be read", value=text[:200], allowed=allowed)
 
     @property
     def text(self) -> str:
