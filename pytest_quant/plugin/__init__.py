@@ -12,9 +12,8 @@ import pytest_quant.clocks  # noqa: F401 - before a test can put another clock i
 from pytest_quant.errors import QuantError, UsageError, nearest, refused_platform
 from pytest_quant.marks import NAME, is_marked, marks_of_parameters, own_marks
 from pytest_quant.plugin import hooks
-from pytest_quant.plugin.controller import Controller, note_left_out
+from pytest_quant.plugin.controller import BeforeSplit, Controller, note_left_out, note_split, shard_of
 from pytest_quant.plugin.settings import OPTIONS, add_options, keeps_benchmarks, on_command_line, settings_of
-from pytest_quant.plugin.unrecorded import BeforeSplit, note_split, shard_of
 
 _MARK_ERRORS = pytest.StashKey[list[str]]()
 

@@ -28,11 +28,10 @@ from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.plugin.collect import nodeid_of
 from pytest_quant.plugin.console import open_steps
-from pytest_quant.plugin.controller import Controller, takes_all
+from pytest_quant.plugin.controller import Controller, takes_all, without_record
 from pytest_quant.plugin.outputs import end_of
 from pytest_quant.plugin.run_end import begin, decoded, print_comparison
 from pytest_quant.plugin.settings import on_command_line, settings_of
-from pytest_quant.plugin.unrecorded import without_record
 from pytest_quant.printable import clean, clean_lines
 from pytest_quant.report.comparison import fault
 from pytest_quant.sides.compare import PairTimer, Terms, compare_sides

@@ -1,18 +1,23 @@
-"""The controlling process of a run: it collects the records, also from xdist's workers, and ends the run with them."""
+"""The controlling process of a run: it collects the records, also from xdist's workers, and ends the run with them.
+
+Of tests without a record it knows the reason: skipped, not collected, or left to other shards. Without it a comparison
+would take such tests for removed.
+"""
 
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_quant.marks import RECORD_ATTRIBUTE
+from pytest_quant.environment.revision import below_checkout
+from pytest_quant.marks import RECORD_ATTRIBUTE, SERIES_ATTRIBUTE, is_marked
 from pytest_quant.plugin.settings import on_command_line, settings_of
-from pytest_quant.plugin.unrecorded import from_worker, note_without_record, without_record
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -22,7 +27,9 @@ if TYPE_CHECKING:
 
 _LEAVES_OUT = ("keyword", "markexpr", "lf", "stepwise", "deselect", "ignore", "ignore_glob")
 _LEFT_OUT = pytest.StashKey[bool]()
-_OF_WORKER = "quant_left_out"
+_FOUND = pytest.StashKey[Any]()
+_COLLECTED = pytest.StashKey[list[pytest.Item]]()
+_LEFT_TO_OTHERS = pytest.StashKey[tuple[str, ...]]()
 
 
 def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], left: Sequence[pytest.Item]) -> None:
@@ -37,7 +44,7 @@ def note_left_out(config: pytest.Config, collected: Sequence[pytest.Item], left:
     still_here = {id(item) for item in left}
     if any(id(item) not in still_here for item in collected):
         config.stash[_LEFT_OUT] = True
-        getattr(config, "workeroutput", {})[_OF_WORKER] = True
+        getattr(config, "workeroutput", {})["quant_left_out"] = True
 
 
 def takes_all(config: pytest.Config) -> bool:
@@ -60,6 +67,69 @@ def _names_a_part(config: pytest.Config) -> bool:
     ]
     folders = [folder.resolve() for folder in suite or [config.rootpath]]
     return not all(any(map(folder.is_relative_to, named)) for folder in folders)
+
+
+def without_record(config: pytest.Config) -> Any:
+    """Return what this run has skipped, and could not collect so far: the fields of `Run` with the reasons."""
+    return config.stash.setdefault(_FOUND, {"skipped": {}, "uncollected": {}})
+
+
+def note_without_record(config: pytest.Config, report: pytest.CollectReport | pytest.TestReport) -> None:
+    """Keep why there is no record of a test, or of the tests of a file, where a report says so."""
+    if isinstance(report, pytest.CollectReport):
+        file, gap, name = report.nodeid.partition("::")
+        place = Path(os.path.normpath(config.rootpath / file))
+        below = below_checkout(place, config.rootpath)
+        where = (file if below is None else below.as_posix()) + gap + name
+    else:
+        where = vars(report).get(SERIES_ATTRIBUTE, "")
+    if where or isinstance(report, pytest.CollectReport):
+        without_record(config)["skipped" if report.skipped else "uncollected"][where or "."] = _why(report)
+
+
+def _why(report: pytest.CollectReport | pytest.TestReport) -> str:
+    """Return the reason of a skip, or the error that kept a file from being collected, in one line."""
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ").partition("\n")[0][:300]
+    lines = [line.strip() for line in str(report.longrepr).splitlines() if line.strip()]
+    causes = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+    return (causes or lines or ["it does not say why"])[-1][:300]
+
+
+def shard_of(config: pytest.Config) -> str | None:
+    """Return ``3/8`` for the third of eight groups of pytest-split, ``None`` where the suite is not split."""
+    splits, group = (config.getoption(name, None) for name in ("splits", "group"))
+    return f"{group}/{splits}" if splits and group else None
+
+
+class BeforeSplit:
+    """Sees the tests that are left by options such as ``-k`` and ``-m``: what no shard runs is left to nobody."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Remember them; pytest-split comes next, because its hook is last too, and was registered later."""
+        config.stash[_COLLECTED] = list(items)
+
+
+def note_split(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Remember the quant tests that the split has removed, of which `items` are left.
+
+    A worker of xdist passes them to its controller, which collects nothing.
+    """
+    if _COLLECTED not in config.stash:
+        return
+    here = {id(item) for item in items}
+    # Here, because a run without a quant test needs none of it.
+    from pytest_quant.plugin.collect import nodeid_of
+
+    left = [item for item in config.stash[_COLLECTED] if id(item) not in here and is_marked(item)]
+    nodeids = config.stash[_LEFT_TO_OTHERS] = tuple(map(nodeid_of, left))
+    getattr(config, "workeroutput", {})["quant_left_to_others"] = list(nodeids)
+
+
+def left_to_others(config: pytest.Config) -> tuple[str, ...] | None:
+    """Return the node ids of the quant tests that this shard leaves to the others; ``None`` where it is none."""
+    return config.stash.get(_LEFT_TO_OTHERS, None)
 
 
 _ENDED_BY_TESTS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -123,9 +193,11 @@ class Controller:
     def pytest_testnodedown(self, node: object) -> None:
         """Note what a worker of xdist left to others, and its traffic; a crashed one reports nothing."""
         output = getattr(node, "workeroutput", {})
-        if output.get(_OF_WORKER):
+        if output.get("quant_left_out"):
             self._config.stash[_LEFT_OUT] = True
-        from_worker(self._config, output)
+        if "quant_left_to_others" in output:
+            # All workers of a run have left the same.
+            self._config.stash[_LEFT_TO_OTHERS] = tuple(output["quant_left_to_others"])
         if traffic := output.get("quant_traffic"):
             # Here, because few runs have a shared cache.
             from pytest_quant.plugin.outputs import end_of

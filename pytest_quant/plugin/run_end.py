@@ -20,9 +20,9 @@ from pytest_quant.errors import HistoryError, QuantError, UsageError, nearest
 from pytest_quant.history import INSTALL, missing_libraries, open_store
 from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks import ENCODED
+from pytest_quant.plugin.controller import left_to_others, shard_of, without_record
 from pytest_quant.plugin.outputs import RunEnd, end_of, write_markdown, write_output, write_page
 from pytest_quant.plugin.settings import settings_of
-from pytest_quant.plugin.unrecorded import left_to_others, shard_of, without_record
 from pytest_quant.printable import clean, clean_lines, guard_lines, redact_address
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json, start_run
 from pytest_quant.report.summary import summary, table
