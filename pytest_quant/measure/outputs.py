@@ -225,12 +225,10 @@ def side_by_side(reference: Iterator[Chunk], candidate: Iterator[Chunk]) -> Iter
     left, right = next(reference, None), next(candidate, None)
     while left is not None and right is not None:
         last = min(left.start + left.n, right.start + right.n)
-        yield _pair(left.part(left.start, last), right.part(left.start, last))
+        ours, theirs = left.part(left.start, last), right.part(left.start, last)
+        yield OutputPair(ours.outputs, theirs.outputs, theirs.labels, theirs.start, theirs.n)
+        del ours, theirs
         left = left.part(last, left.start + left.n) if last < left.start + left.n else None
         right = right.part(last, right.start + right.n) if last < right.start + right.n else None
         # Those before are gone by then.
         left, right = left or next(reference, None), right or next(candidate, None)
-
-
-def _pair(left: Chunk, right: Chunk) -> OutputPair:
-    return OutputPair(left.outputs, right.outputs, right.labels, right.start, right.n)
