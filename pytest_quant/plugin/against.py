@@ -98,7 +98,8 @@ class Against:
         """Compare when all tests have run."""
         result = yield
         if session.shouldstop or session.shouldfail:
-            self._leave_out(f"not compared: {session.shouldstop or session.shouldfail}")
+            why = f"not compared: {session.shouldstop or session.shouldfail}"
+            self._fault = end_of(self._config).not_compared = why
         elif self._controller.in_order():
             self._compare()
         return result
@@ -138,14 +139,11 @@ class Against:
             terms = Terms(settings.against_limit_pct, settings.against_equal, whole, option="--quant-against-limit")
             comparison = compare_sides(base, head, times, terms)
         except QuantError as error:
-            self._leave_out(str(error))
+            self._fault = end_of(self._config).not_compared = str(error)
             return
         comparison = replace(comparison, strict=settings.strict, about=(self._named,))
         end_of(self._config).against = comparison
         self._fault = fault(comparison)
-
-    def _leave_out(self, why: str) -> None:
-        self._fault = end_of(self._config).not_compared = why
 
     def _left_by_head(self) -> Left:
         self._controller.note_untracked()

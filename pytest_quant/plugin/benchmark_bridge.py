@@ -8,6 +8,7 @@ where one of its options asks for such output: the table of this package has the
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from itertools import chain
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -16,16 +17,13 @@ import pytest
 from pytest_quant.marks import SAMPLES_ATTRIBUTE
 
 if TYPE_CHECKING:
-    from pytest_quant.result import Blocks, LatencyResult
+    from pytest_quant.result import LatencyResult
 
 
 def samples_of(latency: LatencyResult) -> dict[str, list[int]]:
     """Return the nanoseconds of every timed run by engine, cold runs left out."""
-    return {"reference": _runs_ns(latency.reference), "candidate": _runs_ns(latency.candidate)}
-
-
-def _runs_ns(blocks: Blocks) -> list[int]:
-    return [run_ns for block in blocks.runs_ns for run_ns in block]
+    sides = {"reference": latency.reference, "candidate": latency.candidate}
+    return {name: list(chain.from_iterable(blocks.runs_ns)) for name, blocks in sides.items()}
 
 
 class BenchmarkBridge:
