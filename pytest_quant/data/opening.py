@@ -15,7 +15,7 @@ from pytest_quant.data.scan import SampleSet, digest_of, evenly_spaced, scan_sam
 from pytest_quant.data.source import DataContract
 from pytest_quant.errors import DataError, nearest
 from pytest_quant.result import TimedSample
-from pytest_quant.spec import Dataset, Model, Signature
+from pytest_quant.spec import Calibration, Dataset, Model, Signature
 
 EVAL_BATCH_SIZE = 32
 """Most samples in a batch of the evaluation, where its size is ours to choose."""
@@ -130,6 +130,10 @@ class Data:
         pad = self.fixed_batch_size is not None
         batches = (batch.feeds for batch in part.batches(self.fixed_batch_size or self.fitting(batch_size), pad=pad))
         return batches if self.steps is None else self.steps(batches)
+
+    def calibrating(self, plan: Calibration) -> int:
+        """Return how many of the calibration samples a plan uses."""
+        return min(plan.samples or self.n_calibration, self.n_calibration)
 
     def some(self, samples: int) -> Data:
         """Return the data with at most `samples` evenly spaced evaluation samples, held in memory."""

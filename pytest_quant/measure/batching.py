@@ -31,6 +31,10 @@ _STEADY = SelfDifference()
 _FLOATS = ("float16", "float32", "float64")
 
 
+RANGE_SAMPLES = 256
+"""Samples of a range, whole batches. A message to a worker costs some 10 ms, and small ranges leave no worker idle."""
+
+
 class RangeRunner(Protocol):
     """Runs ranges of batches in other processes."""
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_quant.backends import Backend, Engine, backend_names, get_backend, get_exporter
 from pytest_quant.backends.base import EXPORTED_FILE
@@ -27,6 +27,9 @@ from pytest_quant.measure.resources import AddedMemory
 from pytest_quant.measure.rollout import Rollout
 from pytest_quant.measure.steps import Steps
 from pytest_quant.spec import EngineSpec, Model
+
+if TYPE_CHECKING:
+    from pytest_quant.measure.workers import Workers
 
 Watch = Callable[[str, Callable[[], bool]], AbstractContextManager[None]]
 """Bounds the time of a run, which the text names and the call may end; see `Steps.watch`."""
@@ -44,6 +47,15 @@ class Tools:
     locks: DeviceLocks
     workers: str = ""
 
+    def evaluators(self) -> AbstractContextManager[Workers | None]:
+        """Have workers for large sets while the block lasts; ``None`` where this process evaluates them."""
+        if not self.workers:
+            return nullcontext()
+        # Here, because few runs have workers.
+        from pytest_quant.measure.workers import Workers
+
+        return Workers(self.workers, self.steps)
+
 
 @dataclass(frozen=True, slots=True)
 class BuiltEngine:
@@ -53,7 +65,8 @@ class BuiltEngine:
     ----------
     backend : that of `spec`.
     status, reason : ``built`` or ``hit``, and why it was built; see `Entry`.
-    build_s, calibration_s : seconds that the run that built it took; `build_s` includes `calibration_s`.
+    build_s, calibration_s : seconds that the run that built it took; `build_s` includes `calibration_s`, which is
+        ``None`` where nothing was calibrated.
     build_memory_mb : megabytes (10^6 bytes) that the build added to the process at its peak.
     ingredients : all that decides what it is, see `Backend.ingredients`, and the same of its ranges where it has any.
     """
@@ -224,8 +237,7 @@ def _calibrate(spec: EngineSpec, backend: Backend, ingredients: Mapping[str, str
 
     def calibrate(folder: Path) -> dict[str, float]:
         started = REAL.perf_counter()
-        n = min(plan.samples or data.n_calibration, data.n_calibration)
-        doing = f"calibrating {_slot(spec)} on {n} samples"
+        doing = f"calibrating {_slot(spec)} on {data.calibrating(plan)} samples"
         with tools.steps.bounded(f"{doing} (the first one also loads the quantizer)"), failing_as(f"{doing} failed"):
             backend.calibrate(spec, lambda: data.calibration(plan.batch_size, plan.samples), folder)
         return {"calibration_s": REAL.perf_counter() - started}

@@ -23,8 +23,7 @@ from pytest_quant.backends import Outputs
 from pytest_quant.cache import Cache, Entry
 from pytest_quant.data import Batch, Data
 from pytest_quant.measure.accuracy import OutputPair
-from pytest_quant.measure.batching import OpenEngine, run_batches
-from pytest_quant.measure.workers import RANGE_SAMPLES
+from pytest_quant.measure.batching import RANGE_SAMPLES, OpenEngine, run_batches
 
 CHUNK_SAMPLES = 4096
 """With ten classes, comparing shorter chunks costs several times more per sample, and longer ones no less."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pytest_quant.backends import Engine, Feeds, get_backend, get_exporter
 from pytest_quant.cache import Entry
 from pytest_quant.clocks import REAL
 from pytest_quant.data import Data
-from pytest_quant.environment.device_state import energy_counter
 from pytest_quant.measure.accuracy import choose_metric, choose_output, evaluate
 from pytest_quant.measure.batching import SELF_ROUNDING, OpenEngine, find_batching
 from pytest_quant.measure.build import Tools, build_engine, export_spec
@@ -31,11 +31,13 @@ from pytest_quant.measure.engines import (
 )
 from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, run_over, side_by_side
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
-from pytest_quant.measure.workers import Workers
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import with_groups
 from pytest_quant.result import AccuracyResult, Cost, Coverage, LatencyResult, Measured, Resources, SelfDifference
 from pytest_quant.spec import Check
+
+if TYPE_CHECKING:
+    from pytest_quant.measure.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,9 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     # Before the reference runs: a runtime may forget what it compiled when it quantizes.
     built = build_engine(check.candidate, get_backend(check.candidate.backend), data, tools)
     reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, axes), data, tools)
-    outputs = with_groups(reference.first(data), check.channels)
+    outputs = reference.first(data)
+    if check.channels:
+        outputs = with_groups(outputs, check.channels)
     metric = choose_metric(check, data, outputs, choose_output(check, outputs))
     del outputs
     timed_size = check.batch_size if check.latency is None else check.latency.batch_size
@@ -249,7 +253,7 @@ def measure_check(check: Check, tools: Tools, breaks: Callable[[LatencyResult], 
             data = read_data(check.dataset, check.reference, tools)
             check = shape_check(check, data)
             kept = [SelfDifference(each.name, keeps_state=True) for each in modules if get_exporter().keeps_state(each)]
-            with Workers(tools.workers, tools.steps) if tools.workers else nullcontext() as workers:
+            with tools.evaluators() as workers:
                 bench = open_bench(check, data, tools, opened, workers)
                 if check.accuracy_off:
                     accuracy, again = AccuracyResult(0, bench.metric.name if bench.metric else None), None
@@ -307,7 +311,7 @@ def measure_check(check: Check, tools: Tools, breaks: Callable[[LatencyResult], 
             "data": bench.data.digest,
             "calibration_data": bench.data.calibration_digest,
         },
-        calibration_samples=_calibration_samples(bench),
+        calibration_samples=None if built.calibration_s is None else bench.data.calibrating(built.spec.calibration),
         threads=bench.candidate.engine.threads,
         notes=(*_notes(bench, accuracy, unsteady), *of_one_size, *(() if workers is None else workers.notes)),
         warnings=(*stateful, *mixed, *of_one_size),
@@ -330,6 +334,9 @@ def _why_not_timed(bench: Bench) -> str:
 
 def _energy(check: Check, candidate: TimingSubject, tools: Tools) -> Energy | None:
     """Return the energy of one timed run, ``None`` where nothing counts energy."""
+    # Here, because only what is timed has an energy.
+    from pytest_quant.environment.device_state import energy_counter
+
     device, limit_mj = candidate.device, check.limits.max_energy_mj
     with tools.locks.exclusive(device), energy_counter(device) as counter, ExitStack() as stack:
         if counter is None:
@@ -365,13 +372,6 @@ def find_resources(
         plan_of=other,
         device=built.backend.device,
     )
-
-
-def _calibration_samples(bench: Bench) -> int | None:
-    if "calibration data" not in bench.candidate.built.ingredients:
-        return None
-    most = bench.data.n_calibration
-    return min(bench.candidate.spec.calibration.samples or most, most)
 
 
 def _notes(bench: Bench, accuracy: AccuracyResult, unsteady: tuple[SelfDifference, ...]) -> tuple[str, ...]:

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 from pytest_quant.clocks import REAL
-from pytest_quant.environment.device_state import Counter, process_memory_mb
 from pytest_quant.result import Interval
 from pytest_quant.stats.ratio import student_quantile
+
+if TYPE_CHECKING:
+    from pytest_quant.environment.device_state import Counter
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -50,7 +52,7 @@ class AddedMemory:
         if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
             # What glibc keeps of freed memory is given back: it would be there twice, and hide what the block adds.
             libc.malloc_trim(0)
-        self._before_mb = process_memory_mb(self._device)
+        self._before_mb = _held_mb(self._device)
         self._start_bytes = _reset_peak()
         return self
 
@@ -58,9 +60,19 @@ class AddedMemory:
         """Read the added memory."""
         if self._start_bytes is not None:
             self.process_mb = max(0, _status_bytes("VmHWM:") - self._start_bytes) / BYTES_PER_MB
-        after_mb = process_memory_mb(self._device)
+        after_mb = _held_mb(self._device)
         # A process that is listed afterwards and was not before held nothing then.
         self.device_mb = None if after_mb is None else max(0.0, after_mb - (self._before_mb or 0.0))
+
+
+def _held_mb(device: str) -> float | None:
+    """Return what this process holds of the device's own memory; ``None`` for the CPU, or where nothing tells."""
+    if device == "cpu":
+        return None
+    # Here, because it is for GPUs.
+    from pytest_quant.environment.device_state import process_memory_mb
+
+    return process_memory_mb(device)
 
 
 def _reset_peak() -> int | None:

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
     _Sent: TypeAlias = tuple[list[Batch], Future[list[Outputs]] | None]
 
-RANGE_SAMPLES = 256
-"""Samples of a range, whole batches. A message to a worker costs some 10 ms, and small ranges leave no worker idle."""
-
 LOCAL = "local:"
 
 _ANSWERS_WITHIN_S = 10.0

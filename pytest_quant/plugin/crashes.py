@@ -25,22 +25,21 @@ def _file_of(worker: dict[str, Any]) -> Path:
     return own_folder("work") / f"{worker['testrunuid']}-{worker['workerid']}"
 
 
-def note_begun(config: pytest.Config, nodeid: str, check: Check) -> None:
-    """Leave on the disk what a worker of xdist begins, for one that dies says nothing; other processes leave nothing.
+def note_begun(config: pytest.Config, worker: dict[str, Any], nodeid: str, check: Check) -> None:
+    """Leave on the disk what a worker of xdist begins.
 
     Parameters
     ----------
     config : of the process.
+    worker : what its controller told it.
     nodeid : the test, as xdist spells it.
     check : what is known of its check.
     """
-    worker = getattr(config, "workerinput", None)
     # A disk that takes nothing costs a crash its row, and nothing else.
     with suppress(OSError):
-        if worker is not None:
-            record = failed_record(check, status=Status.ERROR, message="").json
-            config.add_cleanup(lambda: _file_of(worker).unlink(missing_ok=True))
-            _file_of(worker).write_text(json.dumps([nodeid, os.getpid(), memory_kills(), record]), "utf-8")
+        record = failed_record(check, status=Status.ERROR, message="").json
+        config.add_cleanup(lambda: _file_of(worker).unlink(missing_ok=True))
+        _file_of(worker).write_text(json.dumps([nodeid, os.getpid(), memory_kills(), record]), "utf-8")
 
 
 def record_of_crash(report: pytest.TestReport) -> dict[str, Json] | None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pytest_quant.backends import Availability
+from pytest_quant.environment import device_state
 from pytest_quant.errors import BackendUnavailable, BuildError, ModelError
 from pytest_quant.measure import build as building
 from pytest_quant.measure import engines, pipeline, timing
@@ -90,7 +91,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
         return replace(LATENCY, notes=("busy",))
 
     monkeypatch.setattr(timing, "time_check", time_check)
-    monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(float))
+    monkeypatch.setattr(device_state, "energy_counter", lambda _: nullcontext(float))
     monkeypatch.setattr(
         pipeline, "measure_energy", lambda call, _, limit_mj: (float(len(call()["y"])), Interval(0.0, limit_mj or 0.5))
     )
@@ -266,7 +267,7 @@ def test_only_a_limit_on_energy_is_worth_its_time(
     arguments: dict[str, Any] = {"latency": LatencyPlan(), "latency_off": "", "limits": Limits(max_energy_mj=limit_mj)}
     assert bench.measure(**arguments).resources.energy_mj_ci == Interval(0.0, repeat_s)
     assert bench.steps.texts[-1] == step
-    monkeypatch.setattr(pipeline, "energy_counter", lambda _: nullcontext(None))
+    monkeypatch.setattr(device_state, "energy_counter", lambda _: nullcontext(None))
     bench.steps.texts.clear()
     result = bench.measure(**arguments)
     assert (len(timed), result.resources.energy_mj, result.resources.energy_mj_ci) == (2, None, None)
