@@ -206,8 +206,8 @@ class Cache:
                     raise self._fault(f"{slot} cannot be kept in", error) from error
                 raise
             with self._storage(f"{slot} cannot be kept in"):
-                stored = (entry for entry in list_entries(self.root) if entry.readable)
-                same = (entry.ingredients for entry in stored if (entry.kind, entry.slot) == (kind, slot))
+                stored = list_entries(self.root, kind)
+                same = (entry.ingredients for entry in stored if entry.readable and entry.slot == slot)
                 reason = damage or why_built(slot, next(same, None), ingredients)
                 write_manifest(temporary, slot, ingredients, facts)
                 (temporary / LAST_USE).touch()

@@ -151,13 +151,13 @@ def last_use(folder: Path) -> float:
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
-def list_entries(root: Path) -> tuple[StoredEntry, ...]:
-    """Return the entries below `root`, most recently used first; damaged ones are listed too, as not readable.
+def list_entries(root: Path, kind: str = "*") -> tuple[StoredEntry, ...]:
+    """Return the entries of a kind, or all, most recently used first; damaged ones are listed too, as not readable.
 
     Files in it that are not of the cache are skipped. Raises `OSError` when a folder cannot be read.
     """
     # Not through a link, behind which lies somebody else's.
-    paths = [path for path in root.glob("*/*") if _KEY.fullmatch(path.name) and not path.parent.is_symlink()]
+    paths = [path for path in root.glob(f"{kind}/*") if _KEY.fullmatch(path.name) and not path.parent.is_symlink()]
     entries = [entry for path in sorted(paths) if (entry := _describe(path)) is not None]
     return tuple(sorted(entries, key=lambda entry: entry.last_used, reverse=True))
 
