@@ -138,8 +138,7 @@ class Steps:
             took_s = self.clock() - now_s
             with self._lock:
                 self._steps.remove(step)
-                around = self._innermost()
-                if stop is not None and around is not None:
+                if stop is not None and (around := self._innermost()):
                     around.ends_s += took_s  # the time of a step within another one counts for it alone
                 if step.is_shown:
                     self._tell(clean(f"{text}: took {took_s:.0f} s") if self.passing is None else "")
@@ -152,7 +151,10 @@ class Steps:
 
     def _innermost(self) -> _Step | None:
         """Return the step that is bounded now."""
-        return next((step for step in reversed(self._steps) if step.stop is not None), None)
+        for step in reversed(self._steps):
+            if step.stop is not None:
+                return step
+        return None
 
     def _keep_looking(self) -> None:
         while (wait_s := self.look()) is not None:
