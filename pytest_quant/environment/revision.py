@@ -214,9 +214,11 @@ def git_trouble(root: Path, timeout_s: float = 10.0) -> str:
 
     In containers the user often does not own the checkout, which git then refuses to read.
     """
-    answer = ask_git(root, *_STATUS, timeout_s=timeout_s)
     inside = checkout_around(root)
-    if answer.ok or inside is None:
+    if inside is None:
+        return ""
+    answer = ask_git(root, *_STATUS, timeout_s=timeout_s)
+    if answer.ok:
         return ""
     fix = "make 'git status' work there"
     if "dubious ownership" in answer.error:
