@@ -265,9 +265,9 @@ def plain(value: object, where: str) -> Json:
 
 
 @cache
-def _written(kind: type) -> tuple[str, ...]:
+def _written(kind: type) -> list[str]:
     """Return the fields of a dataclass that are written: all but those whose metadata says otherwise."""
-    return tuple(field.name for field in fields(kind) if field.metadata.get("kept", True))
+    return [field.name for field in fields(kind) if field.metadata.get("kept", True)]
 
 
 def _scalar(value: object, where: str) -> Json:
