@@ -34,8 +34,8 @@ class ItemState:
     Attributes
     ----------
     keys : of its marks.
-    check : planned at collection; the fixture ``quant`` fills in model and data. Its node id is the one at collection,
-        before xdist adds a group to it.
+    planned : its check as the marks say it. Its node id is the one at collection, before xdist adds a group to it.
+    check : the same, into which the fixture ``quant`` fills model and data.
     record : of the check, once it is judged or has failed.
     samples_ns : of every timed run by engine, for pytest-benchmark.
     failure : the message of the failure that the verdict caused.
@@ -43,6 +43,7 @@ class ItemState:
     """
 
     keys: MarkKeys
+    planned: Check
     check: Check
     record: Encoded | None = None
     samples_ns: dict[str, list[int]] | None = None
@@ -141,14 +142,18 @@ def prepare(item: pytest.Item) -> None:
             fix="write it as a function: def test_model(): ...",
         )
     keys, checks = _read_marks(item)
+    before = item.stash.get(STATE, None)
+    if before is not None and before.keys is keys:
+        item.stash[STATE] = ItemState(keys, before.planned, before.planned)
+        return
     check = _listed(item, keys) if keys.lists else checks[0]
     check_backends(check)
-    before = item.stash.get(STATE, None)
-    nodeid = item.nodeid if before is None else before.check.nodeid
+    nodeid = item.nodeid if before is None else before.planned.nodeid
     # Whichever of these plugins comes last.
     repeated, listed = list(_repeated(item)), [re.escape(check_id(check, keys))] if keys.lists else []
     series = series_nodeid(_in_checkout(item, nodeid), *repeated, *listed, *repeated)
-    item.stash[STATE] = ItemState(keys, replace(check, nodeid=nodeid, series_nodeid=series))
+    planned = replace(check, nodeid=nodeid, series_nodeid=series)
+    item.stash[STATE] = ItemState(keys, planned, planned)
     if NAME not in item.fixturenames:
         item.fixturenames = [*item.fixturenames, NAME]
 
