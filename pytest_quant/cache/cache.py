@@ -240,11 +240,11 @@ class Cache:
         What was used in the last 24 h stays, because a running test may use it. Return what was removed, and the
         number of entries that stay although they are too large together; 0 where they fit into `max_bytes`.
         """
-        entries = self.entries()
         removed: list[StoredEntry] = []
-        left = sum(entry.size_bytes for entry in entries)
         day_ago = now().timestamp() - 24 * 3600.0
         with self._storage("cannot read or change"):
+            entries = list_entries(self.root)
+            left = sum(entry.size_bytes for entry in entries)
             for entry in reversed(entries):
                 if left <= max_bytes or entry.last_used > day_ago:
                     break
