@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -174,16 +174,12 @@ class TimingSubject:
         return engine
 
 
-def named_axes(engine: Engine, axes: Mapping[str, int | None]) -> dict[str, int | None]:
-    """Return the batch axes of outputs that the user names, shifted by the time axis that a sequence adds."""
-    if not isinstance(engine, Rollout):
-        return dict(axes)
-    return {name: axis + 1 if axis else axis for name, axis in axes.items()}
-
-
 def with_steps(data: Data, reference: Engine) -> Data:
-    """Return `data` whose calibration samples are single steps, where the model has a state."""
-    return replace(data, steps=reference.steps) if isinstance(reference, Rollout) else data
+    """Return `data` for a model with a state: calibration samples are single steps, and outputs have a time axis."""
+    if not isinstance(reference, Rollout):
+        return data
+    axes = {name: axis + 1 if axis else axis for name, axis in data.output_axes.items()}
+    return replace(data, steps=reference.steps, output_axes=axes)
 
 
 def shape_check(check: Check, data: Data) -> Check:

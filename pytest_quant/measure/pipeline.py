@@ -18,7 +18,6 @@ from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import (
     TimingSubject,
     match_names,
-    named_axes,
     open_engine,
     prove_float,
     read_data,
@@ -126,10 +125,9 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     ref_engine = open_engine(ref_built.evaluating, tools, opened)
     data = with_steps(data, ref_engine)
     own_names = {name: name for name in data.layout.axes}
-    axes = named_axes(ref_engine, data.output_axes)
     # Before the reference runs: a runtime may forget what it compiled when it quantizes.
     built = build_engine(check.candidate, get_backend(check.candidate.backend), data, tools)
-    reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, axes), data, tools)
+    reference = _probed(check, OpenEngine(ref_built, ref_engine, own_names, data.output_axes), data, tools)
     outputs = reference.first(data)
     if check.channels:
         outputs = with_groups(outputs, check.channels)
@@ -150,7 +148,7 @@ def open_bench(check: Check, data: Data, tools: Tools, opened: ExitStack, worker
     with AddedMemory(built.backend.device) as memory:
         engine = open_engine(built.evaluating, tools, opened)
         inputs = match_names(ref_engine.signature.inputs, engine.signature.inputs, "input")
-        axes = named_axes(engine, data.output_axes)
+        axes = data.output_axes
         if axes:
             # Only then, because a function tells its outputs when it has run.
             names = match_names(ref_engine.signature.outputs, engine.signature.outputs, "output")
