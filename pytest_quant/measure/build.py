@@ -285,7 +285,8 @@ def _exported(model: Model, tools: Tools) -> Model:
         return {}
 
     entry = tools.cache.obtain("export", f"ONNX of {model.name}", exporter.export_ingredients(model), build)
-    return Model.from_onnx(entry.folder / EXPORTED_FILE, name=model.name)
+    file = Model.from_onnx(entry.folder / EXPORTED_FILE, name=model.name)
+    return replace(file, batch_axes=model.batch_axes, state=model.state)
 
 
 CANNOT_BE_PACKED = (pickle.PicklingError, AttributeError, TypeError)

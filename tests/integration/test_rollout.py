@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
+from torch import nn
 
 from pytest_quant.errors import UsageError
 from pytest_quant.measure.rollout import Rollout
@@ -56,6 +58,27 @@ def test_states_go_from_step_to_step(backend: str, scheme: str | None, start: fl
     accuracy = accuracy_of(record)
     assert (accuracy.n, accuracy.reference) == (N - 8, 100.0)
     assert record.status is Status.PASS
+
+
+class Accumulator(nn.Module):
+    """One step of a sequence: the leaky sum of its first inputs, which is fed back."""
+
+    def forward(self, x: torch.Tensor, h_in: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return scores and the sum."""
+        h = h_in / 2 + x @ torch.eye(8, 4)
+        return h + 0.0, h
+
+
+@pytest.mark.parametrize("backend", ["ort", "openvino", "torch"])
+def test_states_of_a_module_go_from_step_to_step(backend: str, tmp_path: Path) -> None:
+    """In files that it is exported to as well, with the axes that the user names."""
+    steps = numbers(N, STEPS, 8)
+    zeros = torch.zeros(1, 8), torch.zeros(1, 4)
+    model = Model.from_torch(Accumulator(), zeros, state={"output_1": "h_in"}, batch_axes={"h_in": 0})
+    labels = accumulated(steps)[:, -1].argmax(axis=1)
+    dataset = Dataset.from_arrays(steps, labels, calibration=8)
+    record = checked(tmp_path, model, dataset, scheme=None, backend=backend, metric=Metric(last_step))
+    assert accuracy_of(record).reference == 100.0
 
 
 def test_ranges_are_those_of_the_states_on_their_way(tmp_path: Path) -> None:
