@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Literal
 
 from pytest_quant.backends import Engine
@@ -16,9 +15,9 @@ from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.pipeline import Measurement, measure_check
 from pytest_quant.record import Encoded, build_record, failed_record
-from pytest_quant.result import Baseline, Cost, Hint, LatencyResult, Measured, Status
+from pytest_quant.result import Baseline, Cost, Hint, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Scores
-from pytest_quant.verdict import breaks_latency, in_doubt, judge, reference_doubts, unread_outputs, worst
+from pytest_quant.verdict import Judge, reference_doubts, unread_outputs, worst
 
 DIAGNOSE_S = 30.0
 """Default budget in seconds for the search for advice about one check."""
@@ -76,7 +75,7 @@ class Session:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
         with _placeholder_named(check.dataset):
             try:
-                measurement = measure_check(check, self.tools, partial(breaks_latency, check))
+                measurement = measure_check(check, self.tools, Judge(check.limits))
             except MemoryError as error:
                 raise failed(f"{check.candidate.id} of {check.candidate.model.name} was not measured", error) from error
             try:
@@ -93,24 +92,23 @@ class Session:
         from pytest_quant.measure.timing import add_launches
 
         began_s = REAL.perf_counter()
-        baseline = self.baseline(measurement)
-
-        def unsure(latency: LatencyResult) -> bool:
-            return in_doubt(replace(measurement, latency=latency), baseline)
-
+        check, judge = measurement.check, self._judge_of(measurement)
         with self.tools.cache.quiet():
             latency = add_launches(
-                measurement.check, measurement.latency, measurement.bench.timed, self.launches, unsure, self.tools
+                check, measurement.latency, measurement.bench.timed, self.launches, judge, self.tools
             )
         cost = measurement.cost
         if cost is not None:
             cost = replace(cost, timing_s=cost.timing_s + REAL.perf_counter() - began_s)
         return replace(measurement, latency=latency, cost=cost)
 
+    def _judge_of(self, measurement: Measured) -> Judge:
+        return Judge(measurement.check.limits, self.baseline(measurement))
+
     def judge(self, measurement: Measured) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""
-        baseline = self.baseline(measurement)
-        verdicts = judge(measurement, baseline)
+        judge = self._judge_of(measurement)
+        verdicts = judge.verdicts(measurement)
         status = worst(verdicts)
         hints: tuple[Hint, ...] = (_ONLY_SCORES,) if status is Status.FAIL and measurement.check.scores else ()
         if status is not Status.PASS and isinstance(measurement, Measurement):
@@ -118,7 +116,7 @@ class Session:
             from pytest_quant.diagnose.advise import find_hints
 
             budget_s = 0.0 if measurement.check.accuracy_off else self.diagnose_s
-            hints = find_hints(measurement, verdicts, lambda trial: judge(trial, baseline), budget_s, self.tools)
+            hints = find_hints(measurement, verdicts, judge, budget_s, self.tools)
         accuracy, check = measurement.accuracy, measurement.check
         notes = reference_doubts(accuracy, check.output) + unread_outputs(check.limits, accuracy, check.output)
         noted = replace(measurement, notes=measurement.notes + notes)

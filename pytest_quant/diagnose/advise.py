@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from pytest_quant.backends.offer import Remedy, without
 from pytest_quant.clocks import REAL
-from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, Judge, broken
+from pytest_quant.diagnose.trials import KEEPS_FLOATS, Effect, EngineTrials, broken
 from pytest_quant.errors import QuantError
 from pytest_quant.measure.build import Tools
 from pytest_quant.measure.pipeline import Measurement
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import limits_on
 from pytest_quant.stats.ratio import fewest_rounds
+from pytest_quant.verdict import Judge
 
 _PARTS = 4
 _ENOUGH = 8
@@ -289,7 +290,7 @@ def find_hints(
     ----------
     measurement : of the check, with open engines.
     verdicts : of all its limits.
-    judge : judges the limits on a trial's figures.
+    judge : of the check's limits.
     seconds : approximate budget for trials; 0 for none.
     tools : the cache, and the messages to the user.
     """

@@ -18,6 +18,7 @@ from pytest_quant.measure.engines import open_engine
 from pytest_quant.measure.pipeline import Bench, Measurement, read_back
 from pytest_quant.result import Hint, Status, Verdict
 from pytest_quant.spec import ARRIVING, LIMITS, EngineSpec, limits_on
+from pytest_quant.verdict import Judge
 
 (_COVERAGE,) = limits_on("coverage")
 _REPAIRABLE = frozenset({"outputs", *limits_on("score", "accuracy", "output", "coverage"), "max_size_mb"})
@@ -190,9 +191,6 @@ _WHOLE_SHARE = 0.1
 
 Found = TypeVar("Found")
 
-Judge = Callable[[Measurement], Sequence[Verdict]]
-"""Judges the limits of a check on the figures of an engine."""
-
 
 class EngineTrials:
     """The trials of one check; the engine of a trial is closed after it.
@@ -201,7 +199,7 @@ class EngineTrials:
     ----------
     bench : the candidate whose limits are broken, the data, and the comparison with the reference.
     measured : figures of the candidate on all of the data.
-    judge : judges the limits of the check; a trial keeps the candidate's latency.
+    judge : of the check's limits; a trial keeps the candidate's latency.
     tools : the cache, and the messages to the user.
     seconds : time budget, which determines the number of samples that trials are judged on.
 
@@ -227,7 +225,7 @@ class EngineTrials:
         predicted_s = (REAL.perf_counter() - started) * whole.n / self._few.n
         self._data = whole if predicted_s <= _WHOLE_SHARE * seconds else self._few
         accuracy = measured.accuracy if self._data is whole else on_few
-        self.before = TrialResult(judge(replace(self._measured, accuracy=accuracy)), measured.coverage.pct)
+        self.before = TrialResult(judge.verdicts(replace(self._measured, accuracy=accuracy)), measured.coverage.pct)
         self.samples = f"all {whole.n} samples" if self._data is whole else f"{self._data.n} of {whole.n} samples"
 
     def remedies(self) -> Sequence[Remedy]:
@@ -285,7 +283,7 @@ class EngineTrials:
         resources = replace(self._measured.resources, size_mb=side.engine.size_bytes / 1e6)
         check = replace(self._measured.check, candidate=side.spec)
         trial = replace(self._measured, check=check, accuracy=accuracy, coverage=coverage, resources=resources)
-        return TrialResult(self._judge(trial), coverage.pct)
+        return TrialResult(self._judge.verdicts(trial), coverage.pct)
 
     def _offered(self, spec: EngineSpec) -> bool:
         """Whether the backend supports `spec`, and there are samples where it calibrates."""

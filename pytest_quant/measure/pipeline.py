@@ -32,8 +32,9 @@ from pytest_quant.measure.outputs import Chunk, read_outputs, record_outputs, ru
 from pytest_quant.measure.resources import BYTES_PER_MB, AddedMemory, Energy, measure_energy
 from pytest_quant.metrics import ResolvedMetric
 from pytest_quant.metrics.channels import with_groups
-from pytest_quant.result import AccuracyResult, Cost, Coverage, LatencyResult, Measured, Resources, SelfDifference
+from pytest_quant.result import AccuracyResult, Cost, Coverage, Measured, Resources, SelfDifference
 from pytest_quant.spec import Check
+from pytest_quant.verdict import Judge
 
 if TYPE_CHECKING:
     from pytest_quant.measure.workers import Workers
@@ -224,13 +225,13 @@ class Measurement(Measured):
         self.reference.close()
 
 
-def measure_check(check: Check, tools: Tools, breaks: Callable[[LatencyResult], bool]) -> Measurement:
+def measure_check(check: Check, tools: Tools, judge: Judge) -> Measurement:
     """Build and measure everything that `check` asks for; engines that are closed meanwhile open again when they run.
 
     Parameters
     ----------
     check : model, data, engines and limits.
-    breaks : whether a latency breaks a limit of the check, so that it is measured once more.
+    judge : of the check's limits; a latency that breaks one is measured once more.
 
     Raises
     ------
@@ -278,7 +279,7 @@ def measure_check(check: Check, tools: Tools, breaks: Callable[[LatencyResult], 
             from pytest_quant.measure.timing import time_check
 
             with tools.cache.quiet():
-                latency = time_check(check, plan, *bench.timed, tools, breaks)
+                latency = time_check(check, plan, *bench.timed, tools, judge)
                 energy = None if opaque else _energy(check, bench.timed[1], tools)
         opened.pop_all()
     built = bench.candidate.built

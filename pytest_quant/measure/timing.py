@@ -26,6 +26,7 @@ from pytest_quant.spec import UNMEASURED, Check, LatencyPlan, Spread
 from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS, draw_of, mean_of_launches, session_spread
 from pytest_quant.stats.launches import launch_of
 from pytest_quant.stats.rounds import OF_RATIO, SessionSet, session_sets
+from pytest_quant.verdict import Judge
 
 FIRST_SHARE = 0.6
 """Of the budget, for the first measurement where a limit may need a second one.
@@ -48,7 +49,7 @@ ten of the engines that are as much too slow as the first measurement can just t
 def timed_within(
     plan: LatencyPlan,
     measure_once: Callable[[LatencyPlan], LatencyResult],
-    breaks: Callable[[LatencyResult], bool],
+    judge: Judge,
     measure_apart: Callable[[LatencyPlan], LatencyResult] | None = None,
 ) -> LatencyResult:
     """Measure, and once more where a limit is broken; the second result is the `repeat` of the first.
@@ -57,18 +58,18 @@ def timed_within(
     ----------
     plan : its `max_s` bounds both measurements together; without a limit the first may use all of it.
     measure_once : measures in fresh sessions; opening them is not part of the budget.
-    breaks : whether a limit is broken.
+    judge : of the check's limits.
     measure_apart : measures in a fresh process, for the second time where the first is in doubt; ``None`` for none.
     """
     first = measure_once(replace(plan, max_s=plan.max_s * (FIRST_SHARE if limited(plan) else 1.0)))
-    if not breaks(first):
+    if not judge.broken(first):
         return first
     left_s = max(plan.max_s - first.spent_s, 0.0)
     confidence = min(plan.confidence, CONFIRMING)
     again = replace(plan, max_s=left_s, seed=plan.seed + 1, confidence=confidence)
     # Processes differ by what sessions of one do not show: where memory lies, how threads are placed.
     # A FAIL that does not stand if intervals reach twice as far is close.
-    doubted = measure_apart is not None and not breaks(first.wider(reach=2.0))
+    doubted = measure_apart is not None and not judge.broken(first.wider(reach=2.0))
     return replace(first, repeat=measure_apart(again) if measure_apart and doubted else measure_once(again))
 
 
@@ -78,7 +79,7 @@ def time_check(
     reference: TimingSubject,
     candidate: TimingSubject,
     tools: Tools,
-    breaks: Callable[[LatencyResult], bool],
+    judge: Judge,
 ) -> LatencyResult:
     """Time reference, null and candidate; time them again before a limit fails, in a fresh process where it is close.
 
@@ -87,14 +88,14 @@ def time_check(
     check : its limits on latency, and its node id, which seeds the random order.
     plan : its `max_s` bounds all runs of both measurements; opening the sessions is not part of it.
     reference, candidate : the engines; the null is a second session of the reference.
-    breaks : whether a latency breaks a limit of the check.
+    judge : of the check's limits.
     """
     plan = plan_for(check, plan)
     with tools.locks.exclusive(reference.device, candidate.device):
         return timed_within(
             plan,
             lambda once: _time_once(once, reference, candidate, tools),
-            breaks,
+            judge,
             lambda once: _time_apart(once, reference, candidate, tools),
         )
 
@@ -169,7 +170,7 @@ def add_launches(
     latency: LatencyResult,
     timed: tuple[TimingSubject, TimingSubject],
     wanted: int | Literal["auto"],
-    in_doubt: Callable[[LatencyResult], bool],
+    judge: Judge,
     tools: Tools,
 ) -> LatencyResult:
     """Time a check in fresh processes too, and add what each of them found and what all of them say together.
@@ -184,7 +185,7 @@ def add_launches(
     latency : of the first launch, in this process.
     timed : reference and candidate.
     wanted : how many, see `next_look`.
-    in_doubt : whether a limit is, by a result.
+    judge : of the check's limits, beside its baseline.
 
     Raises
     ------
@@ -205,7 +206,7 @@ def add_launches(
     try:
         with ExitStack() as held:
             file: Path | None = None
-            while target := next_look(tried, wanted, in_doubt(latency)):
+            while target := next_look(tried, wanted, judge.undecided(latency)):
                 while tried < target:
                     tried += 1
                     what = f"launch {tried} of {target} of {check.candidate.id} of {check.candidate.model.name}"

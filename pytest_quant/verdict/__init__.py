@@ -1,12 +1,15 @@
-"""Judging: results and limits in, verdicts out. Pure; nothing here measures, prints or fails a test."""
+"""Judging: results and limits in, verdicts out. Pure; nothing here measures, prints or fails a test.
+
+What measures is handed the `Judge` of its check, and asks it whether to measure again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pytest_quant.result import AccuracyResult, Baseline, LatencyResult, Measured, Status, Verdict
-from pytest_quant.spec import Check
+from pytest_quant.spec import Limits
 from pytest_quant.verdict.accuracy import accuracy_verdicts
 from pytest_quant.verdict.doubt import (
     accuracy_left_out,
@@ -21,77 +24,79 @@ from pytest_quant.verdict.latency import latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts, without_baseline
 from pytest_quant.verdict.tasks import beside_missing
 
-__all__ = ["breaks_latency", "in_doubt", "judge", "reference_doubts", "unread_outputs", "worst"]
+__all__ = ["Judge", "reference_doubts", "unread_outputs", "worst"]
+
+_OF_ALL_LAUNCHES = ("min_speedup", "max_latency_ms")
+"""Limits on the latency itself that all launches decide together; others are judged on the first."""
 
 
-def judge(measured: Measured, baseline: Baseline | str | None = None) -> tuple[Verdict, ...]:
-    """Return one verdict for each limit that the check sets, in the order of the mark's table."""
-    check, again = measured.check, measured.accuracy_again
-    is_alone = check.scores is not None and not check.scores.reference
-    if is_alone and isinstance(baseline, Baseline):
-        # It is the reference itself, which lost nothing.
-        baseline = replace(baseline, drop=0.0, accuracy=None)
-    limits, latency = check.limits, measured.latency
-    coverage, resources = measured.coverage, measured.resources
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges the limits of one check.
 
-    def on_accuracy(accuracy: AccuracyResult) -> tuple[Iterable[Verdict], Iterable[Verdict]]:
-        own = accuracy_verdicts(limits, accuracy, check.confidence, check.output)
-        if not limits.on_history:
-            return own, ()
-        # Here, because other checks need no statistics of launches.
-        from pytest_quant.verdict.baseline import baseline_verdicts
+    Attributes
+    ----------
+    limits : those of the check.
+    baseline : what earlier records of its series say, or why there are none; ``None`` where no limit asks.
+    """
 
-        return own, baseline_verdicts(limits, accuracy, latency, baseline)
+    limits: Limits
+    baseline: Baseline | str | None = None
 
-    own, against_earlier = on_accuracy(measured.accuracy)
-    if again is not None:
-        own, against_earlier = map(require_agreement, (own, against_earlier), on_accuracy(again))
-    if lacking := measured.accuracy.candidate_missing:
-        at_worst = ((), ()) if measured.accuracy_at_worst is None else on_accuracy(measured.accuracy_at_worst)
-        own, against_earlier = map(beside_missing, (own, against_earlier), at_worst, (lacking, lacking))
-    own = open_where_classes_change(own, measured.unsteady)
-    verdicts = (
-        *doubt_worthless_scores(own, measured.accuracy, check.output),
-        *latency_verdicts(limits, latency, check.latency_off),
-        *(() if resources is None else resource_verdicts(limits, resources, check.latency_off)),
-        *(() if coverage is None else coverage_verdicts(limits, coverage)),
-        *doubt_worthless_scores(against_earlier, measured.accuracy, check.output),
-    )
-    if is_alone and measured.accuracy.drop is None:
-        why = measured.accuracy.note
-        # The candidate's own score needs nothing to compare with.
-        return tuple(each if each.limit == "min_accuracy" else without_baseline(each, why) for each in verdicts)
-    kept = dict.fromkeys(engine.words for engine in measured.unsteady if engine.keeps_state)
-    if why_not := check.accuracy_off or "; ".join(kept):
-        verdicts = tuple(accuracy_left_out(verdicts, why_not))
-    return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts
+    def broken(self, latency: LatencyResult) -> bool:
+        """Return whether `latency` breaks a limit on the latency itself."""
+        return any(verdict.status is Status.FAIL for verdict in latency_verdicts(self.limits, latency))
 
+    def undecided(self, latency: LatencyResult) -> bool:
+        """Return whether more launches could decide a limit that `latency` leaves undecided."""
+        # Here, because one launch, which decides most checks, needs no statistics of launches.
+        from pytest_quant.verdict.baseline import increases_to_narrow
 
-_OF_TODAY = ("min_speedup", "max_latency_ms")
-_AGAINST_EARLIER = ("max_slowdown", "max_p50_increase")
-"""Limits on figures that every launch gives; launches of today need not narrow the interval of the second pair."""
+        own = (verdict for verdict in latency_verdicts(self.limits, latency) if verdict.limit in _OF_ALL_LAUNCHES)
+        verdicts = (*own, *increases_to_narrow(self.limits, latency, self.baseline))
+        return any(each.status is Status.INCONCLUSIVE and each.observed is not None for each in verdicts)
 
+    def verdicts(self, measured: Measured) -> tuple[Verdict, ...]:
+        """Return one verdict for each limit, in the order of the mark's table."""
+        check, again, baseline = measured.check, measured.accuracy_again, self.baseline
+        is_alone = check.scores is not None and not check.scores.reference
+        if is_alone and isinstance(baseline, Baseline):
+            # It is the reference itself, which lost nothing.
+            baseline = replace(baseline, drop=0.0, accuracy=None)
+        limits, latency = self.limits, measured.latency
+        coverage, resources = measured.coverage, measured.resources
 
-def in_doubt(measured: Measured, baseline: Baseline | str | None) -> bool:
-    """Return whether more launches could decide a limit of `measured` that is undecided."""
-    # Here, because one launch, which decides most checks, needs neither.
-    from pytest_quant.stats.draws import LOOKS
-    from pytest_quant.verdict.baseline import launches_tell
+        def on_accuracy(accuracy: AccuracyResult) -> tuple[Iterable[Verdict], Iterable[Verdict]]:
+            own = accuracy_verdicts(limits, accuracy, check.confidence, check.output)
+            if not limits.on_history:
+                return own, ()
+            # Here, because other checks need no statistics of launches.
+            from pytest_quant.verdict.baseline import baseline_verdicts
 
-    latency = measured.latency
+            return own, baseline_verdicts(limits, accuracy, latency, baseline)
 
-    def narrows(limit: str) -> bool:
-        if limit not in _AGAINST_EARLIER or latency is None or not isinstance(baseline, Baseline):
-            return limit in _OF_TODAY
-        return launches_tell(limit, latency, baseline, LOOKS[-1] - 1)
-
-    undecided = (verdict for verdict in judge(measured, baseline) if verdict.status is Status.INCONCLUSIVE)
-    return any(verdict.observed is not None and narrows(verdict.limit) for verdict in undecided)
-
-
-def breaks_latency(check: Check, latency: LatencyResult) -> bool:
-    """Return whether `latency` breaks a limit of `check`."""
-    return any(verdict.status is Status.FAIL for verdict in latency_verdicts(check.limits, latency))
+        own, against_earlier = on_accuracy(measured.accuracy)
+        if again is not None:
+            own, against_earlier = map(require_agreement, (own, against_earlier), on_accuracy(again))
+        if lacking := measured.accuracy.candidate_missing:
+            at_worst = ((), ()) if measured.accuracy_at_worst is None else on_accuracy(measured.accuracy_at_worst)
+            own, against_earlier = map(beside_missing, (own, against_earlier), at_worst, (lacking, lacking))
+        own = open_where_classes_change(own, measured.unsteady)
+        verdicts = (
+            *doubt_worthless_scores(own, measured.accuracy, check.output),
+            *latency_verdicts(limits, latency, check.latency_off),
+            *(() if resources is None else resource_verdicts(limits, resources, check.latency_off)),
+            *(() if coverage is None else coverage_verdicts(limits, coverage)),
+            *doubt_worthless_scores(against_earlier, measured.accuracy, check.output),
+        )
+        if is_alone and measured.accuracy.drop is None:
+            why = measured.accuracy.note
+            # The candidate's own score needs nothing to compare with.
+            return tuple(each if each.limit == "min_accuracy" else without_baseline(each, why) for each in verdicts)
+        kept = dict.fromkeys(engine.words for engine in measured.unsteady if engine.keeps_state)
+        if why_not := check.accuracy_off or "; ".join(kept):
+            verdicts = tuple(accuracy_left_out(verdicts, why_not))
+        return tuple(open_on_placeholder(verdicts, check.dataset)) if check.dataset.stands_in else verdicts
 
 
 def worst(verdicts: Sequence[Verdict]) -> Status:

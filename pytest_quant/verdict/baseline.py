@@ -49,13 +49,15 @@ def baseline_verdicts(
     baseline : the baseline, or why there is none as the end of a sentence; ``None`` for none accepted.
     """
     note = baseline.note if isinstance(baseline, Baseline) else ""
-    for verdict in _judged(limits, accuracy, latency, baseline):
+    verdicts = [*_increases(limits, latency, baseline)]
+    if limits.max_drop_increase is not None:
+        verdicts.append(_drop_increase(limits.max_drop_increase, accuracy, baseline))
+    for verdict in verdicts:
         yield replace(verdict, reason=f"{verdict.reason}; {note}") if note else verdict
 
 
-def _judged(
-    limits: Limits, accuracy: AccuracyResult, latency: LatencyResult | None, baseline: Baseline | str | None
-) -> Iterator[Verdict]:
+def _increases(limits: Limits, latency: LatencyResult | None, baseline: Baseline | str | None) -> Iterator[Verdict]:
+    """Yield the verdicts on `max_slowdown` and `max_p50_increase`."""
     if limits.max_slowdown is not None:
         verdict = _latency("max_slowdown", limits.max_slowdown, latency, baseline)
         if limits.max_p50_increase is None and latency is not None and isinstance(baseline, Baseline):
@@ -63,22 +65,16 @@ def _judged(
         yield verdict
     if limits.max_p50_increase is not None:
         yield _latency("max_p50_increase", limits.max_p50_increase, latency, baseline)
-    if limits.max_drop_increase is not None:
-        yield _drop_increase(limits.max_drop_increase, accuracy, baseline)
 
 
-def launches_tell(limit: str, latency: LatencyResult, baseline: Baseline, more: int) -> bool:
-    """Tell whether more launches of today say much more of a limit against the baseline.
-
-    Parameters
-    ----------
-    limit : ``max_slowdown`` or ``max_p50_increase``.
-    latency : of this run.
-    baseline : that it is judged against.
-    more : how many more launches.
-    """
-    sides = _sides(limit, latency, baseline)
-    return sides is not None and launches_narrow(sides.base, sides.head, sides.noise, more)
+def increases_to_narrow(limits: Limits, latency: LatencyResult, baseline: Baseline | str | None) -> Iterator[Verdict]:
+    """Yield those verdicts on `max_slowdown` and `max_p50_increase` of which more launches of today say much more."""
+    if not isinstance(baseline, Baseline):
+        return
+    for verdict in _increases(limits, latency, baseline):
+        sides = _sides(verdict.limit, latency, baseline)
+        if sides is not None and launches_narrow(sides.base, sides.head, sides.noise, LOOKS[-1] - 1):
+            yield verdict
 
 
 def _no_baseline(limit: str, allowed: float, baseline: str | None) -> Verdict:

@@ -24,7 +24,7 @@ from pytest_quant.measure.timing import plan_for, timed_within, with_over
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
 from pytest_quant.stats.draws import LOOK_CONFIDENCE, LOOKS
-from pytest_quant.verdict import breaks_latency
+from pytest_quant.verdict import Judge
 from pytest_quant.verdict.latency import latency_verdicts
 from tests.unit.record.examples import a_check
 
@@ -118,9 +118,7 @@ def timed(launch: Launch, following: Launch, limits: Limits) -> LatencyResult:
     """Time a check as the plugin does: `following` is the second measurement, before a limit fails."""
     check = replace(a_check(), limits=limits)
     left = iter((launch, following))
-    return timed_within(
-        plan_for(check, PLAN), lambda once: measured(next(left), once), lambda latency: breaks_latency(check, latency)
-    )
+    return timed_within(plan_for(check, PLAN), lambda once: measured(next(left), once), Judge(limits))
 
 
 def rows() -> Iterator[dict[str, Any]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 
 from pytest_quant.cache import Cache
@@ -18,7 +17,7 @@ from pytest_quant.measure.steps import Steps
 from pytest_quant.measure.timing import time_check
 from pytest_quant.measure.timing_process import TimingJob
 from pytest_quant.spec import Check, Dataset, LatencyPlan, Limits
-from pytest_quant.verdict import breaks_latency
+from pytest_quant.verdict import Judge
 from pytest_quant.verdict.latency import latency_verdicts
 
 
@@ -36,8 +35,8 @@ def launch(file: Path, min_speedup: float, seed: int, max_s: float) -> dict[str,
     with tempfile.TemporaryDirectory() as folder:
         locks = DeviceLocks(lambda _: None)
         tools = Tools(Cache(Path(folder)), Steps(lambda _: None), locks)
-        plan, breaks = LatencyPlan(max_s=max_s), partial(breaks_latency, check)
-        latency = time_check(check, plan, timed.reference, timed.candidate, tools, breaks)
+        plan, judge = LatencyPlan(max_s=max_s), Judge(check.limits)
+        latency = time_check(check, plan, timed.reference, timed.candidate, tools, judge)
     (verdict,) = latency_verdicts(check.limits, latency)
     return {
         "status": verdict.status.value,

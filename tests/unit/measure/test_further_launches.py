@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,12 +13,25 @@ from pytest_quant.measure.sessions import Sessions
 from pytest_quant.measure.timing import add_launches, next_look
 from pytest_quant.result import LatencyResult
 from pytest_quant.spec import LatencyPlan, Limits
+from pytest_quant.verdict import Judge
 from tests.support.measuring import QuietSteps, quiet_tools
 from tests.unit.measure.played_apart import PlayedBackend, played
 from tests.unit.record.examples import a_check
 
 PLAN = LatencyPlan(max_s=0.2, max_warmup_s=0.01)
 CHECK = replace(a_check(), limits=Limits(min_speedup=0.5), latency=PLAN)
+
+
+@dataclass(frozen=True)
+class Doubting(Judge):
+    """A judge whose doubts are given, one for each time that it is asked."""
+
+    doubts: list[bool] = field(default_factory=list)
+
+    def undecided(self, latency: LatencyResult) -> bool:
+        """Take the next doubt."""
+        del latency
+        return self.doubts.pop(0)
 
 
 def launched(
@@ -30,7 +43,9 @@ def launched(
         first = sessions.measure(PLAN)
     tools = quiet_tools(folder, steps)
     subjects = timed[0], played(candidate, OnlyHere() if candidate == "only here" else None)
-    result = add_launches(CHECK, replace(first, reasons=()), subjects, wanted, lambda _: doubts.pop(0), tools)
+    result = add_launches(
+        CHECK, replace(first, reasons=()), subjects, wanted, Doubting(CHECK.limits, doubts=doubts), tools
+    )
     assert not [child for child in psutil.Process().children() if "timing_process" in " ".join(child.cmdline())]
     return result
 
@@ -97,9 +112,9 @@ def test_a_first_launch_that_was_disturbed_is_made_again_where_their_number_is_o
     steps, timed = QuietSteps(), (played("quiet"), played("quiet"))
     with Sessions(*timed, "huge") as sessions:
         void = replace(sessions.measure(PLAN), reasons=("the null is off",))
-    latency = add_launches(
-        CHECK, void, timed, "auto" if is_open else 3, lambda _: not is_open, quiet_tools(tmp_path, steps)
-    )
+    judge = Doubting(CHECK.limits, doubts=[not is_open])
+    tools = quiet_tools(tmp_path, steps)
+    latency = add_launches(CHECK, void, timed, "auto" if is_open else 3, judge, tools)
     assert steps.texts == (["timing played-quiet of net again in a fresh process"] if is_open else [])
     assert ("the first launch does not count: the null is off" in latency.notes) is is_open
     assert ("the null is off" in latency.reasons) is not is_open

@@ -16,9 +16,10 @@ from pytest_quant.report.pull_request import run_comment
 from pytest_quant.report.summary import summary
 from pytest_quant.result import Measured, Status
 from pytest_quant.spec import Scores, limits_on
-from pytest_quant.verdict import judge, worst
+from pytest_quant.verdict import worst
 from tests.unit.data.test_score_pairs import sample, samples, write_lines
 from tests.unit.measure.test_scored import base, measured, statuses
+from tests.unit.record.examples import verdicts_on
 
 N, LOST = 1000, 10
 RIGHT = np.random.default_rng(2).random(N) < 0.9
@@ -73,7 +74,7 @@ MAKERS: dict[str, Callable[[Path], Scores]] = {
 def test_a_limit_that_the_worst_scores_would_break_is_inconclusive(tmp_path: Path, name: str) -> None:
     """A drop of 0 without ten samples, and of one point with them: no PASS at 0.4, and one at 2."""
     scores = MAKERS[name](tmp_path)
-    (verdict,) = judge(measured(scores, max_drop=0.4))
+    (verdict,) = verdicts_on(measured(scores, max_drop=0.4))
     assert verdict.status is Status.INCONCLUSIVE
     assert f"but samples are missing in the candidate ({LOST}): with its worst score there" in verdict.reason
     assert statuses(measured(scores, max_drop=3.0)) == [Status.PASS]
@@ -81,8 +82,8 @@ def test_a_limit_that_the_worst_scores_would_break_is_inconclusive(tmp_path: Pat
 
 def test_both_figures_are_in_the_reason(tmp_path: Path) -> None:
     """That of the samples which both have, and that of the worst case; the latter is what ``worst`` judges."""
-    (open_verdict,) = judge(measured(of_files(tmp_path), max_drop=0.5))
-    (judged,) = judge(measured(of_files(tmp_path, missing="worst"), max_drop=0.5))
+    (open_verdict,) = verdicts_on(measured(of_files(tmp_path), max_drop=0.5))
+    (judged,) = verdicts_on(measured(of_files(tmp_path, missing="worst"), max_drop=0.5))
     assert (judged.status, judged.reason) == (Status.FAIL, "1 pp is above 0.5 pp")
     assert open_verdict.reason == (
         "0 pp is within 0.5 pp, but samples are missing in the candidate (10): with its worst score there "
@@ -123,7 +124,7 @@ def test_nothing_bounds_scores_without_a_range() -> None:
         scores = Scores.from_arrays(
             *sides, better="lower", unit="edits", scale=1.0, deterministic=True, missing=missing
         )
-        (verdict,) = judge(measured(scores, max_drop=5.0))
+        (verdict,) = verdicts_on(measured(scores, max_drop=5.0))
         assert verdict.status is Status.INCONCLUSIVE
         assert "samples are missing in the candidate (1): nothing bounds what it lost" in verdict.reason
 
@@ -144,7 +145,7 @@ def test_a_candidate_alone_that_lacks_a_sample_in_one_run_passes_not_unseen(tmp_
     first = measured(scores, "there is none", max_drop=2.0)
     assert statuses(first, "there is none") == [Status.NO_BASELINE]
     before = base(first.accuracy)
-    (verdict,) = judge(measured(scores, before, max_drop=2.0), before)
+    (verdict,) = verdicts_on(measured(scores, before, max_drop=2.0), before)
     assert verdict.status is Status.INCONCLUSIVE
     assert "missing in the candidate (1): nothing bounds" in verdict.reason
 
@@ -158,7 +159,7 @@ def test_what_the_reference_lacks_is_named_and_hides_no_loss() -> None:
 
 def lines_of(result: Measured) -> list[str]:
     """The lines below the table, as the terminal and the comment of a pull request have them."""
-    verdicts = judge(result)
+    verdicts = verdicts_on(result)
     record = build_record(result, status=worst(verdicts), verdicts=verdicts).record
     lines = summary([record]).splitlines()
     comment = run_comment(None, [record])

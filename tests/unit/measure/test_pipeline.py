@@ -29,6 +29,7 @@ from pytest_quant.spec import (
     Limits,
     Model,
 )
+from pytest_quant.verdict import Judge
 from tests.support.measuring import QuietSteps, quiet_tools
 from tests.unit.measure.played import PlayedBackend, inputs, numbers
 from tests.unit.record.examples import LATENCY
@@ -50,7 +51,7 @@ class Bench:
         self.reference: Callable[[Any], Any] = lambda feeds: {"y": feeds["x"]}
         self.steps = QuietSteps()
         self.tools = quiet_tools(folder, self.steps)
-        self.looked: list[LatencyResult] = []
+        self.judge = Judge(Limits())
 
     def play(self, precision: str, feeds: Any) -> Any:
         """Be the candidate or the reference."""
@@ -61,12 +62,7 @@ class Bench:
         dataset = others.pop("dataset", Dataset.from_arrays(SAMPLES, LABELS, numbers(10) + 5))
         check = Check("t", "t", OFF, FLOAT, dataset, latency=None, latency_off="--quant-no-latency")
         check = replace(check, **others)
-        return measure_check(check, self.tools, self.breaks)
-
-    def breaks(self, latency: LatencyResult) -> bool:
-        """Look at a latency."""
-        self.looked.append(latency)
-        return False
+        return measure_check(check, self.tools, self.judge)
 
 
 @pytest.fixture
@@ -84,10 +80,9 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LatencyPlan, Any, Any]]
     result: list[tuple[LatencyPlan, Any, Any]] = []
 
     def time_check(
-        _check: Check, plan: LatencyPlan, reference: Any, candidate: Any, _tools: Tools, breaks: Any
+        _check: Check, plan: LatencyPlan, reference: Any, candidate: Any, _tools: Tools, _judge: Judge
     ) -> LatencyResult:
         result.append((plan, reference, candidate))
-        breaks(LATENCY)
         return replace(LATENCY, notes=("busy",))
 
     monkeypatch.setattr(timing, "time_check", time_check)
@@ -217,7 +212,6 @@ def test_a_latency_is_that_of_the_batches_that_are_timed(bench: Bench, timed: li
     for subject, spec in ((reference, FLOAT), (candidate, OFF)):
         assert subject.built.spec == spec
         np.testing.assert_array_equal(subject.feeds["x"], SAMPLES[:4])
-    assert bench.looked == [LATENCY]
     assert result.latency is not None
     assert result.latency.notes == ("busy",)
     assert result.resources.energy_mj == 4.0

@@ -22,9 +22,9 @@ from pytest_quant.result import Baseline, Measured, Status
 from pytest_quant.spec import Check, Dataset, EngineSpec, Limits, Model, Scores
 from pytest_quant.stats.paired import mcnemar_p, tango_interval
 from pytest_quant.stats.runs import run_noise, tango_of_runs, with_run_noise
-from pytest_quant.verdict import judge
 from tests.support.measuring import QuietSteps
 from tests.unit.data.test_score_pairs import sample, samples
+from tests.unit.record.examples import verdicts_on
 
 Answers = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def measured(
 
 def statuses(result: Measured, baseline: Baseline | str | None = None) -> list[Status]:
     """The status of each limit."""
-    return [verdict.status for verdict in judge(result, baseline)]
+    return [verdict.status for verdict in verdicts_on(result, baseline)]
 
 
 def base(accuracy: Any, drop: float | None = None, **more: Any) -> Baseline:
@@ -114,7 +114,7 @@ def test_few_samples_that_vary_are_told_how_many_their_interval_needs() -> None:
     """One of 30 weighs 3.3 points, which 50 samples would put right for facts, and nothing does for an interval."""
     scores = Scores.from_arrays(np.ones(30), np.concatenate([np.zeros(1), np.ones(29)]))
     result = measured(scores, max_drop=2.0, min_ratio=0.98, min_accuracy=98.0, min_reference_accuracy=98.0)
-    verdicts = {verdict.limit: verdict for verdict in judge(result, None)}
+    verdicts = {verdict.limit: verdict for verdict in verdicts_on(result, None)}
     assert {verdict.status for verdict in verdicts.values()} == {Status.INCONCLUSIVE}
     more = f"with 30 samples; about {result.accuracy.n_to_resolve} samples would tell"
     assert verdicts["max_drop"].reason.endswith(more)
@@ -191,7 +191,7 @@ def family(folder: Path, drops: Sequence[float], n: int = 400, *, deterministic:
 def test_tasks_are_judged_together_and_the_worst_is_named(tmp_path: Path) -> None:
     """One of eight that lost 10 pp fails; the record has each task and all samples of all."""
     result = measured(family(tmp_path, [0.0] * 7 + [0.1]), max_drop=1.0)
-    (verdict,) = judge(result)
+    (verdict,) = verdicts_on(result)
     assert verdict.status is Status.FAIL
     assert verdict.reason.startswith("t7 10 pp is above 1.0 pp (p ")
     assert "after Holm over 9" in verdict.reason
@@ -352,7 +352,7 @@ def test_single_runs_fail_only_beyond_the_noise_that_runs_usually_have() -> None
     reference[1, 4], candidate[1, 4] = 0.0, 1.0
     single = measured(Scores.from_arrays(reference[0], candidate[0]), max_drop=1.0, max_drop_increase=1.0)
     before = base(measured(Scores.from_arrays(reference[0], reference[0])).accuracy, 0.0)
-    for verdict in judge(single, before):
+    for verdict in verdicts_on(single, before):
         assert verdict.status is Status.INCONCLUSIVE
         assert "but not beside 0.7 pp of noise between runs" in verdict.reason
     assert statuses(measured(Scores.from_arrays(reference, candidate), max_drop=1.0)) == [Status.FAIL]
@@ -370,7 +370,7 @@ def test_an_interval_in_percent_ends_where_all_samples_are_lost() -> None:
     accuracy = result.accuracy
     assert accuracy.drop_ci is not None
     assert list(accuracy.drop_ci) == [-100.0, 100.0]
-    (verdict,) = judge(result)
+    (verdict,) = verdicts_on(result)
     assert verdict.status is Status.INCONCLUSIVE
     assert verdict.reason.endswith("more runs of each side would narrow it")
 

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,7 +21,7 @@ from pytest_quant.measure.sessions import device_note
 from pytest_quant.measure.timing import CONFIRMING, _time_apart, plan_for, time_check, timed_within
 from pytest_quant.result import DeviceTimes, Interval, LatencyResult, PercentileBound, Status, TokenTime
 from pytest_quant.spec import LatencyPlan, Limits
-from pytest_quant.verdict import breaks_latency
+from pytest_quant.verdict import Judge
 from pytest_quant.verdict.latency import latency_verdicts
 from tests.support.measuring import quiet_tools
 from tests.support.nvml_stub import NvmlStub, StubCard, each
@@ -101,7 +100,7 @@ def timed(
     tools = quiet_tools(folder)
     check = replace(a_check(), limits=limits)
     subjects = cast("TimingSubject", reference), cast("TimingSubject", candidate)
-    return time_check(check, LatencyPlan(), *subjects, tools, partial(breaks_latency, check))
+    return time_check(check, LatencyPlan(), *subjects, tools, Judge(limits))
 
 
 @pytest.mark.parametrize(
@@ -278,7 +277,7 @@ class Check:
     def run(self, max_s: float = 10.0) -> LatencyResult:
         """Time the check within `max_s`."""
         plan = LatencyPlan(max_s=max_s, least_speedup=self.limit)
-        return timed_within(plan, self.once, lambda result: Status.FAIL in self.statuses(result))
+        return timed_within(plan, self.once, Judge(Limits(min_speedup=self.limit)))
 
     def statuses(self, latency: LatencyResult) -> list[Status]:
         """What the limit says."""
@@ -333,7 +332,7 @@ def test_a_close_failure_is_confirmed_in_a_fresh_process(limit: float, apart: in
         return check.once(plan)
 
     plan = LatencyPlan(least_speedup=limit)
-    result = timed_within(plan, check.once, lambda result: Status.FAIL in check.statuses(result), measure_apart)
+    result = timed_within(plan, check.once, Judge(Limits(min_speedup=limit)), measure_apart)
     assert check.statuses(result) == [Status.FAIL]
     assert len(fresh) == apart
     assert len(check.plans) == 2
@@ -364,14 +363,11 @@ def test_every_limit_that_is_barely_broken_is_confirmed_in_a_fresh_process(
     )
     fresh: list[LatencyPlan] = []
 
-    def breaks(latency: LatencyResult) -> bool:
-        return breaks_latency(replace(a_check(), limits=limits), latency)
-
     def measure_apart(plan: LatencyPlan) -> LatencyResult:
         fresh.append(plan)
         return figures
 
-    assert timed_within(LatencyPlan(), lambda _: figures, breaks, measure_apart).repeat == figures
+    assert timed_within(LatencyPlan(), lambda _: figures, Judge(limits), measure_apart).repeat == figures
     assert bool(fresh) is apart
 
 

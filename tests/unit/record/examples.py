@@ -8,6 +8,7 @@ from typing import Any
 from pytest_quant.record import Record, Run, build_record, failed_record
 from pytest_quant.result import (
     AccuracyResult,
+    Baseline,
     Blocks,
     ClassScore,
     Coverage,
@@ -24,6 +25,7 @@ from pytest_quant.result import (
     WorstClass,
 )
 from pytest_quant.spec import Check, Dataset, EngineSpec, Model, SeriesKey
+from pytest_quant.verdict import Judge
 
 NODEID = "tests/test_digits.py::test_int8[ort-int8-static]"
 
@@ -131,6 +133,11 @@ def a_measurement(
         builds={"engine": "first build"},
         calibration_samples=64,
     )
+
+
+def verdicts_on(measured: Measured, baseline: Baseline | str | None = None) -> tuple[Verdict, ...]:
+    """Judge a check beside a baseline."""
+    return Judge(measured.check.limits, baseline).verdicts(measured)
 
 
 def a_record(

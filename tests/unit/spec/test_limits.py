@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.result import AccuracyResult, Interval, LatencyFigures, OutputError, Resources, Status, Verdict
 from pytest_quant.spec import LIMITS, Limits, limits_on
-from pytest_quant.verdict import judge
-from tests.unit.record.examples import a_check, a_measurement
+from tests.unit.record.examples import a_check, a_measurement, verdicts_on
 
 NOT_IN_A_MARK = {"default_min_coverage"}
 PLAIN = limits_on("accuracy", "output", "resources")
@@ -39,7 +38,7 @@ def _found(name: str, figure: float | None) -> Verdict:
         accuracy = replace(accuracy, by_output=(OutputError("y", **figures),))
     resources = Resources(**figures if row.about == "resources" else {})
     check = replace(a_check(), limits=_limits(name, 3.0))
-    (verdict,) = judge(replace(a_measurement(check), accuracy=accuracy, resources=resources))
+    (verdict,) = verdicts_on(replace(a_measurement(check), accuracy=accuracy, resources=resources))
     return verdict
 
 
@@ -72,8 +71,8 @@ def test_each_limit_is_judged_once_where_a_mark_sets_it(name: str) -> None:
     check = a_check()
     value = ((50.0, 3.0),) if name == "max_latency_ms" else 3.0
     limited = replace(check, limits=_limits(name, value))
-    assert [verdict.limit for verdict in judge(a_measurement(limited))] == [name]
-    assert judge(a_measurement(replace(check, limits=Limits()))) == ()
+    assert [verdict.limit for verdict in verdicts_on(a_measurement(limited))] == [name]
+    assert verdicts_on(a_measurement(replace(check, limits=Limits()))) == ()
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -109,7 +108,7 @@ def test_equal_outputs_are_within_every_limit(name: str) -> None:
     """Whatever they hold: there may be no SQNR or cosine of them."""
     accuracy = AccuracyResult(n=10, by_output=(OutputError("y", identical=True),))
     check = replace(a_check(), limits=_limits(name, 0.0 if name.startswith("max_") else 1.0))
-    (verdict,) = judge(replace(a_measurement(check), accuracy=accuracy))
+    (verdict,) = verdicts_on(replace(a_measurement(check), accuracy=accuracy))
     assert verdict.status is Status.PASS
 
 

@@ -20,9 +20,8 @@ from pytest_quant.result import (
 )
 from pytest_quant.spec import Limits
 from pytest_quant.stats.launches import Launch, noise_of
-from pytest_quant.verdict import in_doubt, judge
-from pytest_quant.verdict.baseline import baseline_verdicts, launches_tell
-from tests.unit.record.examples import a_check, a_measurement
+from pytest_quant.verdict import Judge
+from pytest_quant.verdict.baseline import baseline_verdicts
 from tests.unit.verdict.test_accuracy import TOP1
 from tests.unit.verdict.test_latency import off, timed
 
@@ -176,14 +175,14 @@ def test_a_day_of_which_nothing_is_known_passes_only_what_a_wide_guess_lets_pass
 def test_launches_of_today_are_worth_their_time_only_where_they_narrow_the_interval() -> None:
     """Beside launches of today they are; beside twelve days of one launch each, whose noise is larger, they are not."""
     today = [replace(launch, started_at=f"2026-01-01T12:{minute:02}:00") for minute, launch in enumerate(LAUNCHES[:3])]
-    assert launches_tell("max_slowdown", timed(1.2, 1.2), based_on(today, "2026-01-01T13:00:00"), 9)
-    assert not launches_tell("max_slowdown", timed(1.2, 1.2), ACCEPTED, 9)
-    assert not launches_tell("max_p50_increase", timed(1.2, 1.2), ACCEPTED, 9)
-    assert not launches_tell("max_slowdown", timed(1.2, 1.2), replace(ACCEPTED, launches=()), 9)
-    checked = replace(a_measurement(replace(a_check(), limits=Limits(max_slowdown=11.0))), latency=timed(1.35, 1.35))
-    assert judge(checked, ACCEPTED)[-1].status is INCONCLUSIVE
-    assert not in_doubt(checked, ACCEPTED)
-    assert in_doubt(checked, based_on(today, "2026-01-01T13:00:00"))
+    slower, beside_today = timed(1.35, 1.35), based_on(today, "2026-01-01T13:00:00")
+    for limits in (Limits(max_slowdown=11.0), Limits(max_p50_increase=0.1)):
+        (result,) = baseline_verdicts(limits, TOP1, slower, ACCEPTED)
+        assert result.status is INCONCLUSIVE
+        assert not Judge(limits, ACCEPTED).undecided(slower)
+    assert Judge(Limits(max_slowdown=11.0), beside_today).undecided(slower)
+    assert not Judge(Limits(max_slowdown=11.0), replace(beside_today, launches=())).undecided(slower)
+    assert not Judge(Limits(max_slowdown=11.0), "nothing was accepted").undecided(slower)
 
 
 OF_INCREASE = [

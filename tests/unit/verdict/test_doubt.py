@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_quant.result import AccuracyResult, Coverage, OutputError, OutputFault, SelfDifference, Status, Verdict
 from pytest_quant.spec import OWN_SCORES, Dataset, Limits
-from pytest_quant.verdict import judge, worst
+from pytest_quant.verdict import worst
 from pytest_quant.verdict.doubt import (
     doubt_worthless_scores,
     open_where_classes_change,
@@ -19,7 +19,7 @@ from pytest_quant.verdict.doubt import (
     require_agreement,
     unread_outputs,
 )
-from tests.unit.record.examples import ACCURACY, a_check, a_measurement
+from tests.unit.record.examples import ACCURACY, a_check, a_measurement, verdicts_on
 from tests.unit.verdict.test_accuracy import HINGE, TOP1
 from tests.unit.verdict.test_baseline import ACCEPTED
 
@@ -36,12 +36,12 @@ def test_figures_of_what_keeps_state_decide_nothing() -> None:
     limits = Limits(max_drop=5.0, min_sqnr_db=1000.0, min_coverage=50.0)
     kept = SelfDifference("net", keeps_state=True)
     measured = replace(a_measurement(replace(a_check(), limits=limits)), unsteady=(kept, kept))
-    drop, sqnr, coverage = judge(measured)
+    drop, sqnr, coverage = verdicts_on(measured)
     assert (drop.status, sqnr.status, coverage.status) == (INCONCLUSIVE, INCONCLUSIVE, PASS)
     assert drop.reason.startswith("not measured: net keeps state, so that the order of the samples decides its outputs")
     assert drop.reason.count("reset=fn") == 1
     random = replace(measured, unsteady=(replace(kept, keeps_state=False),))
-    assert INCONCLUSIVE not in {verdict.status for verdict in judge(random)}
+    assert INCONCLUSIVE not in {verdict.status for verdict in verdicts_on(random)}
 
 
 def outputs(**constant: bool) -> AccuracyResult:
@@ -171,9 +171,9 @@ def test_a_second_evaluation_opens_limits_against_earlier_records_too() -> None:
     """A drop of 4.23 that becomes one of 0.5 says nothing about the baseline's, and nothing about the coverage."""
     check = replace(a_check(), limits=Limits(max_drop_increase=5.0, min_coverage=50.0))
     measured = replace(a_measurement(check), accuracy_again=replace(ACCURACY, drop=0.5))
-    assert [verdict.status for verdict in judge(measured, ACCEPTED)] == [PASS, INCONCLUSIVE]
+    assert [verdict.status for verdict in verdicts_on(measured, ACCEPTED)] == [PASS, INCONCLUSIVE]
     again = replace(measured, accuracy_again=ACCURACY)
-    assert [verdict.status for verdict in judge(again, ACCEPTED)] == [PASS, PASS]
+    assert [verdict.status for verdict in verdicts_on(again, ACCEPTED)] == [PASS, PASS]
 
 
 RANDOM = Dataset.placeholder([[0.5]])
@@ -181,7 +181,7 @@ RANDOM = Dataset.placeholder([[0.5]])
 
 def on_samples(limits: Limits, dataset: Dataset = RANDOM, accuracy: AccuracyResult = ACCURACY) -> tuple[Verdict, ...]:
     """Return the verdicts of a check on those samples, whose figures are those of the examples."""
-    return judge(a_measurement(replace(a_check(), dataset=dataset, limits=limits), accuracy=accuracy))
+    return verdicts_on(a_measurement(replace(a_check(), dataset=dataset, limits=limits), accuracy=accuracy))
 
 
 @pytest.mark.parametrize("loose", [True, False])
@@ -228,7 +228,7 @@ def test_coverage_that_is_missing_fails() -> None:
     """That nothing ran as INT8 is true on any samples."""
     check = replace(a_check(), dataset=RANDOM, limits=Limits(max_drop=1.0, min_coverage=50.0))
     none = Coverage(pct=0.0, unit="MACs", by_op=(), provider="CPUExecutionProvider", float_nodes=())
-    assert worst(judge(a_measurement(check, coverage=none))) is Status.FAIL
+    assert worst(verdicts_on(a_measurement(check, coverage=none))) is Status.FAIL
 
 
 def test_limits_on_accuracy_that_is_off_are_open() -> None:
@@ -239,7 +239,7 @@ def test_limits_on_accuracy_that_is_off_are_open() -> None:
         max_drop_increase=5.0, min_speedup=1.0, max_size_mb=1.0, min_coverage=50.0,
     )  # fmt: skip
     check = replace(a_check(), limits=limits, accuracy_off="why not")
-    verdicts = judge(a_measurement(check, accuracy=AccuracyResult(0, "top1")), ACCEPTED)
+    verdicts = verdicts_on(a_measurement(check, accuracy=AccuracyResult(0, "top1")), ACCEPTED)
     is_open = {verdict.limit for verdict in verdicts if verdict.reason == "not measured: why not"}
     assert {verdict.limit for verdict in verdicts if verdict.status is INCONCLUSIVE} == is_open
     assert is_open == {*("max_drop", "min_ratio", *OWN_SCORES, "min_agreement", "min_sqnr_db[y]", "max_drop_increase")}

@@ -19,9 +19,9 @@ from pytest_quant.result import (
     Verdict,
 )
 from pytest_quant.spec import Limits
-from pytest_quant.verdict import in_doubt
+from pytest_quant.verdict import Judge
 from pytest_quant.verdict.latency import latency_verdicts
-from tests.unit.record.examples import LATENCY, a_check, a_measurement
+from tests.unit.record.examples import LATENCY
 
 PASS, FAIL, INCONCLUSIVE = Status.PASS, Status.FAIL, Status.INCONCLUSIVE
 OFF = "the null is off: a second session of the reference took [1.048, 1.064] times as long as the first"
@@ -276,5 +276,13 @@ def test_launches_are_judged_together() -> None:
 )
 def test_doubt_that_launches_can_settle(limits: Limits, doubt: bool) -> None:
     """An undecided limit on what each launch tells; a percentile is none, and neither is one without a baseline."""
-    checked = a_measurement(replace(a_check(), limits=limits))
-    assert in_doubt(checked, "nothing was accepted") is doubt
+    assert Judge(limits, "nothing was accepted").undecided(LATENCY) is doubt
+
+
+def test_launches_settle_no_percentile_but_the_median() -> None:
+    """The verdict on p99 stays undecided, and is that of the first launch."""
+    bounded = replace(LATENCY, percentile_bounds=(PercentileBound(99.0, 0.29, 0.4),))
+    limits = Limits(max_latency_ms=((99.0, 0.3),))
+    (verdict,) = latency_verdicts(limits, bounded)
+    assert (verdict.status, verdict.observed is not None) == (INCONCLUSIVE, True)
+    assert not Judge(limits).undecided(bounded)
