@@ -15,8 +15,8 @@ from pytest_quant.measure.build import Tools, build_engine, export_spec
 from pytest_quant.measure.engines import open_engine, read_data, shape_spec, usable_backend, with_steps
 from pytest_quant.measure.pipeline import Measurement, measure_check
 from pytest_quant.record import Encoded, build_record, failed_record
-from pytest_quant.result import Baseline, Cost, Hint, Measured, Status
-from pytest_quant.spec import Check, Dataset, EngineSpec, Scores
+from pytest_quant.result import Baseline, Cost, Hint, LatencyResult, Measured, Status
+from pytest_quant.spec import Check, Dataset, EngineSpec
 from pytest_quant.verdict import Judge, reference_doubts, unread_outputs, worst
 
 DIAGNOSE_S = 30.0
@@ -62,56 +62,55 @@ class Session:
     diagnose_s: float = DIAGNOSE_S
     launches: int | Literal["auto"] = 1
 
-    def compare_scores(self, check: Check, scores: Scores) -> Measured:
-        """Compare scores that were given. Raises `QuantError` when they cannot be read or paired."""
+    def measure(self, check: Check) -> Measured:
+        """Measure engines, or compare the scores that were given. Raises `QuantError` when that cannot be done."""
+        if check.scores is None:
+            return self.measure_engines(check)
         # Here, because most checks have engines.
         from pytest_quant.measure.scored import measure_scores
 
         began_s = REAL.perf_counter()
-        measured = measure_scores(check, scores, self.baseline, self.tools)
+        measured = measure_scores(check, check.scores, self.baseline, self.tools)
         return replace(measured, cost=Cost(0.0, REAL.perf_counter() - began_s, 0.0))
 
-    def measure(self, check: Check) -> Measurement:
+    def measure_engines(self, check: Check) -> Measurement:
         """Build and measure; the caller closes the result. Raises `QuantError` when the check cannot be measured."""
         with _placeholder_named(check.dataset):
             try:
                 measurement = measure_check(check, self.tools, Judge(check.limits))
             except MemoryError as error:
                 raise failed(f"{check.candidate.id} of {check.candidate.model.name} was not measured", error) from error
+            if measurement.latency is None or self.launches == 1:
+                return measurement
             try:
-                return self._launched(measurement)
+                return self._launched(measurement, measurement.latency)
             except BaseException:
                 measurement.close()
                 raise
 
-    def _launched(self, measurement: Measurement) -> Measurement:
-        """Add further launches to a measurement, as far as more than one is wanted."""
-        if measurement.latency is None or self.launches == 1:
-            return measurement
+    def _launched(self, measurement: Measurement, latency: LatencyResult) -> Measurement:
+        """Return a measurement with further launches beside the `latency` of its first."""
         # Here, because most checks have one launch.
         from pytest_quant.measure.timing import add_launches
 
         began_s = REAL.perf_counter()
-        check, judge = measurement.check, self._judge_of(measurement)
+        check, judge = measurement.check, Judge(measurement.check.limits, self.baseline(measurement))
         with self.tools.cache.quiet():
-            latency = add_launches(
-                check, measurement.latency, measurement.bench.timed, self.launches, judge, self.tools
-            )
+            latency = add_launches(check, latency, measurement.bench.timed, self.launches, judge, self.tools)
         cost = measurement.cost
         if cost is not None:
             cost = replace(cost, timing_s=cost.timing_s + REAL.perf_counter() - began_s)
         return replace(measurement, latency=latency, cost=cost)
 
-    def _judge_of(self, measurement: Measured) -> Judge:
-        return Judge(measurement.check.limits, self.baseline(measurement))
-
     def judge(self, measurement: Measured) -> Encoded:
         """Judge every limit, search for remedies of a broken one, and return the record of the check."""
-        judge = self._judge_of(measurement)
+        judge = Judge(measurement.check.limits, self.baseline(measurement))
         verdicts = judge.verdicts(measurement)
         status = worst(verdicts)
-        hints: tuple[Hint, ...] = (_ONLY_SCORES,) if status is Status.FAIL and measurement.check.scores else ()
-        if status is not Status.PASS and isinstance(measurement, Measurement):
+        hints: tuple[Hint, ...] = ()
+        if not isinstance(measurement, Measurement):
+            hints = (_ONLY_SCORES,) if status is Status.FAIL else ()
+        elif status is not Status.PASS:
             # Here, because a check that passes needs no advice.
             from pytest_quant.diagnose.advise import find_hints
 

@@ -95,7 +95,7 @@ class _SharedCache:
 def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | None:
     """Return the baseline of a measurement, or why there is none; ``None`` where no limit needs it."""
     check = measurement.check
-    if not check.limits.on_history and check.scores is None:
+    if check.engines and not check.limits.on_history:
         return None
     # Here, because other checks need no baselines.
     from pytest_quant.history.baselines.choose import Baselines
@@ -110,7 +110,7 @@ def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | 
         way=way_of_timing(measurement.latency),
         started_at=now().isoformat(),
         on_latency=check.limits.on_earlier_latency,
-        answers=check.scores is not None,
+        answers=not check.engines,
     )
 
 
@@ -138,8 +138,7 @@ def check_test(request: pytest.FixtureRequest) -> Measured | None:
     _note_begun(item, check)
     session = session_of(item.config)
     try:
-        scores = check.scores
-        measurement = session.measure(check) if scores is None else session.compare_scores(check, scores)
+        measurement = session.measure(check)
     except BackendUnavailable as error:
         _set_record(item, state, session.failed(check, error))
         if not {check.candidate.backend, check.reference.backend} & set(settings_of(item.config).require):
@@ -149,7 +148,7 @@ def check_test(request: pytest.FixtureRequest) -> Measured | None:
     try:
         _set_record(item, state, _with_changes(item.config, session.judge(measurement)))
     except BaseException:
-        close(item, measurement)
+        measurement.close()
         raise
     if measurement.latency is not None and keeps_benchmarks(item.config):
         # Here, because few runs keep benchmarks.
@@ -157,12 +156,6 @@ def check_test(request: pytest.FixtureRequest) -> Measured | None:
 
         state.samples_ns = samples_of(measurement.latency)
     return measurement
-
-
-def close(item: pytest.Item, measurement: Measured) -> None:
-    """Release the engines of a measurement, unless it is of scores and has none."""
-    if item.stash[collect.STATE].check.scores is None:
-        cast("Measurement", measurement).close()
 
 
 def _with_changes(config: pytest.Config, judged: Encoded) -> Encoded:
@@ -193,7 +186,7 @@ def measurement_or_error(item: pytest.Item, measurement: Measured | None) -> Mea
     """Return the measurement; raise the error of a required backend that cannot run here, or of scores."""
     if measurement is None:
         raise cast("BackendUnavailable", item.stash[collect.STATE].absent)
-    if item.stash[collect.STATE].check.scores is not None:
+    if not measurement.check.engines:
         raise UsageError("a check of scores has no engines", fix="ask for the fixture quant: quant.accuracy has scores")
     return cast("Measurement", measurement)
 

@@ -218,7 +218,7 @@ def _read_marks(node: pytest.Item) -> tuple[MarkKeys, tuple[Check, ...]]:
 
 def with_settings(check: Check, settings: Settings) -> Check:
     """Return the check with what the options of the run say about it."""
-    if check.scores is not None:
+    if not check.engines:
         return replace(check, confidence=settings.confidence)
     latency = None
     if check.latency is not None and not settings.latency_off:
@@ -244,9 +244,7 @@ def fixture_exists(node: pytest.Item | pytest.Collector, name: str) -> bool:
 
 def simulate_check(check: Check, target: str | None) -> Check:
     """Return a check whose engines are built for `target`, ``SM89`` say, where they take one and cannot run here."""
-    if target is None or check.scores is not None:
-        return check
-    return check.map_engines(lambda spec: _targeted(spec, target))
+    return check if target is None else check.map_engines(lambda spec: _targeted(spec, target))
 
 
 def _targeted(spec: EngineSpec, target: str) -> EngineSpec:

@@ -57,12 +57,12 @@ def quant(request: pytest.FixtureRequest, _quant_variant: object | None) -> Iter
 
     ``None`` only when a required backend is not here: the test then fails before its body.
     """
-    from pytest_quant.plugin.check import check_test, close
+    from pytest_quant.plugin.check import check_test
 
     measurement = check_test(request)
     yield measurement
     if measurement is not None:
-        close(request.node, measurement)
+        measurement.close()
 
 
 @pytest.fixture

@@ -274,3 +274,6 @@ class Measured:
     warnings: tuple[str, ...] = ()
     cost: Cost | None = None
     builds: Mapping[str, str] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Release what is still open; scores that were given have no engines."""

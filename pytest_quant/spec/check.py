@@ -352,6 +352,11 @@ class Check:
     scores: Scores | None = None
 
     @property
+    def is_alone(self) -> bool:
+        """Whether the scores of a candidate are given without those of a reference."""
+        return self.scores is not None and not self.scores.reference
+
+    @property
     def engines(self) -> tuple[EngineSpec, ...]:
         """The reference, the candidate and, if it is another one, the engine that latency is compared with.
 
@@ -363,6 +368,8 @@ class Check:
 
     def map_engines(self, change: Callable[[EngineSpec], EngineSpec]) -> Check:
         """Return the check with each of its engines changed."""
+        if not self.engines:
+            return self
         return replace(
             self,
             candidate=change(self.candidate),

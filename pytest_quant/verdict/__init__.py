@@ -59,8 +59,7 @@ class Judge:
     def verdicts(self, measured: Measured) -> tuple[Verdict, ...]:
         """Return one verdict for each limit, in the order of the mark's table."""
         check, again, baseline = measured.check, measured.accuracy_again, self.baseline
-        is_alone = check.scores is not None and not check.scores.reference
-        if is_alone and isinstance(baseline, Baseline):
+        if check.is_alone and isinstance(baseline, Baseline):
             # It is the reference itself, which lost nothing.
             baseline = replace(baseline, drop=0.0, accuracy=None)
         limits, latency = self.limits, measured.latency
@@ -89,7 +88,7 @@ class Judge:
             *(() if coverage is None else coverage_verdicts(limits, coverage)),
             *doubt_worthless_scores(against_earlier, measured.accuracy, check.output),
         )
-        if is_alone and measured.accuracy.drop is None:
+        if check.is_alone and measured.accuracy.drop is None:
             why = measured.accuracy.note
             # The candidate's own score needs nothing to compare with.
             return tuple(each if each.limit == "min_accuracy" else without_baseline(each, why) for each in verdicts)

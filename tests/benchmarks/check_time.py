@@ -87,7 +87,7 @@ def ours(backend: str, network: Network, folder: Path, work: Path) -> dict[str, 
     steps = Steps(lambda _: None)
     tools = Tools(Cache(work), steps, DeviceLocks(steps.notify))
     session = Session(tools, baseline=lambda _: None, times=False)
-    measurement = session.measure(check)
+    measurement = session.measure_engines(check)
     session.judge(measurement)
     accuracy = measurement.accuracy
     measurement.close()

@@ -50,7 +50,7 @@ def measured(folder: Path, backend: str, model: Model, **options: object) -> Mea
         latency=None,
         latency_off="not asked for",
     )
-    return quiet_session(folder).measure(check)
+    return quiet_session(folder).measure_engines(check)
 
 
 def kept_by(folder: Path) -> list[str]:

@@ -44,7 +44,7 @@ def record_of(folder: Path, model: Path, workers: str) -> Record:
         latency=None,
         latency_off="not asked for",
     )
-    measurement = session.measure(check)
+    measurement = session.measure_engines(check)
     measurement.close()
     return replace(session.judge(measurement).record, resources=Resources(), cost=None)
 

@@ -107,7 +107,7 @@ def checked(
             **more,
         },
     )
-    measurement = session.measure(check)
+    measurement = session.measure_engines(check)
     measurement.close()
     return session.judge(measurement).record
 

@@ -203,7 +203,7 @@ def test_a_check_of_a_module_that_keeps_state(reset: Callable[[Any], object] | N
     candidate, reference = EngineSpec("ort", "int8", "dynamic", model), EngineSpec("ort", "fp32", None, model)
     check = Check("t", "t", candidate, reference, Dataset.from_arrays(SAMPLES), Limits(min_sqnr_db=20.0))
     with session_in(tmp_path) as session:
-        measurement = session.measure(replace(check, latency=None, latency_off="--quant-no-latency"))
+        measurement = session.measure_engines(replace(check, latency=None, latency_off="--quant-no-latency"))
         record = session.judge(measurement).record
         measurement.close()
     reasons = [verdict.reason for verdict in record.verdicts or () if verdict.limit == "min_sqnr_db"]

@@ -175,7 +175,7 @@ def test_a_detector_is_built_for_the_pictures(tmp_path: Path) -> None:
     """Each axis from its smallest to its largest, tuned for the commonest picture in the batch that is timed."""
     dataset = Dataset.from_iterable(images(PICTURES), calibration=images(((64, 64),) * 4, seed=1))
     with session_in(tmp_path) as session:
-        result = session.measure(check_of(yolo(tmp_path), dataset))
+        result = session.measure_engines(check_of(yolo(tmp_path), dataset))
     assert built_for(tmp_path / "cache") == {("images", "[1,3,64,32]", "[4,3,64,64]", "[5,3,160,128]")}
     assert (result.coverage.pct, result.coverage.unit, result.coverage.opaque_nodes) == (100.0, "MACs", 0)
     assert "built for (1, 3, 64, 32) to (5, 3, 160, 128) of 'images', usually (4, 3, 64, 64)" in result.engine.notes
@@ -212,7 +212,7 @@ def record_of(backend: str, folder: Path, *, exclude: tuple[str, ...] = ()) -> R
     dataset = Dataset.from_iterable(lines, calibration=images(((32, 64),), channels=1, seed=1))
     check = replace(check_of(recognizer(folder), dataset, backend=backend), limits=LIMITS)
     with session_in(folder) as session:
-        measured = session.measure(replace(check, candidate=replace(check.candidate, exclude=exclude)))
+        measured = session.measure_engines(replace(check, candidate=replace(check.candidate, exclude=exclude)))
         record = session.judge(measured).record
     measured.close()
     return record
@@ -262,7 +262,7 @@ def test_the_target_of_the_run_serves_trt_rtx(tmp_path: Path) -> None:
     engine = replace(original.candidate, options=())
     check = simulate_check(replace(original, candidate=engine, reference=engine), "SM89")
     with session_in(tmp_path) as session:
-        measured = session.measure(check)
+        measured = session.measure_engines(check)
     assert "SM89" in measured.coverage.provider
     assert np.isfinite(measured.engine.size_bytes)
     measured.close()

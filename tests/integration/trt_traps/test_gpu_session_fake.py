@@ -78,7 +78,7 @@ def check_of(folder: Path, backend: str = "trt", seed: int = 0) -> Check:
 
 def measured(session: Session, check: Check) -> Record:
     """Measure and judge one check."""
-    result = session.measure(check)
+    result = session.measure_engines(check)
     try:
         return session.judge(result).record
     finally:

@@ -85,7 +85,7 @@ def measure(case: Asked, folder: Path) -> None:
         latency=None,
         latency_off="nothing is timed here",
     )
-    measurement = session.measure(check)
+    measurement = session.measure_engines(check)
     try:
         session.judge(measurement)
     finally:

@@ -83,7 +83,7 @@ def check_graph(drawn: Drawn, independent: Independent, folder: Path) -> Outcome
 @contextmanager
 def _measured(drawn: Drawn, path: Path, cache: Path) -> Iterator[Measurement]:
     session = quiet_session(cache)
-    measurement = session.measure(_check(drawn, path))
+    measurement = session.measure_engines(_check(drawn, path))
     try:
         session.judge(measurement)
         yield measurement
