@@ -10,7 +10,6 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,107 +66,115 @@ def percent(log_change: float) -> float:
     return 100.0 * math.expm1(min(log_change, 700.0))
 
 
-def difference(
-    base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, *, confidence: float = 0.95
-) -> LaunchDifference:
-    """Compare the means of two groups of launches.
+@dataclass(frozen=True, slots=True)
+class LaunchChange:
+    """The launches of a base and those of a head, natural logarithms, and how such launches differ.
 
-    Parameters
+    Attributes
     ----------
-    base, head : at least one launch each.
+    base, head : launches of each side; for all but `mean` at least one.
     noise : of launches of this check on this machine.
-    confidence : of the two-sided interval, 0..1.
-    """
-    value, of_launches, of_days, excess = _design(base, head, noise)
-    variance, freedom, assumed = _variance(of_launches, of_days, noise)
-    error = math.sqrt(variance + excess)
-    used = max(freedom, ASSUMED.freedom) if assumed else freedom
-    if error == 0.0:
-        p_value = 1.0 if value == 0.0 else 0.0
-        return LaunchDifference(value, value, value, freedom, assumed, p_value, 0.0)
-    reach = error * student_quantile(confidence, used)
-    p_value = student_tails(abs(value) / error, used)
-    return LaunchDifference(value, value - reach, value + reach, freedom, assumed, p_value, error)
-
-
-def launches_needed(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, *, limit: float) -> int | None:
-    """Return how many more launches of the head on its last day would put the interval on one side of a limit.
-
-    The difference and the variances are taken to stay as they are. ``None`` where no number up to `MOST_LAUNCHES` does,
-    because what differs from day to day, or the base, is the larger part of the noise.
-
-    Parameters
-    ----------
-    base, head, noise : as in `difference`.
-    limit : natural logarithm, in the unit of the values.
     """
 
-    def decides(more: int) -> bool:
-        outcome = _with_more(base, head, noise, more)
-        return outcome.telling and not outcome.low <= limit <= outcome.high
+    base: tuple[Launch, ...]
+    head: tuple[Launch, ...]
+    noise: LaunchNoise
 
-    fewest = bisect.bisect_left(range(1, MOST_LAUNCHES + 1), True, key=decides) + 1
-    return fewest if fewest <= MOST_LAUNCHES else None
+    @property
+    def mean(self) -> float | None:
+        """Return mean(head) - mean(base), each launch alike; ``None`` where a side has no launch."""
+        if not self.base or not self.head:
+            return None
+        before, after = (math.fsum(launch.value for launch in side) / len(side) for side in (self.base, self.head))
+        return after - before
 
+    def less(self, shift: float) -> LaunchChange:
+        """Return the change without a `shift` that the whole machine had."""
+        return replace(self, head=tuple(replace(launch, value=launch.value - shift) for launch in self.head))
 
-def launches_narrow(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, more: int) -> bool:
-    """Tell whether more launches of the head on its last day are worth their time.
+    def difference(self, confidence: float = 0.95) -> LaunchDifference:
+        """Compare the means of both sides; `confidence` is that of the two-sided interval, 0..1."""
+        value, of_launches, of_days, excess = self._design()
+        variance, freedom, assumed = _variance(of_launches, of_days, self.noise)
+        error = math.sqrt(variance + excess)
+        used = max(freedom, ASSUMED.freedom) if assumed else freedom
+        if error == 0.0:
+            p_value = 1.0 if value == 0.0 else 0.0
+            return LaunchDifference(value, value, value, freedom, assumed, p_value, 0.0)
+        reach = error * student_quantile(confidence, used)
+        p_value = student_tails(abs(value) / error, used)
+        return LaunchDifference(value, value - reach, value + reach, freedom, assumed, p_value, error)
 
-    They are where they narrow the interval by a fifth at least, or make it a proof. What differs from day to day no
-    number of launches of one day narrows.
+    def launches_needed(self, limit: float) -> int | None:
+        """Return how many more launches of the head on its last day would put the interval on one side of a limit.
 
-    Parameters
-    ----------
-    base, head, noise : as in `difference`.
-    more : how many more.
-    """
-    now, then = difference(base, head, noise), _with_more(base, head, noise, more)
-    return then.telling and (not now.telling or then.high - then.low <= _WORTH * (now.high - now.low))
+        The difference and the variances are taken to stay as they are. ``None`` where no number up to `MOST_LAUNCHES`
+        does, because what differs from day to day, or the base, is the larger part of the noise.
 
+        Parameters
+        ----------
+        limit : natural logarithm, in the unit of the values.
+        """
 
-def _with_more(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, more: int) -> LaunchDifference:
-    """Return the difference with so many more launches of the head on its last day, as they are expected."""
-    middle = statistics.fmean(launch.value for launch in head)
-    # Each one more tells of launches of one day, too.
-    within = noise.within if noise.within.freedom else replace(ASSUMED, freedom=0.0)
-    then = replace(noise, within=replace(within, freedom=within.freedom + more))
-    return difference(base, [*head, *[Launch(middle, head[-1].day)] * more], then)
+        def decides(more: int) -> bool:
+            outcome = self._with_more(more)
+            return outcome.telling and not outcome.low <= limit <= outcome.high
 
+        fewest = bisect.bisect_left(range(1, MOST_LAUNCHES + 1), True, key=decides) + 1
+        return fewest if fewest <= MOST_LAUNCHES else None
 
-def _design(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> tuple[float, float, float, float]:
-    """Return the generalized least squares estimate from the means of each day and side, and its variances.
+    def narrows_with(self, more: int) -> bool:
+        """Return whether `more` launches of the head on its last day are worth their time.
 
-    Returns
-    -------
-    value : the estimate.
-    of_launches : factor of sigma^2, the sum of the squared weights of the launches.
-    of_days : factor of tau^2, the sum over days of the squared weight of each; 0 where all of them cancel out.
-    excess : variance that launches bring whose own rounds vary by more than launches do.
-    """
-    cells = [(day, side, values) for side, group in enumerate((base, head)) for day, values in by_day(group).items()]
-    counts = np.array([len(values) for _, _, values in cells], dtype=np.float64)
-    means = np.array([statistics.fmean(values) for _, _, values in cells])
-    numbers = {day: number for number, day in enumerate(dict.fromkeys(day for day, _, _ in cells))}
-    place = np.array([numbers[day] for day, _, _ in cells])
-    sides = np.array([side for _, side, _ in cells])
-    sigma, tau = _parts(noise)
-    covariance = np.diag(sigma / counts) + tau * (place[:, None] == place[None, :])
-    columns = np.stack([sides == 0, sides == 1], axis=1).astype(np.float64)
-    solved = np.linalg.solve(covariance, columns)
-    estimator = np.linalg.solve(columns.T @ solved, solved.T)
-    weights = estimator[1] - estimator[0]
-    of_days = np.bincount(place, weights=weights)
-    by_cell = {
-        (day, side): weight / count for (day, side, _), weight, count in zip(cells, weights, counts, strict=True)
-    }
-    excess = sum(
-        by_cell[launch.day, side] ** 2 * max(0.0, launch.error**2 - noise.within.variance)
-        for side, group in enumerate((base, head))
-        for launch in group
-    )
-    days = float(of_days @ of_days)
-    squares = float(np.sum(weights**2 / counts))
-    return float(weights @ means), squares, days if days > _CANCELLED else 0.0, float(excess)
+        They are where they narrow the interval by a fifth at least, or make it a proof. What differs from day to day no
+        number of launches of one day narrows.
+        """
+        now, then = self.difference(), self._with_more(more)
+        return then.telling and (not now.telling or then.high - then.low <= _WORTH * (now.high - now.low))
+
+    def _with_more(self, more: int) -> LaunchDifference:
+        """Return the difference with so many more launches of the head on its last day, as they are expected."""
+        expected = Launch(statistics.fmean(launch.value for launch in self.head), self.head[-1].day)
+        # Each one more tells of launches of one day, too.
+        within = self.noise.within if self.noise.within.freedom else replace(ASSUMED, freedom=0.0)
+        noise = replace(self.noise, within=replace(within, freedom=within.freedom + more))
+        return LaunchChange(self.base, (*self.head, *[expected] * more), noise).difference()
+
+    def _design(self) -> tuple[float, float, float, float]:
+        """Return the generalized least squares estimate from the means of each day and side, and its variances.
+
+        Returns
+        -------
+        value : the estimate.
+        of_launches : factor of sigma^2, the sum of the squared weights of the launches.
+        of_days : factor of tau^2, the sum over days of the squared weight of each; 0 where all of them cancel out.
+        excess : variance that launches bring whose own rounds vary by more than launches do.
+        """
+        groups = (self.base, self.head)
+        cells = [(day, side, values) for side, group in enumerate(groups) for day, values in by_day(group).items()]
+        counts = np.array([len(values) for _, _, values in cells], dtype=np.float64)
+        means = np.array([statistics.fmean(values) for _, _, values in cells])
+        numbers = {day: number for number, day in enumerate(dict.fromkeys(day for day, _, _ in cells))}
+        place = np.array([numbers[day] for day, _, _ in cells])
+        sides = np.array([side for _, side, _ in cells])
+        sigma, tau = _parts(self.noise)
+        covariance = np.diag(sigma / counts) + tau * (place[:, None] == place[None, :])
+        columns = np.stack([sides == 0, sides == 1], axis=1).astype(np.float64)
+        solved = np.linalg.solve(covariance, columns)
+        estimator = np.linalg.solve(columns.T @ solved, solved.T)
+        weights = estimator[1] - estimator[0]
+        of_days = np.bincount(place, weights=weights)
+        by_cell = {
+            (day, side): weight / count for (day, side, _), weight, count in zip(cells, weights, counts, strict=True)
+        }
+        excess = sum(
+            by_cell[launch.day, side] ** 2 * max(0.0, launch.error**2 - self.noise.within.variance)
+            for side, group in enumerate(groups)
+            for launch in group
+        )
+        days = float(of_days @ of_days)
+        squares = float(np.sum(weights**2 / counts))
+        return float(weights @ means), squares, days if days > _CANCELLED else 0.0, float(excess)
 
 
 def _parts(noise: LaunchNoise) -> tuple[float, float]:

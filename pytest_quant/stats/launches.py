@@ -83,6 +83,16 @@ def days_of(times: Iterable[str]) -> dict[str, int]:
     return days | {text: number + 1 + place for place, text in enumerate(strange)}
 
 
+def logs_of(launches: Iterable[LaunchFigures], figure: str, days: Mapping[str, int]) -> tuple[Launch, ...]:
+    """Return the natural logarithm of a field of each launch that has it; `days` are those of all starts."""
+    figures = ((launch, getattr(launch, figure)) for launch in launches)
+    return tuple(
+        Launch(math.log(value), days[launch.started_at], launch.error or 0.0)
+        for launch, value in figures
+        if value is not None and value > 0.0
+    )
+
+
 def noise_of(levels: Iterable[Sequence[Launch]]) -> LaunchNoise:
     """Return the noise of launches.
 

@@ -16,7 +16,6 @@ from pytest_quant.result import (
     Baseline,
     Interval,
     LatencyResult,
-    LaunchNoise,
     Status,
     Verdict,
 )
@@ -24,13 +23,11 @@ from pytest_quant.spec import Limits
 from pytest_quant.stats.draws import LOOKS
 from pytest_quant.stats.launch_difference import (
     FEWEST_FREEDOM,
+    LaunchChange,
     LaunchDifference,
-    difference,
-    launches_narrow,
-    launches_needed,
     percent,
 )
-from pytest_quant.stats.launches import Launch, days_of, launch_of, with_launches
+from pytest_quant.stats.launches import Launch, days_of, launch_of, logs_of, with_launches
 from pytest_quant.verdict.latency import beside_null, with_null
 from pytest_quant.verdict.rules import by_interval, by_value, not_measured, without_baseline, written
 from pytest_quant.verdict.tasks import beside_unknown_runs
@@ -72,8 +69,8 @@ def increases_to_narrow(limits: Limits, latency: LatencyResult, baseline: Baseli
     if not isinstance(baseline, Baseline):
         return
     for verdict in _increases(limits, latency, baseline):
-        sides = _sides(verdict.limit, latency, baseline)
-        if sides is not None and launches_narrow(sides.base, sides.head, sides.noise, LOOKS[-1] - 1):
+        increase = _increase(verdict.limit, latency, baseline)
+        if increase is not None and increase.change.narrows_with(LOOKS[-1] - 1):
             yield verdict
 
 
@@ -87,44 +84,42 @@ def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline
         return not_measured(limit, allowed, "latency measurement is off")
     if not isinstance(baseline, Baseline):
         return _no_baseline(limit, allowed, baseline)
-    sides = _sides(limit, latency, baseline)
-    if sides is None or not baseline.same_identity:
+    increase = _increase(limit, latency, baseline)
+    if increase is None or not baseline.same_identity:
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
         return _no_baseline(limit, allowed, why)
     apart = beside_null(latency)
-    change = sides.difference
-    observed, ends = percent(change.value), (percent(change.low), percent(change.high))
+    found, head = increase.difference, increase.change.head
+    observed, ends = percent(found.value), (percent(found.low), percent(found.high))
     if latency.reasons and apart is None:
         reason = f"the timing is not to be trusted: {'; '.join(latency.reasons)}"
         return Verdict(limit, allowed, observed, Status.INCONCLUSIVE, reason)
-    counted = f" in {len(sides.head)} launches" if len(sides.head) > 1 else ""
-    figure = f"{sides}{counted} against {_counted(sides.base)} of {baseline.commit[:12]}"
+    counted = f" in {len(head)} launches" if len(head) > 1 else ""
+    figure = f"{increase}{counted} against {_counted(increase.change.base)} of {baseline.commit[:12]}"
     verdict = by_interval(limit, allowed, observed, ends, figure=figure, bound=f"{written(allowed)} %")
     status = verdict.status
-    if status is Status.FAIL and not change.telling:
+    if status is Status.FAIL and not found.telling:
         status = Status.INCONCLUSIVE
     reason = with_null(verdict.reason, apart)
     if status is Status.INCONCLUSIVE and apart is None:
-        reason += f"; {_what_would_tell(sides, allowed)}"
+        reason += f"; {_what_would_tell(increase.change, allowed)}"
     return replace(verdict, status=status, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
-    """Launches of the baseline and of this run on one scale, natural logarithms in which more is slower.
+class _Increase:
+    """The change from the baseline to this run, in natural logarithms of which more is slower.
 
     `words` says what differs, with a place for the percentage and its interval; `apart` widens that to either side.
     """
 
-    base: tuple[Launch, ...]
-    head: tuple[Launch, ...]
-    noise: LaunchNoise
+    change: LaunchChange
     words: str
     apart: float = 0.0
 
     @property
     def difference(self) -> LaunchDifference:
-        exact = difference(self.base, self.head, self.noise)
+        exact = self.change.difference()
         return replace(exact, low=exact.low - self.apart, high=exact.high + self.apart)
 
     def __str__(self) -> str:
@@ -133,38 +128,37 @@ class _Sides:
         return self.words.format(f"{value:.2f} % [{low:.2f}, {high:.2f}]")
 
 
-def _sides(limit: str, latency: LatencyResult, baseline: Baseline) -> _Sides | None:
-    """Return the launches of both sides that a limit compares; ``None`` where one has none.
+def _increase(limit: str, latency: LatencyResult, baseline: Baseline) -> _Increase | None:
+    """Return the change that a limit is about; ``None`` where a side has no launch.
 
     For `max_slowdown` each launch is divided by its own reference, which cancels the machine's state; the candidate's
     own time, for `max_p50_increase`, also rises where a reference slows down as well.
     """
-    is_ratio = limit == "max_slowdown"
-    before = baseline.launches if is_ratio else baseline.p50_launches
-    noise = baseline.speedup_noise if is_ratio else baseline.p50_noise
+    if limit == "max_slowdown":
+        figure, sign, words = "speedup", -1.0, "slowdown {{}}"
+        before, noise = baseline.launches, baseline.speedup_noise
+    else:
+        figure, sign, words = "candidate_p50_ms", 1.0, "p50 increase {{}} ({:.4g} -> {:.4g} ms)"
+        before, noise = baseline.p50_launches, baseline.p50_noise
     now = (launch_of(latency, baseline.now), *latency.launches)
     days = days_of(launch.started_at for launch in (*before, *now))
     base, head = (
-        tuple(
-            Launch(-math.log(value) if is_ratio else math.log(value), days[launch.started_at], launch.error or 0.0)
-            for launch in side
-            if (value := launch.speedup if is_ratio else launch.candidate_p50_ms)
-        )
+        tuple(replace(launch, value=sign * launch.value) for launch in logs_of(side, figure, days))
         for side in (before, now)
     )
     if not base or not head:
         return None
     old, new = (math.exp(statistics.median(launch.value for launch in side)) for side in (base, head))
-    words = "slowdown {}" if is_ratio else f"p50 increase {{}} ({old:.4g} -> {new:.4g} ms)"
-    return _Sides(base, head, with_launches(noise, head), words, beside_null(latency) or 0.0)
+    change = LaunchChange(base, head, with_launches(noise, head))
+    return _Increase(change, words.format(old, new), beside_null(latency) or 0.0)
 
 
 def _with_absolute(verdict: Verdict, latency: LatencyResult, baseline: Baseline) -> Verdict:
     """Add to a verdict on the ratio alone that the candidate itself became slower, where it did."""
-    sides = _sides("max_p50_increase", latency, baseline)
-    if verdict.observed is None or sides is None or sides.difference.low <= 0.0:
+    increase = _increase("max_p50_increase", latency, baseline)
+    if verdict.observed is None or increase is None or increase.difference.low <= 0.0:
         return verdict
-    rose = f"the absolute time rose: {sides}, which max_p50_increase would limit"
+    rose = f"the absolute time rose: {increase}, which max_p50_increase would limit"
     return replace(verdict, reason=f"{verdict.reason}; {rose}")
 
 
@@ -174,15 +168,16 @@ def _counted(launches: Sequence[Launch]) -> str:
     return f"{counted} on {days} days" if days > 1 else counted
 
 
-def _what_would_tell(sides: _Sides, allowed: float) -> str:
+def _what_would_tell(change: LaunchChange, allowed: float) -> str:
     """Return what the reader can do about an interval that does not decide."""
-    more = launches_needed(sides.base, sides.head, sides.noise, limit=math.log1p(allowed / 100.0))
+    more = change.launches_needed(math.log1p(allowed / 100.0))
     if more is not None:
         launches = "1 more launch" if more == 1 else f"{more} more launches"
-        together = len(sides.head) + more
+        together = len(change.head) + more
         return f"{launches} of today would tell: --quant-launches {'auto' if together <= LOOKS[-1] else together}"
-    if not sides.difference.telling:
-        missing = math.ceil(FEWEST_FREEDOM - sides.difference.freedom)
+    found = change.difference()
+    if not found.telling:
+        missing = math.ceil(FEWEST_FREEDOM - found.freedom)
         return (
             "too little is known of how days differ on this machine, which launches of one day do not tell: run the "
             f"base on {missing} more days, or judge base and head today, in a section of their own: --quant-against"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,10 +13,10 @@ from pytest_quant.history.summaries import CheckSummary
 from pytest_quant.history.trends import find_changes
 from pytest_quant.result import NOTHING_KNOWN, Baseline, LaunchFigures, LaunchNoise
 from pytest_quant.stats.launches import (
-    Launch,
     common_noise,
     days_of,
     launch_of,
+    logs_of,
     moderated_noise,
     noise_of,
     noise_of_steps,
@@ -64,16 +63,12 @@ def noise_by_machine(points: Iterable[CheckSummary]) -> dict[str, dict[str, Late
 
 def _noise_of_points(points: Sequence[CheckSummary]) -> LatencyNoise:
     days = days_of(point.started_at for point in points)
-    commits = grouped(points, lambda point: point.commit).values()
-    return {figure: noise_of_steps([list(logs_of(group, figure, days)) for group in commits]) for figure in FIGURES}
+    commits = [list(map(_launch_of_point, group)) for group in grouped(points, lambda point: point.commit).values()]
+    return {figure: noise_of_steps([logs_of(group, figure, days) for group in commits]) for figure in FIGURES}
 
 
-def logs_of(launches: Iterable[LaunchFigures | CheckSummary], figure: str, days: Mapping[str, int]) -> Iterator[Launch]:
-    """Yield the natural logarithm of a figure of each launch that has it; `days` are those of all starts."""
-    for launch in launches:
-        value = getattr(launch, figure)
-        if value is not None and value > 0.0:
-            yield Launch(math.log(value), days[launch.started_at], getattr(launch, "error", None) or 0.0)
+def _launch_of_point(point: CheckSummary) -> LaunchFigures:
+    return LaunchFigures(point.started_at, point.speedup, point.candidate_p50_ms, point.reference_p50_ms)
 
 
 def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
@@ -159,7 +154,7 @@ def median_of(values: Iterable[float | None]) -> float | None:
 
 def _noise_of_levels(levels: Sequence[Sequence[LaunchFigures]], figure: str) -> LaunchNoise:
     days = days_of(launch.started_at for level in levels for launch in level)
-    return noise_of([list(logs_of(level, figure, days)) for level in levels])
+    return noise_of([logs_of(level, figure, days) for level in levels])
 
 
 def _levels(checks: Sequence[StoredCheck], figure: str) -> list[list[LaunchFigures]]:

@@ -20,7 +20,6 @@ from pytest_quant.history.baselines.launches import (
     SPEEDUP,
     LatencyNoise,
     launches_in,
-    logs_of,
     moderated,
     noise_by_machine,
     shared_noise,
@@ -29,9 +28,9 @@ from pytest_quant.history.compare.comparison import Moved, Outcome, Row, worse_o
 from pytest_quant.history.compare.pairing import Draft, Pair, describe_machine, measured, row_of
 from pytest_quant.history.rows import StoredCheck, grouped, identity_of, way_of_timing
 from pytest_quant.history.summaries import CheckSummary
-from pytest_quant.result import Interval, LaunchNoise
-from pytest_quant.stats.launch_difference import ASSUMED, LaunchDifference, difference, percent
-from pytest_quant.stats.launches import Launch, days_of, noise_of
+from pytest_quant.result import Interval
+from pytest_quant.stats.launch_difference import ASSUMED, LaunchChange, LaunchDifference, percent
+from pytest_quant.stats.launches import Launch, days_of, logs_of, noise_of
 
 FEWEST_SERIES = 3
 """With fewer series on a machine its own shift cannot be told from a change of one of them."""
@@ -64,13 +63,14 @@ class Machine:
 
     Attributes
     ----------
-    series : launches of base and head by series.
-    noise : of each series: of base and head, of earlier commits, and of what all series have in common.
+    sides : launches of base and head by series.
+    changes : of each series in each of the `FIGURES`; their noise is that of base and head, of earlier commits, and of
+        what all series have in common.
     shift : by how much its engines became slower from base to head, natural logarithm; ``None`` for too few series.
     """
 
-    series: Mapping[str, tuple[Launches, Launches]]
-    noise: Mapping[str, LatencyNoise]
+    sides: Mapping[str, tuple[Launches, Launches]]
+    changes: Mapping[str, Mapping[str, LaunchChange]]
     shift: float | None
 
 
@@ -112,29 +112,22 @@ def machines_of(pairs: Iterable[Pair], earlier: Iterable[CheckSummary]) -> dict[
     return {identity: _machine(series, before.get(identity, {})) for identity, series in sides.items()}
 
 
-def mean_change(base: Sequence[Launch], head: Sequence[Launch]) -> float | None:
-    """Return mean(head) - mean(base), ``None`` where one has no launch."""
-    if not base or not head:
-        return None
-    before, after = (math.fsum(launch.value for launch in side) / len(side) for side in (base, head))
-    return after - before
-
-
-def _machine(series: Mapping[str, tuple[Launches, Launches]], earlier: Mapping[str, LatencyNoise]) -> Machine:
+def _machine(sides: Mapping[str, tuple[Launches, Launches]], earlier: Mapping[str, LatencyNoise]) -> Machine:
     noises = dict(earlier)
-    for key, (base, head) in series.items():
-        own = {figure: noise_of([base.figures[figure], head.figures[figure]]) for figure in FIGURES}
+    for key, both in sides.items():
+        own = {figure: noise_of([side.figures[figure] for side in both]) for figure in FIGURES}
         noises[key] = moderated(own, earlier.get(key, NO_NOISE_KNOWN))
-    changes = [
-        change
-        for base, head in series.values()
-        for figure in (CANDIDATE, REFERENCE)
-        if (change := mean_change(base.figures[figure], head.figures[figure])) is not None
-    ]
-    timed = sum(bool(base.n and head.n) for base, head in series.values())
     common = shared_noise(noises.values())
-    noise = {key: moderated(noises[key], common) for key in series}
-    return Machine(series, noise, statistics.median(changes) if timed >= FEWEST_SERIES else None)
+    changes = {}
+    for key, (base, head) in sides.items():
+        noise = moderated(noises[key], common)
+        changes[key] = {
+            figure: LaunchChange(base.figures[figure], head.figures[figure], noise[figure]) for figure in FIGURES
+        }
+    means = [of_one[figure].mean for of_one in changes.values() for figure in (CANDIDATE, REFERENCE)]
+    moved = [mean for mean in means if mean is not None]
+    timed = sum(of_one[CANDIDATE].mean is not None for of_one in changes.values())
+    return Machine(sides, changes, statistics.median(moved) if timed >= FEWEST_SERIES else None)
 
 
 def _read(checks: Sequence[StoredCheck], days: Mapping[str, int]) -> Launches:
@@ -143,7 +136,7 @@ def _read(checks: Sequence[StoredCheck], days: Mapping[str, int]) -> Launches:
     launches = [launch for check in checks for launch in launches_in(check) if (launch.candidate_p50_ms or 0.0) > 0.0]
     intervals = [latency.speedup_ci for latency in sound if latency.speedup_ci and latency.speedup_ci.low > 0.0]
     return Launches(
-        {figure: tuple(logs_of(launches, figure, days)) for figure in FIGURES},
+        {figure: logs_of(launches, figure, days) for figure in FIGURES},
         tuple((math.log(interval.low), math.log(interval.high)) for interval in intervals),
         len(latencies) - len(sound),
     )
@@ -195,28 +188,21 @@ def as_log(percentage: float) -> float:
     return math.log1p(percentage / 100.0)
 
 
-def pace(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise, shift: float = 0.0) -> int:
+def pace(change: LaunchChange) -> int:
     """Return 1 where an engine became slower, -1 where it became faster, else 0.
 
     It did where that is at least the minimum, with an interval that excludes none.
 
     Parameters
     ----------
-    base, head : natural logarithms of the engine's latencies.
-    noise : of its launches.
-    shift : change that the whole machine had, which is taken off.
+    change : of the engine's latency, less that of the whole machine.
     """
-    if not base or not head:
+    if change.mean is None:
         return 0
-    change = _beyond(shift, base, head, noise)
-    if change.low <= 0.0 <= change.high or abs(change.value) < as_log(MIN_CHANGE_PCT):
+    found = change.difference()
+    if found.low <= 0.0 <= found.high or abs(found.value) < as_log(MIN_CHANGE_PCT):
         return 0
-    return 1 if change.value > 0.0 else -1
-
-
-def _beyond(shift: float, base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> LaunchDifference:
-    """Return the difference of head and base less `shift`."""
-    return difference(base, [replace(launch, value=launch.value - shift) for launch in head], noise)
+    return 1 if found.value > 0.0 else -1
 
 
 RESOLVED_PCT = 5.0
@@ -262,53 +248,50 @@ def _not_timed(pair: Pair, base_timed: bool, head_timed: bool) -> Iterator[Draft
 
 def _on_one_machine(pair: Pair, machine: Machine) -> Iterator[Draft]:
     """Yield the row of the speedup, and that of the candidate's own time where it is known what the machine did."""
-    base, head = machine.series[pair.series]
-    noise = machine.noise[pair.series]
-    row, change = _begun(row_of(pair, "speedup", unit="x", better="higher"), pair, base, head, noise)
-    if change is None:
+    base, head = machine.sides[pair.series]
+    changes = machine.changes[pair.series]
+    row, found = _begun(row_of(pair, "speedup", unit="x", better="higher"), pair, machine, SPEEDUP)
+    if found is None:
         yield Draft(row)
     elif min(base.n, head.n) < FEWEST_LAUNCHES:
         yield Draft(_advisory(row, base, head))
     else:
-        was, now = base.figures, head.figures
         shift = machine.shift or 0.0
-        paces = [pace(was[figure], now[figure], noise[figure], shift) for figure in (CANDIDATE, REFERENCE)]
-        yield _judged_ratio(row, change, paces[0], paces[1], machine.shift)
+        candidate, reference = (changes[figure].less(shift) for figure in (CANDIDATE, REFERENCE))
+        yield _judged_ratio(row, found, pace(candidate), pace(reference), machine.shift)
         if machine.shift is not None:
-            row, _ = _begun(row_of(pair, "p50", unit="ms", better="lower"), pair, base, head, noise)
-            yield _judged_time(row, _beyond(shift, was[CANDIDATE], now[CANDIDATE], noise[CANDIDATE]), shift)
+            row, _ = _begun(row_of(pair, "p50", unit="ms", better="lower"), pair, machine, CANDIDATE)
+            yield _judged_time(row, candidate.difference(), shift)
 
 
-def _begun(
-    row: Row, pair: Pair, base: Launches, head: Launches, noise: LatencyNoise
-) -> tuple[Row, LaunchDifference | None]:
+def _begun(row: Row, pair: Pair, machine: Machine, figure: str) -> tuple[Row, LaunchDifference | None]:
     """Return the row with all that is told of any change, and the change; ``None`` without a launch of both."""
-    figure = SPEEDUP if row.quantity == "speedup" else CANDIDATE
-    was, now = base.figures[figure], head.figures[figure]
-    candidate, reference = (mean_change(base.figures[name], head.figures[name]) for name in (CANDIDATE, REFERENCE))
+    base, head = machine.sides[pair.series]
+    changes = machine.changes[pair.series]
+    means = {name: None if each.mean is None else percent(each.mean) for name, each in changes.items()}
     row = replace(
         row,
         base_launches=base.n,
         head_launches=head.n,
-        candidate_change_pct=None if candidate is None else percent(candidate),
-        reference_change_pct=None if reference is None else percent(reference),
+        candidate_change_pct=means[CANDIDATE],
+        reference_change_pct=means[REFERENCE],
         machine=describe_machine(pair.head[-1]),
         notes=tuple(_doubts(base, head)),
     )
-    mean = mean_change(was, now)
-    if mean is None:
+    change = changes[figure]
+    if change.mean is None:
         return replace(row, outcome=Outcome.INCONCLUSIVE), None
-    means = [math.exp(statistics.fmean(launch.value for launch in side)) for side in (was, now)]
-    row = replace(row, base=means[0], head=means[1], change=percent(mean))
-    change = difference(was, now, noise[figure])
-    if change.assumed:
-        share = {launch.day for launch in was} & {launch.day for launch in now}
+    was, now = (math.exp(statistics.fmean(launch.value for launch in side)) for side in (change.base, change.head))
+    row = replace(row, base=was, head=now, change=means[figure])
+    found = change.difference()
+    if found.assumed:
+        share = {launch.day for launch in change.base} & {launch.day for launch in change.head}
         what = "how much launches of one day" if share else "base and head share no day, and how much days"
         note = f"{what} differ on this machine is not measured yet: {100.0 * ASSUMED.sd:g} % is assumed"
         row = replace(row, notes=(*row.notes, note))
-    elif change.freedom:
-        row = replace(row, interval=Interval(percent(change.low), percent(change.high)))
-    return row, change
+    elif found.freedom:
+        row = replace(row, interval=Interval(percent(found.low), percent(found.high)))
+    return row, found
 
 
 def _judged_ratio(row: Row, change: LaunchDifference, candidate: int, reference: int, shift: float | None) -> Draft:

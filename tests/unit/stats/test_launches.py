@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from pytest_quant.result import LaunchNoise
+from pytest_quant.result import LaunchFigures, LaunchNoise
 from pytest_quant.spec import UNKNOWN, Spread
-from pytest_quant.stats.launch_difference import difference, launches_needed
+from pytest_quant.stats.launch_difference import LaunchChange, LaunchDifference
 from pytest_quant.stats.launches import (
     Launch,
     common_noise,
     days_of,
+    logs_of,
     moderated,
     moderated_noise,
     noise_of,
@@ -28,6 +29,16 @@ from pytest_quant.stats.launches import (
 def launched(values: Iterable[float], days: Iterable[int]) -> list[Launch]:
     """Launches with these values on these days."""
     return [Launch(value, day) for value, day in zip(values, days, strict=True)]
+
+
+def change(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> LaunchChange:
+    """The change between two lists of launches."""
+    return LaunchChange(tuple(base), tuple(head), noise)
+
+
+def difference(base: Sequence[Launch], head: Sequence[Launch], noise: LaunchNoise) -> LaunchDifference:
+    """How far their means lie apart."""
+    return change(base, head, noise).difference()
 
 
 def test_noise_is_found_within_and_between_days() -> None:
@@ -94,6 +105,18 @@ def test_days_are_those_of_utc_and_a_session_over_midnight_is_not_cut() -> None:
     assert [days[time] for time in times] == [0, 0, 0, 1, 1, 2]
     stream = [f"2026-02-{day:02}T{hour:02}:30:00" for day in (1, 2, 3) for hour in range(24)]
     assert len(set(days_of(stream).values())) == 3, "launches every hour are no single day for ever"
+
+
+def test_a_figure_of_launches_is_taken_as_logarithms() -> None:
+    """With the day and the error of each launch; one without the figure, or with 0, is left out."""
+    launches = [
+        LaunchFigures("2026-01-01T10:00:00+00:00", 2.0, 0.5, error=0.01),
+        LaunchFigures("2026-01-02T20:00:00+00:00", None, 0.25),
+        LaunchFigures("2026-01-03T20:00:00+00:00", 0.0, None),
+    ]
+    days = days_of(launch.started_at for launch in launches)
+    assert logs_of(launches, "speedup", days) == (Launch(math.log(2.0), 0, 0.01),)
+    assert logs_of(launches, "candidate_p50_ms", days) == (Launch(math.log(0.5), 0, 0.01), Launch(math.log(0.25), 1))
 
 
 def test_launches_of_one_day_are_students_test() -> None:
@@ -169,7 +192,7 @@ def test_launches_that_would_decide() -> None:
     """On a shared day more launches narrow the interval; on a new day no number of them does."""
     base = launched(np.linspace(-0.02, 0.02, 9), [1] * 9)
     head = launched([0.02, 0.03], [1, 1])
-    more = launches_needed(base, head, noise_of([base, head]), limit=0.04)
+    more = change(base, head, noise_of([base, head])).launches_needed(0.04)
     assert more is not None
     noise = noise_of([base, head])
     now, then = (
@@ -182,7 +205,7 @@ def test_launches_that_would_decide() -> None:
     )
     assert now > 0.04 >= then
     days = launched(np.linspace(-0.02, 0.02, 9), range(9))
-    assert launches_needed(days, launched([0.025], [99]), noise_of([days]), limit=0.04) is None
+    assert change(days, launched([0.025], [99]), noise_of([days])).launches_needed(0.04) is None
 
 
 def world(

@@ -228,7 +228,7 @@ def test_days_are_known_from_earlier_commits_of_the_same_machine() -> None:
 
     def noise(points: list[CheckSummary]) -> float:
         (machine,) = machines_of([ours], points).values()
-        return machine.noise["s0"][SPEEDUP].between.freedom
+        return machine.changes["s0"][SPEEDUP].noise.between.freedom
 
     assert noise(earlier("s0", identity)) == pytest.approx(0.3 * 20)
     assert noise(earlier("s0", "elsewhere")) == 0.0
