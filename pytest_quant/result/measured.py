@@ -164,9 +164,8 @@ class Baseline:
     commit : the last one that a record is of.
     drop : of the last record; ``None`` where it has none.
     no_drop : why it has none, as the end of a sentence; empty where the record itself has none.
-    speedup, candidate_p50_ms : medians over the launches on this machine; ``None`` without any.
-    same_identity : there are launches on this machine, timed in the same way.
-    launches, p50_launches : those launches since the speedup, and since the candidate's own time, last changed.
+    launches, p50_launches : those on this machine, timed in the same way, since the speedup, and since the candidate's
+        own time, last changed.
     speedup_noise, p50_noise : how launches of this series differ here, as far as the history knows.
     now : start of the launch that is judged, ISO 8601 in UTC.
     note : why it is of another commit than the merge base; empty where it is not.
@@ -177,9 +176,6 @@ class Baseline:
 
     commit: str
     drop: float | None = None
-    speedup: float | None = None
-    candidate_p50_ms: float | None = None
-    same_identity: bool = False
     launches: tuple[LaunchFigures, ...] = ()
     p50_launches: tuple[LaunchFigures, ...] = ()
     speedup_noise: LaunchNoise = NOTHING_KNOWN

@@ -85,7 +85,7 @@ def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline
     if not isinstance(baseline, Baseline):
         return _no_baseline(limit, allowed, baseline)
     increase = _increase(limit, latency, baseline)
-    if increase is None or not baseline.same_identity:
+    if increase is None:
         why = f"the baseline of {baseline.commit[:12]} was timed on another machine or in another way, or not at all"
         return _no_baseline(limit, allowed, why)
     apart = beside_null(latency)

@@ -77,7 +77,7 @@ def _judged(
     ours = [head[int(draw.integers(len(head)))] for _ in range(layout.of_head)]
     stored = [_stored(latency, "head", day, number) for number, latency in enumerate(ours)]
     today = stored[0].run.started_at
-    nothing = Baseline("c" * 40, drop=None, speedup=None, candidate_p50_ms=None, same_identity=False, now=today)
+    nothing = Baseline("c" * 40, drop=None, now=today)
     (noise,) = noise_by_machine(points_of(earlier)).values()
     baseline = with_launches(nothing, earlier, next(iter(noise.values())))
     more = tuple(launch_of(latency, each.run.started_at) for latency, each in zip(ours[1:], stored[1:], strict=True))

@@ -77,12 +77,11 @@ class Baselines:
         HistoryError : the file of baselines is damaged; the message names the line.
         """
         entry = self._entries.get(series)
-        launches: Sequence[LaunchFigures] = ()
         if entry is None or entry.removed:
             baseline = self._of_commits(series, data)
         else:
-            baseline, launches = self._accepted(entry, data, way)
-            on_latency = on_latency and bool(launches)
+            baseline = self._accepted(entry, data, way)
+            on_latency = on_latency and bool(baseline.launches)
         if isinstance(baseline, Baseline) and answers:
             baseline = self._with_answers(baseline, series, data)
         if isinstance(baseline, str) or not on_latency:
@@ -92,29 +91,24 @@ class Baselines:
         if timed:
             here = self._noises.get(identity_of(timed[-1].run, timed[-1].record), {})
             shared = shared_noise(here.values())
-        return replace(with_launches(baseline, timed, shared, launches), now=started_at)
+        return replace(with_launches(baseline, timed, shared), now=started_at)
 
     @cached_property
     def _entries(self) -> Mapping[str, BaselineEntry]:
         return read_baselines(self._root / NAME)
 
-    def _accepted(
-        self, entry: BaselineEntry, data: str | None, way: tuple[str, ...]
-    ) -> tuple[Baseline, Sequence[LaunchFigures]]:
-        """Return the baseline of an entry, and the accepted launches on this machine."""
+    def _accepted(self, entry: BaselineEntry, data: str | None, way: tuple[str, ...]) -> Baseline:
+        """Return the baseline of an entry, with the accepted launches on this machine."""
         here = [figures for figures in entry.latency if dict(figures.identity) == self._identity and figures.way == way]
         baseline = Baseline(entry.commit, entry.drop, accuracy=_accepted_accuracy(entry))
         if entry.data is not None and data is not None and entry.data != data:
             why = f"the accepted baseline of {entry.commit[:12]} is for other evaluation data"
             baseline = Baseline(entry.commit, no_drop=why)
         if not here:
-            return baseline, ()
+            return baseline
         latency = here[-1]
-        baseline = replace(
-            baseline, speedup=latency.speedup, candidate_p50_ms=latency.candidate_p50_ms, same_identity=True
-        )
         single = LaunchFigures(entry.accepted_at.isoformat(), latency.speedup, latency.candidate_p50_ms)
-        return baseline, latency.launches or (single,)
+        return replace(baseline, launches=latency.launches or (single,))
 
     def _of_commits(self, series: str, data: str | None) -> Baseline | str:
         """Return the baseline of the merge base, or where that has no usable record, of the nearest commit below it."""

@@ -79,35 +79,26 @@ def launches_in(check: StoredCheck) -> tuple[LaunchFigures, ...]:
     return (launch_of(latency, check.run.started_at), *latency.launches)
 
 
-def with_launches(
-    baseline: Baseline, checks: Sequence[StoredCheck], shared: LatencyNoise, accepted: Sequence[LaunchFigures] = ()
-) -> Baseline:
+def with_launches(baseline: Baseline, checks: Sequence[StoredCheck], shared: LatencyNoise) -> Baseline:
     """Return a baseline with its launches, and the noise of these and those of the history.
 
-    Its launches are the `accepted` ones, else those of the history since the last change, with their medians.
+    Its launches are those that it has, which were accepted, else those of the history since the last change.
 
     Parameters
     ----------
     baseline : of the series.
     checks : records of the series on one machine, timed in one way, of the last commits of a branch, oldest first.
     shared : noise of all series there.
-    accepted : launches of the accepted entry, all on that machine.
     """
+    accepted = baseline.launches
     speedups, times = _levels(checks, SPEEDUP), _levels(checks, CANDIDATE)
     launches, p50_launches = (tuple(levels[-1]) if levels else () for levels in (speedups, times))
     if accepted:
-        launches = p50_launches = tuple(accepted)
+        launches = p50_launches = accepted
         for levels in (speedups, times):
             stored = {launch.started_at for level in levels for launch in level}
             if stored.isdisjoint(launch.started_at for launch in accepted):
                 levels.append(list(accepted))
-    else:
-        baseline = replace(
-            baseline,
-            speedup=median_of(launch.speedup for launch in launches),
-            candidate_p50_ms=median_of(launch.candidate_p50_ms for launch in p50_launches),
-            same_identity=bool(launches),
-        )
     return replace(
         baseline,
         launches=launches,

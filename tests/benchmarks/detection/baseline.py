@@ -44,7 +44,7 @@ def judged(sd: float, head_launches: int, slower_pct: float, random: np.random.G
     today = [_NOW.format(BASE_LAUNCHES + 1, minute) for minute in range(head_launches)]
     more = (LaunchFigures(at, float(each), 1.0 / float(each)) for at, each in zip(today[1:], head[1:], strict=True))
     latency = replace(timed(1.0, 1.0), speedup=float(head[0]), launches=tuple(more))
-    nothing = Baseline("c" * 40, drop=None, speedup=None, candidate_p50_ms=None, same_identity=False, now=today[0])
+    nothing = Baseline("c" * 40, drop=None, now=today[0])
     accepted = with_launches(nothing, checks, NO_NOISE_KNOWN)
     (verdict,) = baseline_verdicts(Limits(max_slowdown=LIMIT_PCT), AccuracyResult(n=1), latency, accepted)
     return verdict.status

@@ -57,7 +57,7 @@ def statuses(result: Measured, baseline: Baseline | str | None = None) -> list[S
 
 def base(accuracy: Any, drop: float | None = None, **more: Any) -> Baseline:
     """A baseline of a commit with the scores of a record."""
-    return Baseline("abc", drop, None, None, same_identity=False, accuracy=accuracy, **more)
+    return Baseline("abc", drop, accuracy=accuracy, **more)
 
 
 def test_a_single_pair_has_mcnemars_test_and_tangos_interval() -> None:
