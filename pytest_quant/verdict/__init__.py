@@ -20,14 +20,11 @@ from pytest_quant.verdict.doubt import (
     require_agreement,
     unread_outputs,
 )
-from pytest_quant.verdict.latency import latency_verdicts
+from pytest_quant.verdict.latency import OF_ALL_LAUNCHES, latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts, without_baseline
 from pytest_quant.verdict.tasks import beside_missing
 
 __all__ = ["Judge", "reference_doubts", "unread_outputs", "worst"]
-
-_OF_ALL_LAUNCHES = ("min_speedup", "max_latency_ms")
-"""Limits on the latency itself that all launches decide together; others are judged on the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ class Judge:
         # Here, because one launch, which decides most checks, needs no statistics of launches.
         from pytest_quant.verdict.baseline import increases_to_narrow
 
-        own = (verdict for verdict in latency_verdicts(self.limits, latency) if verdict.limit in _OF_ALL_LAUNCHES)
+        own = (verdict for verdict in latency_verdicts(self.limits, latency) if verdict.limit in OF_ALL_LAUNCHES)
         verdicts = (*own, *increases_to_narrow(self.limits, latency, self.baseline))
         return any(each.status is Status.INCONCLUSIVE and each.observed is not None for each in verdicts)
 

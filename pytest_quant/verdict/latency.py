@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from pytest_quant.result import NULL_OFF, Interval, LatencyResult, Status, Verdict
+from pytest_quant.result import NULL_OFF, LatencyResult, Status, Verdict
 from pytest_quant.spec import Limits
 from pytest_quant.stats.ratio import fewest_rounds, runs_needed
 from pytest_quant.verdict.rules import by_interval, not_measured, written
@@ -32,13 +32,17 @@ def latency_verdicts(limits: Limits, latency: LatencyResult | None, latency_off:
         for verdict in latency_verdicts(limits, _widened(latency)):
             yield verdict if verdict.observed is None else replace(verdict, reason=with_null(verdict.reason, apart))
         return
-    for name, allowed, judged in _judges(limits):
-        yield (
-            not_measured(name, allowed, latency_off or "latency measurement is off")
-            if latency is None
-            else judged(latency)
-        )
+    for name, allowed, judge in _judges(limits):
+        if latency is None:
+            yield not_measured(name, allowed, latency_off or "latency measurement is off")
+        elif latency.over is not None and name in OF_ALL_LAUNCHES:
+            yield judge(latency)
+        else:
+            yield _confirmed(judge, latency)
 
+
+OF_ALL_LAUNCHES = ("min_speedup", "max_latency_ms")
+"""Limits that all launches decide together, where there are several; others are judged on the first."""
 
 _Judge: TypeAlias = Callable[[LatencyResult], Verdict]
 
@@ -47,27 +51,11 @@ def _judges(limits: Limits) -> Iterator[tuple[str, float, _Judge]]:
     """Yield each limit that is set: its name, what it allows, and what judges it."""
     for percentile, allowed in limits.max_latency_ms:
         name = "max_latency_ms" if percentile == 50 else f"max_latency_ms[p{percentile:g}]"
-        yield name, allowed, partial(_on_percentile, name, percentile, allowed)
+        yield name, allowed, partial(_percentile, name, percentile, allowed)
     for name, allowed in limits.on_tokens:
-        yield f"max_{name}_ms", allowed, partial(_confirmed, partial(_token_time, name, allowed))
+        yield f"max_{name}_ms", allowed, partial(_token_time, name, allowed)
     if limits.min_speedup is not None:
-        yield "min_speedup", limits.min_speedup, partial(_on_speedup, limits.min_speedup)
-
-
-def _on_percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
-    over = latency.over
-    if over is None or percentile != 50:
-        return _confirmed(partial(_percentile, name, percentile, allowed), latency)
-    span, bound = over.candidate_p50_ci_ms, f"{written(allowed)} ms"
-    figure = f"p50 [{span.low:.4g}, {span.high:.4g}] ms over {over.launches} launches"
-    return by_interval(name, allowed, over.candidate_p50_ms, span, figure=figure, bound=bound)
-
-
-def _on_speedup(allowed: float, latency: LatencyResult) -> Verdict:
-    over = latency.over
-    if over is not None:
-        return _by_speedup(allowed, over.speedup, over.speedup_ci, f" over {over.launches} launches")
-    return _confirmed(partial(_speedup, allowed), latency)
+        yield "min_speedup", limits.min_speedup, partial(_speedup, limits.min_speedup)
 
 
 def beside_null(latency: LatencyResult) -> float | None:
@@ -118,14 +106,14 @@ def _open(verdict: Verdict, reason: str) -> Verdict:
 
 
 def _speedup(allowed: float, latency: LatencyResult) -> Verdict:
-    against = "" if latency.reference_precision == "fp32" else f" against {latency.reference_precision}"
-    over = f"{against} over {latency.rounds} rounds{_clock(latency)}"
-    return _by_speedup(allowed, latency.speedup, latency.speedup_ci, over)
-
-
-def _by_speedup(allowed: float, speedup: float, span: Interval, over: str) -> Verdict:
-    """Judge a speedup by its interval; `over` says how much was measured."""
-    figure = f"speedup x{speedup:.3f} [{span.low:.3f}, {span.high:.3f}]{over}"
+    if latency.over is None:
+        against = "" if latency.reference_precision == "fp32" else f" against {latency.reference_precision}"
+        speedup, span = latency.speedup, latency.speedup_ci
+        counted = f"{against} over {latency.rounds} rounds{_clock(latency)}"
+    else:
+        speedup, span = latency.over.speedup, latency.over.speedup_ci
+        counted = f" over {latency.over.launches} launches"
+    figure = f"speedup x{speedup:.3f} [{span.low:.3f}, {span.high:.3f}]{counted}"
     return by_interval("min_speedup", allowed, speedup, span, figure=figure, bound=f"x{written(allowed)}")
 
 
@@ -134,6 +122,11 @@ def _clock(latency: LatencyResult) -> str:
 
 
 def _percentile(name: str, percentile: float, allowed: float, latency: LatencyResult) -> Verdict:
+    words, over = f"{written(allowed)} ms", latency.over
+    if over is not None and percentile == 50:
+        span = over.candidate_p50_ci_ms
+        figure = f"p50 [{span.low:.4g}, {span.high:.4g}] ms over {over.launches} launches"
+        return by_interval(name, allowed, over.candidate_p50_ms, span, figure=figure, bound=words)
     bound = latency.bound_of(percentile)
     low, high = (None, None) if bound is None else (bound.low_ms, bound.high_ms)
     observed = {
@@ -144,10 +137,10 @@ def _percentile(name: str, percentile: float, allowed: float, latency: LatencyRe
     if high is None and not (low is not None and low > allowed):
         return not_measured(name, allowed, _too_few(percentile, latency))
     if low is None or high is None:
-        span = f" at most {high:.4g}" if low is None else f" at least {low:.4g}"
+        reach = f"at most {high:.4g}" if low is None else f"at least {low:.4g}"
     else:
-        span = f" [{low:.4g}, {high:.4g}]"
-    figure, words = f"p{percentile:g}{span} ms{_clock(latency)}", f"{written(allowed)} ms"
+        reach = f"[{low:.4g}, {high:.4g}]"
+    figure = f"p{percentile:g} {reach} ms{_clock(latency)}"
     return by_interval(name, allowed, low if observed is None else observed, (low, high), figure=figure, bound=words)
 
 
