@@ -13,6 +13,7 @@ from pytest_quant.spec import Limits
 from pytest_quant.verdict.accuracy import accuracy_verdicts
 from pytest_quant.verdict.doubt import (
     accuracy_left_out,
+    beside_missing,
     doubt_worthless_scores,
     open_on_placeholder,
     open_where_classes_change,
@@ -22,7 +23,6 @@ from pytest_quant.verdict.doubt import (
 )
 from pytest_quant.verdict.latency import OF_ALL_LAUNCHES, latency_verdicts
 from pytest_quant.verdict.rules import coverage_verdicts, resource_verdicts, without_baseline
-from pytest_quant.verdict.tasks import beside_missing
 
 __all__ = ["Judge", "reference_doubts", "unread_outputs", "worst"]
 

@@ -10,12 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_quant.result import AccuracyResult, Interval, OutputError, Status, Verdict
+from pytest_quant.result import AccuracyResult, Interval, OutputError, Status, TaskScore, Verdict
 from pytest_quant.spec import LIMITS, OWN_SCORES, Limit, Limits, OutputLimit, limits_on
+from pytest_quant.stats.holm import holm
 from pytest_quant.stats.paired import wilson_interval
 from pytest_quant.stats.runs import assumed_noise, with_run_noise
 from pytest_quant.verdict.rules import OUTPUTS, by_interval, by_value, not_measured, taken_back, too_coarse, written
-from pytest_quant.verdict.tasks import beside_unknown_runs, drop_of_tasks
 
 
 def accuracy_verdicts(
@@ -102,7 +102,7 @@ def _drop(allowed: float, accuracy: AccuracyResult, confidence: float | None) ->
         return not_measured("max_drop", allowed, accuracy.note or "no metric could be computed")
     unit = _unit(accuracy)
     if accuracy.by_task:
-        return drop_of_tasks(allowed, replace(accuracy, varies=accuracy.varies or confidence is not None), unit)
+        return _drop_of_tasks(allowed, replace(accuracy, varies=accuracy.varies or confidence is not None), unit)
     few = _too_few(accuracy, allowed, unit)
     verdict = by_value("max_drop", allowed, accuracy.drop, unit)
     if confidence is None and not accuracy.varies and not _needs_interval(verdict, few, allowed):
@@ -138,6 +138,57 @@ def _drop_interval(accuracy: AccuracyResult, confidence: float, allowed: float, 
         "max_drop", allowed, accuracy.drop, ends, figure=figure, bound=bound, if_open=f" with {samples}"
     )
     return beside_unknown_runs(verdict, accuracy, accuracy.drop_ci.low)
+
+
+def beside_unknown_runs(verdict: Verdict, accuracy: AccuracyResult, low: float) -> Verdict:
+    """Return a FAIL on the drop as INCONCLUSIVE where runs whose noise nothing shows could differ by as much.
+
+    `low` is the lower end of the interval that it was judged on.
+    """
+    if verdict.status is not Status.FAIL or accuracy.assumed_run_sd is None or verdict.observed is None:
+        return verdict
+    noise = assumed_noise(accuracy.assumed_run_sd, accuracy.reference_runs or 1, accuracy.candidate_runs or 1)
+    ends = with_run_noise(verdict.observed, (low, verdict.observed), noise, accuracy.confidence)
+    if verdict.allowed is None or ends[0] > verdict.allowed:
+        return verdict
+    usual = f"{accuracy.assumed_run_sd:g} pp of noise between runs, which single runs do not show"
+    why = f"{verdict.reason}, but not beside {usual}: give several of each side, or say deterministic=True"
+    return replace(verdict, status=Status.INCONCLUSIVE, reason=why)
+
+
+def _drop_of_tasks(allowed: float, accuracy: AccuracyResult, unit: str) -> Verdict:
+    """Judge the drop of each of several tasks, and of all samples together.
+
+    Each has a one-sided test that its drop is within the limit, and Holm's adjustment keeps any false FAIL among all of
+    them at half of 1 - confidence. They PASS together where the interval of each lies within the limit. Scores that a
+    repeated run would give again are facts, as those of engines are, unless a task has too few samples for one.
+    """
+    rows, bound = accuracy.by_task, f"{written(allowed)}{unit}"
+    p_values = holm([1.0 if row.p is None else row.p for row in rows])
+    broken: list[tuple[TaskScore, str]] = []
+    undecided: list[TaskScore] = []
+    for row, p in zip(rows, p_values, strict=True):
+        weight = None if accuracy.sample_weight is None else accuracy.sample_weight * accuracy.n / row.n
+        is_fact = not accuracy.varies and not too_coarse(row.n, weight, allowed, unit)
+        if is_fact and row.drop > allowed:
+            broken.append((row, ""))
+        elif not is_fact and p <= (1.0 - accuracy.confidence) / 2.0:
+            broken.append((row, f" (p {p:.2g} after Holm over {len(rows)})"))
+        elif not is_fact and (row.drop_ci is None or row.drop_ci.high > allowed):
+            undecided.append(row)
+    if broken:
+        worst, p_text = max(broken, key=lambda pair: pair[0].drop)
+        more = f", the worst of {len(broken)}" if len(broken) > 1 else ""
+        reason = f"{worst.name} {worst.drop:.4g}{unit} is above {bound}{more}{p_text}"
+        return Verdict("max_drop", allowed, worst.drop, Status.FAIL, reason)
+    worst = max(undecided or rows, key=lambda row: row.drop)
+    ends = "" if worst.drop_ci is None else f" [{worst.drop_ci.low:.4g}, {worst.drop_ci.high:.4g}]"
+    figure = f"{worst.name} {worst.drop:.4g}{ends}{unit}"
+    if undecided:
+        which = f"{len(undecided)} of {len(rows)} intervals are not within {bound}"
+        reason = f"{which}, as of {figure}; more samples would tell"
+        return Verdict("max_drop", allowed, worst.drop, Status.INCONCLUSIVE, reason)
+    return Verdict("max_drop", allowed, worst.drop, Status.PASS, f"{figure} is within {bound}")
 
 
 def _too_few(accuracy: AccuracyResult, room: float, unit: str) -> str:

@@ -28,9 +28,9 @@ from pytest_quant.stats.launch_difference import (
     percent,
 )
 from pytest_quant.stats.launches import Launch, days_of, launch_of, logs_of, with_launches
+from pytest_quant.verdict.accuracy import beside_unknown_runs
 from pytest_quant.verdict.latency import beside_null, with_null
 from pytest_quant.verdict.rules import by_interval, by_value, not_measured, without_baseline, written
-from pytest_quant.verdict.tasks import beside_unknown_runs
 
 
 def baseline_verdicts(

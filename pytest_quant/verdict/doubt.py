@@ -1,4 +1,4 @@
-"""Doubts about verdicts on accuracy: worthless engines, evaluations that differ, samples that stand in for others."""
+"""Doubts about verdicts on accuracy: worthless engines, evaluations that differ, missing samples and placeholders."""
 
 from __future__ import annotations
 
@@ -134,6 +134,27 @@ def open_where_classes_change(verdicts: Iterable[Verdict], unsteady: Sequence[Se
         names = " and ".join(dict.fromkeys(engine.engine for engine in unsteady))
         reason = f"{verdict.reason}, but from run to run {names} change the class of {changing:.3g} % of the samples"
         yield replace(verdict, status=Status.INCONCLUSIVE, reason=reason)
+
+
+def beside_missing(verdicts: Iterable[Verdict], at_worst: Iterable[Verdict], lacking: int) -> Iterator[Verdict]:
+    """Yield `verdicts`; a PASS is INCONCLUSIVE where what the candidate lacks could break the limit.
+
+    Parameters
+    ----------
+    verdicts : on the samples that both sides have.
+    at_worst : with the candidate's worst score in the samples that it lacks; empty where nothing bounds its score.
+    lacking : how many these are.
+    """
+    others = {verdict.limit: verdict for verdict in at_worst}
+    for verdict in verdicts:
+        other = others.get(verdict.limit)
+        holds = verdict.limit in limits_on("reference") or (other is not None and other.status is Status.PASS)
+        if verdict.status is not Status.PASS or holds:
+            yield verdict
+        else:
+            could = "nothing bounds what it lost" if other is None else f"with its worst score there {other.reason}"
+            why = f"{verdict.reason}, but samples are missing in the candidate ({lacking}): {could}"
+            yield replace(verdict, status=Status.INCONCLUSIVE, reason=f"{why}; write a row with a score for each")
 
 
 _ON_ACCURACY = (OUTPUTS, *limits_on("score", "reference", "accuracy", "output"))
