@@ -45,7 +45,7 @@ def command(*arguments: str) -> list[str]:
 
 def variables(temporary: Path) -> dict[str, str]:
     """Return the environment of a run."""
-    added = {"COLUMNS": WIDTH, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"}
+    added = {"COLUMNS": str(WIDTH), "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"}
     # What is slower here is three times as slow, so that nobody's timing beside it matters.
     return outside_ci() | added | {FOLDER_VARIABLE: str(temporary / "locks")}
 

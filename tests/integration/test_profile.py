@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,22 +11,16 @@ from typing import Any
 import pytest
 
 from tests.integration.projects import DATA, write_project
-from tests.support.example import EXAMPLE, environment
+from tests.support.example import EXAMPLE
+from tests.support.history_repository import Answer, run_command
 from tests.support.models import select_first
 
 NODES = {f"layer{number}" for number in range(9)}
 """Of the digit classifier."""
 
 
-def _ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from pytest_quant.cli import main; main()", "profile", *words],
-        cwd=folder,
-        env=environment(folder / "locks") | {"COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _ask(folder: Path, *words: str) -> Answer:
+    return run_command(folder, "profile", *words, columns=100)
 
 
 def _document(folder: Path, *words: str) -> dict[str, Any]:

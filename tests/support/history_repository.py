@@ -1,4 +1,4 @@
-"""A git repository with the project of `history_project`, and runs of its commits by real pytest processes."""
+"""A git repository with the project of `history_project`, and runs of its commits by pytest in this process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from pytest_quant.backends import get_backend
 from pytest_quant.cli import main
-from tests.support.example import ROOT, TIME_LIMIT_S, environment
+from tests.support.example import environment
 from tests.support.history_project import FEATURE, FIRST, FORK, MAIN, SLOWS, Edit, write_models
 from tests.support.in_process import imports_forgotten
 from tests.support.known_speed import PLUGIN
@@ -21,7 +23,7 @@ from tests.support.known_speed import PLUGIN
 OPTIONS = ("-q", "-W", "ignore", "-p", PLUGIN)
 """Of every run: what is compared are latencies of a known factor, whatever else this machine does."""
 
-WIDTH = "200"
+WIDTH = 200
 """Columns of the terminal: the lines of tables stay whole."""
 
 
@@ -59,34 +61,56 @@ class Repository:
         self.checkout("main", self.main[-1])
 
     def pytest(self, history: str, *arguments: str) -> Answer:
-        """Run pytest on what is checked out, in a process of its own, into `history`."""
-        command = (sys.executable, "-m", "pytest", *OPTIONS, f"--quant-history={history}", *arguments)
-        # A file that a checkout rewrites within one second and at one size would be taken for the compiled one.
-        variables = outside_ci() | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": WIDTH, "PYTHONPATH": str(ROOT)}
-        result = subprocess.run(
-            command, cwd=self.root, env=variables, capture_output=True, text=True, check=False, timeout=TIME_LIMIT_S
-        )
-        return Answer(result.returncode, result.stdout, result.stderr)
+        """Run pytest on what is checked out, into `history`."""
+        return run_pytest(self.root, *OPTIONS, f"--quant-history={history}", *arguments)
 
     def command(self, history: str, *arguments: str) -> Answer:
         """Run the command ``pytest-quant`` on `history`; its name comes first in `arguments`."""
         return run_command(self.root, *arguments, f"--history={history}")
 
 
-def run_command(folder: Path, *arguments: str) -> Answer:
+def run_command(folder: Path, *arguments: str, columns: int = WIDTH) -> Answer:
     """Run the command ``pytest-quant`` in `folder`, in this process: in one of its own it would mostly import."""
+
+    def run() -> int:
+        sys.argv = ["pytest-quant", *arguments]
+        with pytest.raises(SystemExit) as end:
+            main()
+        code = end.value.code or 0
+        assert isinstance(code, int), code
+        return code
+
+    return _answer(folder, run, columns)
+
+
+def run_pytest(folder: Path, *arguments: str) -> Answer:
+    """Run pytest in `folder`, in this process; the backends that are installed there are those of this run alone."""
+
+    def run() -> int:
+        sys.path.insert(0, str(folder))
+        return int(pytest.main([*arguments]))
+
+    get_backend.cache_clear()
+    answer = _answer(folder, run)
+    get_backend.cache_clear()
+    return answer
+
+
+def _answer(folder: Path, run: Callable[[], int], columns: int = WIDTH) -> Answer:
+    """Return what `run` says in `folder`, outside of CI; what it imports from there is forgotten, and not compiled.
+
+    A file that a checkout rewrites within one second and at one size would be taken for the compiled one.
+    """
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
     streams = redirect_stdout(out), redirect_stderr(err)
     with pytest.MonkeyPatch.context() as patch, imports_forgotten(folder), streams[0], streams[1]:
         for name in os.environ.keys() - outside_ci().keys():
             patch.delenv(name)
-        patch.setenv("COLUMNS", WIDTH)
-        patch.setattr(sys, "argv", ["pytest-quant", *arguments])
+        patch.setenv("COLUMNS", str(columns))
+        patch.setattr(sys, "argv", sys.argv)
+        patch.setattr(sys, "dont_write_bytecode", True)
         patch.chdir(folder)
-        with pytest.raises(SystemExit) as end:
-            main()
-    code = end.value.code or 0
-    assert isinstance(code, int), code
+        code = run()
     return Answer(code, _written(out), _written(err))
 
 

@@ -6,8 +6,8 @@ Nothing is run while it is timed, so that timing takes no time either.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 
@@ -18,12 +18,13 @@ from tests.unit.measure.simulated import SimulatedTime
 
 PLUGIN = "tests.support.known_speed"
 RUN_MS, NOISE = 1.0, 0.01
+_SEEDS = count()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def known_speed() -> Iterator[None]:
-    """Replace the stopwatch, and what it times, until the process ends; two processes have different noise."""
-    time = SimulatedTime(os.getpid(), noise=NOISE)
+    """Replace the stopwatch, and what it times, until the run ends; two runs have different noise."""
+    time = SimulatedTime(next(_SEEDS), noise=NOISE)
     prepare = OrtEngine.prepare
 
     def prepared(engine: OrtEngine, feeds: Feeds) -> Callable[[], object]:
