@@ -13,8 +13,8 @@ import onnx
 import pytest
 
 from pytest_quant.backends import get_backend
-from tests.support.example import EXAMPLE, ROOT
-from tests.support.history_repository import Answer, outside_ci, run_command
+from tests.support.example import EXAMPLE
+from tests.support.history_repository import Answer, outside_ci, run_command, run_pytest
 from tests.support.repository import ScratchRepository, make_repository
 
 NETS = """
@@ -59,10 +59,7 @@ def init(folder: Path, *words: str, returncode: int = 0) -> Answer:
 
 def run_tests(folder: Path, *words: str) -> tuple[int, str, list[dict[str, Any]]]:
     """Run pytest there as the command says, and return exit code, output and checks."""
-    options = ("-p", "no:cacheprovider", "--quant-json=run.json", "--quant-max-time=0.5")
-    variables = outside_ci() | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = (sys.executable, "-m", "pytest", *options, *words)
-    said = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    said = run_pytest(folder, "-p", "no:cacheprovider", "--quant-json=run.json", "--quant-max-time=0.5", *words)
     output = said.stdout + said.stderr
     assert (folder / "run.json").is_file(), output
     return said.returncode, output, json.loads((folder / "run.json").read_text("utf-8"))["checks"]
@@ -93,7 +90,8 @@ def test_an_onnx_file_is_checked_at_once(digits: ScratchRepository) -> None:
     assert {check["status"] for check in checks} == {"INCONCLUSIVE"}
     assert "quant_data is a placeholder" in output
     assert all(check["nodeid"].startswith("tests/quant/test_digits.py::test_digits_int8") for check in checks)
-    assert run_tests(digits.path, "tests/quant", "--quant-strict", "-k", "ort-int8 or not ort")[0] == 1
+    strict = ("--quant-strict", "--quant-no-latency", "-k", "ort-int8 or not ort")
+    assert run_tests(digits.path, "tests/quant", *strict)[0] == 1
 
 
 def test_data_beside_an_onnx_file_are_kept_too(digits: ScratchRepository) -> None:
