@@ -34,6 +34,8 @@ from tests.support.measuring import leading
 
 LOCAL = "local:2"
 N = 4 * 256
+STRICT = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+"""A worker that dies is an error."""
 
 
 def quiet() -> Steps:
@@ -97,13 +99,33 @@ def subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject
         yield made
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[DaskCluster]:
-    """A scheduler without a worker, whose first dead one is an error."""
-    folder = tmp_path / "cluster"
-    folder.mkdir()
-    with dask_cluster(folder, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as started:
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    """The scheduler of the tests that leave it alive."""
+    with dask_cluster(tmp_path_factory.mktemp("scheduler"), **STRICT) as started:
         yield started
+
+
+@pytest.fixture
+def cluster(scheduler: DaskCluster) -> Iterator[DaskCluster]:
+    """The same, with workers that end with the test."""
+    with ExitStack() as held:
+        yield replace(scheduler, _held=held)
+
+
+@pytest.fixture
+def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    """A scheduler to lose."""
+    with dask_cluster(tmp_path_factory.mktemp("lost"), **STRICT) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[Workers]:
+    """Two workers of this machine, for the tests that do not ask how they begin and end."""
+    with Workers(LOCAL, quiet()) as workers:
+        yield workers
+    assert workers.notes == ()
 
 
 def assert_same(ours: list[Chunk], theirs: list[Chunk]) -> None:
@@ -127,25 +149,24 @@ def test_outputs_are_those_of_one_process(subject: Subject) -> None:
     assert subject.here == N // 32
 
 
-def test_the_ranges_of_a_killed_worker_are_run_again(subject: Subject) -> None:
+def test_the_ranges_of_a_killed_worker_are_run_again(subject: Subject, local: Workers) -> None:
     """By the other one, or by the one that takes its place."""
-    with Workers(LOCAL, quiet()) as workers:
 
-        def kill(number: int) -> None:
-            if number == 26:
-                assert workers._client is not None
-                os.kill(next(iter(workers._client.run(os.getpid).values())), signal.SIGKILL)
+    def kill(number: int) -> None:
+        if number == 26:
+            assert local._client is not None
+            os.kill(next(iter(local._client.run(os.getpid).values())), signal.SIGKILL)
 
-        assert_same(subject.spread(workers, kill), subject.alone())
-    assert (workers.notes, subject.here) == ((), 0)
+    assert_same(subject.spread(local, kill), subject.alone())
+    assert (local.notes, subject.here) == ((), 0)
 
 
-def test_without_its_scheduler_the_run_goes_on(subject: Subject, cluster: DaskCluster) -> None:
+def test_without_its_scheduler_the_run_goes_on(subject: Subject, own_cluster: DaskCluster) -> None:
     """In this process, from the range that the workers did not give; the note says so, and is shown."""
-    cluster.add_worker()
+    own_cluster.add_worker()
     shown: list[str] = []
-    with Workers(cluster.address, Steps(shown.append)) as workers:
-        chunks = subject.spread(workers, lambda number: cluster.process.kill() if number == 26 else None)
+    with Workers(own_cluster.address, Steps(shown.append)) as workers:
+        chunks = subject.spread(workers, lambda number: own_cluster.process.kill() if number == 26 else None)
     assert_same(chunks, subject.alone())
     assert [note.partition(":")[0] for note in workers.notes] == [
         "the evaluation went on in this process alone, without tcp"
@@ -155,21 +176,21 @@ def test_without_its_scheduler_the_run_goes_on(subject: Subject, cluster: DaskCl
 
 
 def test_a_scheduler_that_hangs_is_lost(
-    subject: Subject, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+    subject: Subject, own_cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is asked whether it is there when a range takes long."""
     monkeypatch.setattr(measured, "_ANSWERS_WITHIN_S", 2.0)
-    cluster.add_worker()
+    own_cluster.add_worker()
 
     def stop(number: int) -> None:
         if number == 26:
-            cluster.process.send_signal(signal.SIGSTOP)
+            own_cluster.process.send_signal(signal.SIGSTOP)
 
     try:
-        with Workers(cluster.address, quiet()) as workers:
+        with Workers(own_cluster.address, quiet()) as workers:
             assert_same(subject.spread(workers, stop), subject.alone())
     finally:
-        cluster.process.send_signal(signal.SIGCONT)
+        own_cluster.process.send_signal(signal.SIGCONT)
     assert len(workers.notes) == 1
 
 
@@ -285,7 +306,7 @@ def test_a_range_that_kills_its_workers_is_an_error(subject: Subject, cluster: D
         subject.spread(workers)
 
 
-def test_the_error_of_a_run_is_that_of_one_process(tmp_path: Path) -> None:
+def test_the_error_of_a_run_is_that_of_one_process(tmp_path: Path, local: Workers) -> None:
     """With the samples of the batch in it."""
     graph = "(int64[n] x) => (float[n, 4] y) { y = Gather(table, x) }"
     model = models.parsed(tmp_path / "model.onnx", graph, table=np.eye(4, dtype=np.float32))
@@ -294,23 +315,23 @@ def test_the_error_of_a_run_is_that_of_one_process(tmp_path: Path) -> None:
     messages = []
     with ExitStack() as held:
         subject = Subject(tmp_path / "engine", model, indices, held)
-        for run in (subject.alone, lambda: subject.spread(held.enter_context(Workers(LOCAL, quiet())))):
+        for run in (subject.alone, lambda: subject.spread(local)):
             with pytest.raises(BuildError, match="on samples 672 to 703") as caught:
                 run()
             messages.append(str(caught.value))
     assert messages[0] == messages[1]
 
 
-def test_an_error_of_the_data_is_no_loss_of_workers(subject: Subject) -> None:
+def test_an_error_of_the_data_is_no_loss_of_workers(subject: Subject, local: Workers) -> None:
     """It ends the evaluation as it does in one process; the samples that were read are not taken for all of them."""
 
     def fail(number: int) -> None:
         if number == 20:
             raise ZeroDivisionError
 
-    with Workers(LOCAL, quiet()) as workers, pytest.raises(ZeroDivisionError):
-        subject.spread(workers, fail)
-    assert workers.notes == ()
+    with pytest.raises(ZeroDivisionError):
+        subject.spread(local, fail)
+    assert local.notes == ()
 
 
 def test_a_small_set_starts_nothing(subject: Subject) -> None:
