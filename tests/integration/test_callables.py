@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.projects import output, run_marks, run_project_apart
+from tests.integration.projects import output, run_marks, run_project, run_project_apart
 
 CONFTEST = """
 import time
@@ -97,7 +97,7 @@ def test_only_what_has_a_version_is_kept(pytester: pytest.Pytester) -> None:
         _, checks = run_marks(pytester, marks)
         assert checks["kept"]["cache"] == {"reference": expected}
         assert checks["lost"]["cache"] == {"reference": "built"}
-        assert "callable of candidate has no version" in " ".join(checks["lost"]["notes"])
+        assert checks["lost"]["builds"]["reference outputs"].startswith("callable of candidate has no version")
 
 
 def test_what_fails_is_an_error_that_names_the_sample(pytester: pytest.Pytester) -> None:
@@ -131,27 +131,29 @@ def test_a_function_that_hangs_is_ended_and_the_run_goes_on(pytester: pytest.Pyt
     assert (check["precision"], check["scheme"]) == ("int4", "given")
 
 
-@pytest.mark.parametrize(
-    ("mark", "words"),
-    [
-        (f"{BOTH}, min_coverage=50", "min_coverage limits what cannot be read back of a callable"),
-        (f"{BOTH}, precision='int4', min_coverage=50", "min_coverage limits what cannot be read back of a callable"),
-        (f"{BOTH}, max_size_mb=3", "max_size_mb limits what"),
-        (f"{BOTH}, max_build_s=3", "max_build_s limits what"),
-        (f"{BOTH}, max_memory_mb=3", "max_memory_mb limits what"),
-        (f"{BOTH}, max_energy_mj=3", "max_energy_mj limits what"),
-        ("backend='callable', model='fp16', max_drop=1.0", "the mark names one only"),
-        (f"{BOTH}, reference_precision='fp16'", "has no fp16 to compare latency with"),
-        (f"{BOTH}, scheme='static'", "so its scheme is given"),
-    ],
-)
-def test_what_a_mark_cannot_ask_of_functions(pytester: pytest.Pytester, mark: str, words: str) -> None:
+REFUSED = [
+    (f"{BOTH}, min_coverage=50", "min_coverage limits what cannot be read back of a callable"),
+    (f"{BOTH}, precision='int4', min_coverage=50", "min_coverage limits what cannot be read back of a callable"),
+    (f"{BOTH}, max_size_mb=3", "max_size_mb limits what"),
+    (f"{BOTH}, max_build_s=3", "max_build_s limits what"),
+    (f"{BOTH}, max_memory_mb=3", "max_memory_mb limits what"),
+    (f"{BOTH}, max_energy_mj=3", "max_energy_mj limits what"),
+    ("backend='callable', model='fp16', max_drop=1.0", "the mark names one only"),
+    (f"{BOTH}, reference_precision='fp16'", "has no fp16 to compare latency with"),
+    (f"{BOTH}, scheme='static'", "so its scheme is given"),
+]
+"""Marks, with the words of their errors."""
+
+
+def test_what_a_mark_cannot_ask_of_functions(pytester: pytest.Pytester) -> None:
     """It is refused at collection."""
     pytester.makeconftest(CONFTEST)
-    result, checks = run_marks(pytester, {"refused": mark})
+    result, checks = run_marks(pytester, {f"refused_{number}": mark for number, (mark, _) in enumerate(REFUSED)})
     result.assert_outcomes(errors=1)
-    assert words in output(result)
     assert checks == {}
+    errors = output(result).split("::test_refused_")[1:]
+    for number, (_, words) in enumerate(REFUSED):
+        assert any(error.startswith(f"{number}: ") and words in error for error in errors), words
 
 
 LANGUAGE = """
@@ -266,7 +268,7 @@ def test_tokens_are_timed(pytester: pytest.Pytester) -> None:
     )
     pytester.makepyfile(f"import pytest\n\n@pytest.mark.quant({mark})\ndef test_stream(): pass\n")
     timing = ("--quant-with-latency", "--quant-max-time=3", "--quant-columns=ttft,tpot")
-    result, (check,) = run_project_apart(pytester, *timing)
+    result, (check,) = run_project(pytester, *timing)
     verdicts = {verdict["limit"]: verdict["status"] for verdict in check["verdicts"]}
     assert (verdicts["max_ttft_ms"], verdicts["max_tpot_ms"]) == ("PASS", "FAIL")
     assert check["batch_size"] == 1
