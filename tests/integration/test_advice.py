@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 
 from pytest_quant.backends import get_backend
 from pytest_quant.cache import Cache
+from pytest_quant.diagnose import trials
 from pytest_quant.spec import EngineSpec, Model
-from tests.integration.projects import output, run_marks, run_project, run_project_apart
+from tests.integration.projects import output, run_marks, run_project
 from tests.support import layouts, models
 
 WIDTH, CLASSES = 16, 4
@@ -110,8 +110,6 @@ def _normal(rng: np.random.Generator, *shape: int) -> Floats:
     return values
 
 
-Runner = Callable[..., tuple[pytest.RunResult, list[dict[str, Any]]]]
-
 CONFTEST = """
 import numpy as np
 import pytest
@@ -183,13 +181,11 @@ OPENVINO = {
 }
 
 
-def _run(
-    pytester: pytest.Pytester, marks: dict[str, str], *args: str, run: Runner = run_project
-) -> dict[str, dict[str, Any]]:
+def _run(pytester: pytest.Pytester, marks: dict[str, str], *args: str) -> dict[str, dict[str, Any]]:
     """Run one test for each mark and return the checks by the name of the mark."""
     tests = "".join(f"@pytest.mark.quant({mark})\ndef test_{name}():\n    pass\n\n\n" for name, mark in marks.items())
     pytester.makepyfile(test_it=f"import pytest\n\n\n{tests}")
-    result, checks = run(pytester, *args)
+    result, checks = run_project(pytester, *args)
     assert len(checks) == len(marks), output(result)
     return {check["nodeid"].partition("::test_")[2].partition("[")[0]: check for check in checks}
 
@@ -312,12 +308,17 @@ def test_engines_that_were_tried_are_not_kept(pytester: pytest.Pytester) -> None
     assert [entry.slot for entry in entries if entry.kind == "calibration"] == ["ort-int8-static of large"]
 
 
-def test_a_trial_that_breaks_takes_nothing_from_the_verdict(pytester: pytest.Pytester) -> None:
+def test_a_trial_that_breaks_takes_nothing_from_the_verdict(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A runtime may raise what it likes while other engines are tried: the check FAILs as before, and is told of it."""
+
+    def lost(*args: object) -> None:
+        raise OSError("the device is gone")
+
     _models(pytester)
-    broken = "\nimport pytest_quant.diagnose.trials\n\n\ndef _lost(*args):\n    raise OSError('the device is gone')\n"
-    pytester.makeconftest(f"{CONFTEST}{broken}\n\npytest_quant.diagnose.trials.build_apart = _lost\n")
-    (check,) = _run(pytester, {"large_channel": ORT["large_channel"]}, run=run_project_apart).values()
+    monkeypatch.setattr(trials, "build_apart", lost)
+    (check,) = _run(pytester, {"large_channel": ORT["large_channel"]}).values()
     assert check["status"] == "FAIL"
     assert "broke off with OSError: the device is gone" in check["hints"][0]["text"]
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.projects import run_project, run_project_apart, write_project
+from tests.integration.projects import output, run_project, run_project_apart, write_project
 from tests.support import models
-from tests.support.object_store import BUCKET, FAULTS, Fault, moto_s3, our_store, s3_environment, write_certificate
+from tests.support.in_process import run_here
+from tests.support.object_store import BUCKET, FAULTS, moto_s3, our_store, s3_environment, write_certificate
 
 URL = f"s3://{BUCKET}/main"
 TWO_MARKS = """
@@ -78,30 +79,27 @@ def test_a_second_machine_builds_and_evaluates_nothing(
     assert not list((other / "cache").glob("calibration/*"))
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_store_that_breaks_changes_no_verdict(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, fault: Fault
-) -> None:
+def test_a_store_that_breaks_changes_no_verdict(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Passed and broken limits are those of a run without a store, and the summary has one line about it."""
     models.select_first(pytester.path / "model.onnx")
     write_project(pytester)
     (pytester.path / "test_model.py").write_text(TWO_MARKS)
     _, alone = run_project(pytester, "--quant-cache=alone")
+    assert [check["status"] for check in alone] == ["PASS", "FAIL"]
     with our_store() as (store, address):
         use(monkeypatch, address)
         run_project(pytester, "--quant-cache=first", f"--quant-cache-remote={URL}")
         assert store.objects
-        store.fault = fault
-        result, checks = run_project(pytester, "--quant-cache=second", f"--quant-cache-remote={URL}")
-    assert [check["status"] for check in checks] == ["PASS", "FAIL"]
-    assert verdicts(checks) == verdicts(alone)
-    assert checks[0]["cache"]["engine"] == "built"
-    assert "0 entries (0.00 MB) read" in line_of(result)
-    assert ("off in this run" in line_of(result)) is (fault != "gives other bytes")
+        for fault in FAULTS:
+            store.fault = fault
+            result, checks = run_project(pytester, f"--quant-cache={fault}", f"--quant-cache-remote={URL}")
+            assert verdicts(checks) == verdicts(alone), fault
+            assert checks[0]["cache"]["engine"] == "built", fault
+            assert "0 entries (0.00 MB) read" in line_of(result), fault
+            assert ("off in this run" in line_of(result)) is (fault != "gives other bytes"), fault
 
 
-@pytest.mark.parametrize("fault", ["", "hangs"])
-def test_workers_share_a_store(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
+def test_workers_share_a_store(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under xdist the figures of all workers are one line, and a failure is told once."""
     models.select_first(pytester.path / "model.onnx")
     write_project(pytester)
@@ -111,15 +109,14 @@ def test_workers_share_a_store(pytester: pytest.Pytester, monkeypatch: pytest.Mo
         # Outputs of the reference are kept by the number of threads, which workers share.
         apart = (f"--quant-cache-remote={URL}", "-n", "2", "-p", "xdist")
         run_project_apart(pytester, "--quant-cache=first", *apart)
-        store.fault = fault
-        result, checks = run_project_apart(pytester, "--quant-cache=second", *apart)
-    assert [check["status"] for check in checks] == ["PASS", "FAIL"]
-    line = line_of(result)
-    if fault:
-        assert line.endswith("; off in this run: no answer within 4 s")
-    else:
-        assert f"shared cache: {len(store.objects) - 1} entries" in line
-        assert "0 (0.00 MB) written" in line
+        shared, checks = run_project_apart(pytester, "--quant-cache=second", *apart)
+        store.fault = "hangs"
+        alone, same_checks = run_project_apart(pytester, "--quant-cache=third", *apart)
+    for each in (checks, same_checks):
+        assert [check["status"] for check in each] == ["PASS", "FAIL"]
+    assert f"shared cache: {len(store.objects) - 1} entries" in line_of(shared)
+    assert "0 (0.00 MB) written" in line_of(shared)
+    assert line_of(alone).endswith("; off in this run: no answer within 4 s")
 
 
 @pytest.mark.parametrize("scheme", ["file", "https"])
@@ -171,17 +168,22 @@ def test_outputs_of_functions_are_not_shared(pytester: pytest.Pytester, monkeypa
         ("AKIA:planted@engines", "is not the URL of a bucket"),
     ],
 )
-@pytest.mark.parametrize("in_file", [False, True], ids=["command line", "ini file"])
-def test_what_is_no_url_of_a_bucket_is_refused(pytester: pytest.Pytester, url: str, says: str, in_file: bool) -> None:
+def test_what_is_no_url_of_a_bucket_is_refused(pytester: pytest.Pytester, url: str, says: str) -> None:
     """Before any test, and without the secrets in it."""
-    write_project(pytester)
-    if in_file:
-        pytester.makeini(f"[pytest]\nquant_cache_remote = {url}\n")
-    result = pytester.runpytest_inprocess(*([] if in_file else [f"--quant-cache-remote={url}"]))
-    said = "\n".join([*result.outlines, *result.errlines])
+    assert_refused(run_here(pytester, f"--quant-cache-remote={url}"), says)
+
+
+def test_the_url_of_an_ini_file_is_refused_alike(pytester: pytest.Pytester) -> None:
+    """Without its secrets too."""
+    pytester.makeini("[pytest]\nquant_cache_remote = s3://AKIA:planted@engines\n")
+    assert_refused(run_here(pytester), "holds credentials")
+
+
+def assert_refused(result: pytest.RunResult, says: str) -> None:
+    """Look for the error, and for the secret."""
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert says in said
-    assert "planted" not in said
+    assert says in output(result)
+    assert "planted" not in output(result)
 
 
 def test_without_its_package_the_extra_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +193,7 @@ def test_without_its_package_the_extra_is_named(pytester: pytest.Pytester, monke
         importlib.util, "find_spec", lambda name, *args: None if name == "obstore" else found(name, *args)
     )
     write_project(pytester)
-    result = pytester.runpytest_inprocess(f"--quant-cache-remote={URL}")
+    result = run_here(pytester, f"--quant-cache-remote={URL}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(['*needs a package: pip install "pytest-quant[[]remote[]]"'])
 
