@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from pytest_quant.cli import commands
-from tests.integration.projects import output, read_checks, run_project, run_project_apart, write_project
+from tests.integration.projects import output, read_checks, run_project, write_project
 from tests.support import models
-from tests.support.example import WITHOUT_PLUGINS
+from tests.support.in_process import run_here
 
 
 @pytest.fixture
@@ -42,7 +42,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     finally:
         os.close(filler)
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
+    # This process may have files open on it.
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607
 
 
 def test_the_tests_after_a_cleaning_are_measured(project: pytest.Pytester) -> None:
@@ -62,7 +63,7 @@ def test_the_tests_after_a_cleaning_are_measured(project: pytest.Pytester) -> No
 
 def test_a_full_cache_disk_is_an_error(project: pytest.Pytester, full_disk: Path) -> None:
     """It is told that there is no space left."""
-    result, (check,) = run_project_apart(project, f"--quant-cache={full_disk / 'cache'}")
+    result, (check,) = run_project(project, f"--quant-cache={full_disk / 'cache'}")
     result.assert_outcomes(errors=1)
     assert check["status"] == "ERROR"
     assert "No space left on device" in output(result)
@@ -71,11 +72,11 @@ def test_a_full_cache_disk_is_an_error(project: pytest.Pytester, full_disk: Path
 def test_a_document_on_a_full_disk_is_written_when_there_is_room(project: pytest.Pytester, full_disk: Path) -> None:
     """The run fails with the step, which is followed."""
     document = f"--quant-json={full_disk / 'run.json'}"
-    result = project.runpytest_subprocess(*WITHOUT_PLUGINS, "--quant-no-latency", document)
+    result = run_here(project, "--quant-no-latency", document)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "next: make room on the disk, or use another one" in output(result)
     (full_disk / "filler").unlink()
-    result = project.runpytest_subprocess(*WITHOUT_PLUGINS, "--quant-no-latency", document)
+    result = run_here(project, "--quant-no-latency", document)
     assert result.ret == pytest.ExitCode.OK
     assert [check["status"] for check in read_checks(full_disk / "run.json")] == ["PASS"]
 
@@ -83,11 +84,11 @@ def test_a_document_on_a_full_disk_is_written_when_there_is_room(project: pytest
 def test_a_full_history_disk_keeps_outcomes_and_is_no_success(project: pytest.Pytester, full_disk: Path) -> None:
     """No test fails, and the exit code says that nothing has the records; the file that is named next is imported."""
     history = f"--quant-history={full_disk / 'history.db'}"
-    result = project.runpytest_subprocess(*WITHOUT_PLUGINS, "--quant-no-latency", history)
+    result = run_here(project, "--quant-no-latency", history)
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "the records of this run are in no history; --quant-json FILE on another disk keeps them" in output(result)
-    result, (check,) = run_project_apart(project, history)
+    result, (check,) = run_project(project, history)
     assert (check["status"], result.ret) == ("PASS", pytest.ExitCode.OK)
     place = project.path / "other.db"
     imported = CliRunner().invoke(commands, ["history", "import", f"{project.path}/run.json", f"--history={place}"])

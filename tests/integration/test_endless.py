@@ -7,14 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.plugin.console import open_steps
 from tests.integration.fake_session import run_fake_apart
-from tests.integration.projects import output, run_project_apart, write_project
+from tests.integration.projects import output, run_project, run_project_apart, write_project
 from tests.integration.test_interruptions import install_backend
-from tests.support import models
+from tests.support.models import parsed, select_first
 
 HOLD = """
 import sys
@@ -30,7 +31,7 @@ def test_a_device_that_is_never_free_is_an_error(
 ) -> None:
     """It names the process that holds it; the next run has the device."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
-    models.select_first(pytester.path / "model.onnx")
+    select_first(pytester.path / "model.onnx")
     write_project(pytester)
     timing = ("--quant-with-latency", "--quant-max-time=0.1")
     holder = subprocess.Popen(
@@ -39,42 +40,28 @@ def test_a_device_that_is_never_free_is_an_error(
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        result, (check,) = run_project_apart(pytester, *timing, "--quant-lock-timeout=0.5")
+        result, (check,) = run_project(pytester, *timing, "--quant-lock-timeout=0.5")
     finally:
         holder.communicate("\n")
     result.assert_outcomes(errors=1)
     assert check["status"] == "ERROR"
     assert f"process {holder.pid} (" in output(result)
-    result, (check,) = run_project_apart(pytester, *timing)
+    result, (check,) = run_project(pytester, *timing)
     result.assert_outcomes(passed=1)
 
 
-ENDLESS = """
-import numpy as np
-import onnx
-import onnx.parser
-
-model = onnx.parser.parse_model('''
-<ir_version: 8, opset_import: ["" : 17]>
-endless (float[N, 8] x) => (float[N, 4] y) {
-    always = Constant <value_int = 1> ()
-    going = Cast <to = 9> (always)
-    most = Constant <value_int = 9223372036854775807> ()
-    weight = Constant <value = float[8, 4] {%s}> ()
+ENDLESS = """(float[n, 8] x) => (float[n, 4] y) <int64 most = {9223372036854775807}, bool going = {1}> {
     scores = MatMul (x, weight)
-    y = Loop (most, going, scores) <body = body (int64 i, bool on, float[N, 4] a) => (bool more, float[N, 4] b) {
+    y = Loop (most, going, scores) <body = body (int64 i, bool on, float[n, 4] a) => (bool more, float[n, 4] b) {
         more = Identity (on)
         b = Sin (a)
     }>
-}
-''' % ", ".join(["0.5"] * 32))
-onnx.save(model, "model.onnx")
-"""
+}"""
 
 
 def test_a_model_that_never_ends_is_an_error(pytester: pytest.Pytester) -> None:
     """ONNX Runtime ends the run when it is asked to; the message names the engine and the option."""
-    subprocess.run([sys.executable, "-c", ENDLESS], cwd=pytester.path, check=True)
+    parsed(pytester.path / "model.onnx", ENDLESS, weight=np.full((8, 4), 0.5, np.float32))
     write_project(pytester, mark="precision='fp32', max_drop=5.0")
     result, (check,) = run_project_apart(pytester, "--quant-step-timeout=0.5")
     result.assert_outcomes(errors=1)
@@ -102,7 +89,7 @@ class StuckBackend(OrtBackend):
 def test_a_build_that_never_ends_ends_the_process(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a message; what finished before it is added by the next run."""
     monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=os.pathsep)
-    models.select_first(pytester.path / "model.onnx")
+    select_first(pytester.path / "model.onnx")
     install_backend(pytester.path, "stuck", STUCK)
     write_project(pytester, mark="backend=['ort', 'stuck'], max_drop=5.0")
     # Above what a good build takes here, so that only the stuck one is ended.
