@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from tests.support.compiled import compile_once
 from tests.support.example import ExampleRun, copy_example, run_example
-from tests.support.in_process import bring_back
+from tests.support.in_process import bring_back, keep
 from tests.tiers import LONGEST, ROOT, TIERS, is_in
 
 pytest_plugins = [
@@ -71,8 +71,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown() -> Generator[None, None, None]:
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Bring back what `pytester` makes this process forget at the end of its test."""
+    project = item.funcargs.get("pytester") if isinstance(item, pytest.Function) else None
+    if isinstance(project, pytest.Pytester):
+        keep(project.path.parent)
     yield
     bring_back()
 

@@ -28,13 +28,21 @@ class _Looker:
 
     def pytest_unconfigure(self) -> None:
         """Keep everything but the files of tests' projects."""
-        for name, module in sys.modules.items():
-            file = getattr(module, "__file__", None)
-            if file is None or not Path(file).is_relative_to(self._projects):
-                _KEPT.setdefault(name, module)
-        _FINDERS.extend(
-            finder for finder in sys.meta_path if hasattr(finder, "find_distributions") and finder not in _FINDERS
-        )
+        keep(self._projects)
+
+
+def keep(projects: Path) -> None:
+    """Keep what is imported now, but for the files of tests' `projects`.
+
+    An extension module that is forgotten is freed, and what it registered elsewhere points to nothing.
+    """
+    for name, module in sys.modules.items():
+        file = getattr(module, "__file__", None)
+        if file is None or not Path(file).is_relative_to(projects):
+            _KEPT.setdefault(name, module)
+    _FINDERS.extend(
+        finder for finder in sys.meta_path if hasattr(finder, "find_distributions") and finder not in _FINDERS
+    )
 
 
 def bring_back() -> None:
