@@ -73,7 +73,8 @@ class FakeSession:
             tell(line)
             shown.set()
 
-        vars(steps).update(_clock=lambda: next(clock), _tell=tell_and_go_on)
+        steps.clock = lambda: next(clock)
+        vars(steps).update(_tell=tell_and_go_on)
         with steps.show("building slowly"):
             shown.wait()
 

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_quant.measure.lock import FOLDER_VARIABLE
 from pytest_quant.plugin.console import open_steps
-from tests.integration.fake_session import run_fake_apart
+from tests.integration.fake_session import run_fake, run_fake_apart
 from tests.integration.projects import output, run_project, run_project_apart, write_project
 from tests.integration.test_interruptions import install_backend
 from tests.support.models import parsed, select_first
@@ -107,7 +107,8 @@ SLOW = "@mark.quant(output='slow')\ndef test_slow():\n    print('captured')\n\nd
 @pytest.mark.parametrize("args", [(), ("-v",), ("--capture=sys",), ("-s",), ("-n", "2"), ("-q",)])
 def test_a_long_step_is_shown_on_a_line_of_its_own(pytester: pytest.Pytester, args: tuple[str, ...]) -> None:
     """Before the outcome of its test, whatever captures and whoever works; what it prints stays captured; not by -q."""
-    result = run_fake_apart(pytester, SLOW, *args)
+    run = run_fake_apart if "-n" in args else run_fake
+    result = run(pytester, SLOW, *args)
     result.assert_outcomes(passed=2)
     printed = result.errlines if "-n" in args else result.outlines
     shown = [line for line in printed if "building slowly" in line]
