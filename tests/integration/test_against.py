@@ -17,9 +17,6 @@ from tests.support.history_project import DROPS, MISCALIBRATES, SLOWS
 from tests.support.history_repository import WIDTH, Answer, Repository, make_repository, outside_ci
 
 SHORT = ("--quant-max-time=3", "--quant-diagnose-time=0")
-SHORTEST = ("--quant-max-time=1", "--quant-diagnose-time=0")
-"""Where nothing is to be caught."""
-
 ACCURACY = ("--quant-no-latency", "--quant-diagnose-time=0")
 
 
@@ -94,7 +91,7 @@ def test_latency_alone_is_compared(repository: Repository, temporary: Path) -> N
     """Where the run leaves accuracy out; the run of the base, which times nothing by itself, undoes that option."""
     repository.checkout("main", repository.main[SLOWS - 1])
     options = ("-o", "quant_only_latency=true", "--quant-against=HEAD~1", "test_speed.py")
-    result = run(repository.root, temporary, *SHORTEST, *options)
+    result = run(repository.root, temporary, *SHORT, *options)
     assert regressed(result) == ["test_speed.py::test_speed p50"], result.stdout
     assert "--quant-against: 1 of 1 rows regressed" in result.stdout
 
@@ -120,7 +117,7 @@ def test_worse_answers_are_caught_and_nothing_else(repository: Repository, tempo
 def test_a_commit_that_changes_nothing_changes_nothing(repository: Repository, temporary: Path) -> None:
     """Against the commit before, which is the base of a checkout of the target branch; nothing of it is recorded."""
     repository.checkout("main", repository.main[MISCALIBRATES])
-    result = run(repository.root, temporary, *SHORTEST, "--quant-history=own.db", "--quant-against")
+    result = run(repository.root, temporary, *ACCURACY, "--quant-history=own.db", "--quant-against")
     assert regressed(result) == []
     assert result.returncode == 0, result.stdout
     assert f"base {repository.main[MISCALIBRATES - 1][:12]}: the commit before" in result.stdout
