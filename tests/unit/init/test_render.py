@@ -72,28 +72,39 @@ def written(facts: InitFacts, root: Path) -> Mapping[str, Path]:
     return {path: root / path for path in new}
 
 
-@pytest.mark.parametrize("facts", CASES.values(), ids=CASES)
-def test_what_is_written_is_valid(facts: InitFacts, tmp_path: Path) -> None:
-    """By actionlint, by the schema that GitLab publishes, by Python, and by ruff; nothing of the template is left.
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Path]]:
+    """The files of each case by their paths; nobody writes to them."""
+    return {name: written(facts, tmp_path_factory.mktemp("case")) for name, facts in CASES.items()}
 
-    Also with names of inputs, files and folders that would end a text or a line. No text of a stranger, a title or the
-    name of a branch, is in a command of GitHub, whose expressions are replaced before bash reads it.
+
+def test_linters_find_nothing(cases: Mapping[str, Mapping[str, Path]]) -> None:
+    """Neither actionlint, nor the schema that GitLab publishes, nor ruff, in any case.
+
+    Also with names of inputs, files and folders that would end a text or a line.
     """
-    files = written(facts, tmp_path)
-    workflow = files[".github/workflows/quant.yml"]
-    assert lint_github(workflow) == ""
-    assert lint_gitlab(files[".gitlab/quant.yml" if facts.included else ".gitlab-ci.yml"]) == ""
-    for path, file in files.items():
+    assert lint_github(*(files[".github/workflows/quant.yml"] for files in cases.values())) == ""
+    pipelines = {name: ".gitlab/quant.yml" if facts.included else ".gitlab-ci.yml" for name, facts in CASES.items()}
+    assert lint_gitlab(*(cases[name][pipeline] for name, pipeline in pipelines.items())) == ""
+    rules = ("--isolated", "--select=E4,E7,E9,F,B,UP,PT", "--no-cache")
+    programs = [str(file) for files in cases.values() for path, file in files.items() if path.endswith(".py")]
+    command = (sys.executable, "-m", "ruff", "check", *rules, *programs)
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_of_the_template_is_left(name: str, cases: Mapping[str, Mapping[str, Path]]) -> None:
+    """Every file has the marker. No text of a stranger is in a command of GitHub.
+
+    A title or the name of a branch would be one: GitHub replaces its expressions before bash reads the command.
+    """
+    for path, file in cases[name].items():
         text = file.read_text("utf-8").replace("[[ y ]]", "")
         assert text.startswith(MARKER), path
         assert not [left for left in ("[%", "[[", "\n\n\n\n") if left in text], path
         assert text.endswith("\n")
-    rules = ("--isolated", "--select=E4,E7,E9,F,B,UP,PT", "--no-cache")
-    programs = [str(file) for path, file in files.items() if path.endswith(".py")]
-    command = (sys.executable, "-m", "ruff", "check", *rules, *programs)
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout
-    jobs = parse(workflow)["jobs"]
+    jobs = parse(cases[name][".github/workflows/quant.yml"])["jobs"]
     steps = [step for job in jobs.values() for step in job["steps"]]
     assert [step["run"] for step in steps if "${{" in step.get("run", "")] == []
     expressions = re.findall(r"github\.event\.[\w.]+", json.dumps(jobs))
