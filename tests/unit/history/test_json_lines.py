@@ -53,7 +53,7 @@ def _without_answers(record: Record) -> Record:
     return from_json(to_json(replace(record, accuracy=accuracy)))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(runs, st.lists(records.map(_without_answers), max_size=2))
 def test_no_character_breaks_a_line(run: Run, checks: list[Record]) -> None:
     """Names may hold newlines of any kind."""
@@ -130,17 +130,18 @@ def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         list(read_lines(io.BytesIO(b'{"x": "' + b"y" * 5000), "the file"))
 
 
+# The peak of the process itself: what `getrusage` gives begins with that of the process that started it.
 _BOUNDED = """
-import resource, sys
+import re, sys
 from dataclasses import replace
 from pathlib import Path
 from pytest_quant.history.json_lines import lines_of, read_runs
 from tests.unit.record.examples import RUN, a_record
 file, record = Path(sys.argv[1]), a_record()
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 def runs(): yield from ((replace(RUN, id=f"run-{number}"), [record] * 20) for number in range(COUNT))
 with file.open("wb") as stream: stream.writelines(lines_of(runs()))
-if COUNT > 10: assert file.stat().st_size > 40_000_000, file.stat().st_size
+if COUNT > 10: assert file.stat().st_size > 10_000_000, file.stat().st_size
 before = peak()
 assert sum(len(records) for _, records in read_runs(file)) == 20 * COUNT
 print(before, peak())
@@ -148,11 +149,11 @@ print(before, peak())
 
 
 def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:
-    """Forty million bytes, written and read, within four million bytes of what four runs take."""
+    """Ten million bytes, written and read, within four million bytes of what four runs take."""
 
     def peak_kb(count: int) -> int:
         command = [sys.executable, "-c", f"COUNT = {count}\n{_BOUNDED}", str(tmp_path / "large.jsonl")]
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
         return int(done.stdout.split()[1])
 
-    assert peak_kb(1000) - peak_kb(4) < 4_000
+    assert peak_kb(250) - peak_kb(4) < 4_000
