@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._higher_order_ops.while_loop import while_loop
 from torch.utils.flop_counter import FlopCounterMode
@@ -18,10 +16,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from pytest_quant.backends.torch.coverage import RanProduct, measure_coverage, products_of
 from pytest_quant.result import Coverage
 from pytest_quant.spec import EngineSpec, Model
-
-SIZES = st.integers(1, 6)
-MORE = st.integers(2, 6)
-"""Over one element there is nothing to add, and a sum of products becomes elementwise."""
 
 
 class Function(nn.Module):
@@ -54,10 +48,9 @@ def agrees(call: Callable[..., Any], *inputs: Tensor) -> None:
     assert sum((each.macs or 0) for each in products(module, *inputs)) == counted(call, *inputs)
 
 
-@settings(max_examples=6, deadline=None)
-@given(MORE, MORE, MORE, MORE)
-def test_matrices(n: int, m: int, k: int, p: int) -> None:
-    """Whatever a product is spelled as."""
+def test_matrices() -> None:
+    """Whatever a product is spelled as; no two sizes are equal, so that none is taken for another."""
+    n, m, k, p = 2, 3, 4, 5
     a, b, batch = torch.ones(m, k), torch.ones(k, p), torch.ones(n, m, k)
     agrees(torch.mm, a, b)
     agrees(torch.matmul, batch, b)
@@ -69,10 +62,13 @@ def test_matrices(n: int, m: int, k: int, p: int) -> None:
     agrees(nn.Linear(k, p), batch)
 
 
-@settings(max_examples=8, deadline=None)
-@given(st.integers(1, 3), SIZES, SIZES, st.sampled_from([1, 2, 3]), st.integers(1, 2), st.integers(1, 3))
-def test_convolutions(axes: int, inputs: int, outputs: int, groups: int, stride: int, kernel: int) -> None:
+@pytest.mark.parametrize(
+    ("axes", "groups", "stride", "kernel"),
+    [(1, 1, 1, 1), (1, 3, 2, 2), (2, 1, 2, 3), (2, 2, 1, 2), (3, 2, 2, 3), (3, 1, 1, 1)],
+)
+def test_convolutions(axes: int, groups: int, stride: int, kernel: int) -> None:
     """Of one to three axes, with groups, steps and padding, forth and back."""
+    inputs, outputs = 2, 5
     forth: Any = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1]
     back: Any = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)[axes - 1]
     for kind in (forth, back):
@@ -81,12 +77,10 @@ def test_convolutions(axes: int, inputs: int, outputs: int, groups: int, stride:
 
 
 @pytest.mark.parametrize(("kind", "gates"), [(nn.RNN, 1), (nn.GRU, 3), (nn.LSTM, 4)])
-@settings(max_examples=4, deadline=None)
-@given(SIZES, SIZES, SIZES, SIZES, st.integers(1, 2), st.booleans())
-def test_recurrent_layers(
-    kind: Any, gates: int, n: int, steps: int, inputs: int, hidden: int, depth: int, both: bool
-) -> None:
+@pytest.mark.parametrize(("depth", "both"), [(1, False), (2, True)])
+def test_recurrent_layers(kind: Any, gates: int, depth: int, both: bool) -> None:
     """Each step of each layer and direction: the weights of all gates, for what comes in and for the state."""
+    n, steps, inputs, hidden = 2, 3, 4, 5
     directions = 1 + both
     widths = [inputs] + [directions * hidden] * (depth - 1)
     expected = sum(n * steps * directions * gates * hidden * (width + hidden) for width in widths)
@@ -95,10 +89,10 @@ def test_recurrent_layers(
     assert product.macs == expected
 
 
-@settings(max_examples=6, deadline=None)
-@given(SIZES, st.integers(1, 3), SIZES, SIZES, SIZES, SIZES, st.booleans())
-def test_attention(n: int, heads: int, m: int, k: int, width: int, out: int, masked: bool) -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention(masked: bool) -> None:
     """Each query with each key, and with each value: as where it is written as two products."""
+    n, heads, m, k, width, out = 2, 3, 4, 5, 6, 7
     queries, keys, values = (torch.ones(n, heads, *size) for size in ((m, width), (k, width), (k, out)))
     mask = (torch.zeros(m, k),) if masked else ()
     expected = counted(lambda q, k, v: (q @ k.mT).softmax(-1) @ v, queries, keys, values)
