@@ -52,7 +52,6 @@ def statuses(slower: float) -> Counter[Status]:
     ("slower", "fails", "passes"),
     [
         (1.0, (0, 0), (90, 100)),
-        (1.02, (0, 1), (0, 100)),
         # As slow as it may be: 2.5 of 100 each, with a margin.
         (1.03, (0, 6), (0, 6)),
         (1.05, (65, 100), (0, 1)),
