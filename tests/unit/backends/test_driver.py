@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_quant.backends import runtime
+from pytest_quant.backends import torch as torch_backend
 from pytest_quant.backends.cuda import device
 from pytest_quant.backends.ort import libraries
 from pytest_quant.backends.ort.libraries import CUDA, TENSORRT
 from pytest_quant.backends.runtime import driver_too_old
-from pytest_quant.backends.torch import cuda as torch_cuda
 from pytest_quant.environment.machine import version
 from tests.support.nvml_stub import NvmlStub, StubCard
 from tests.support.third_party import forget_modules
@@ -104,8 +104,8 @@ def test_stub_driver_refuses_torch(old_driver: NvmlStub, monkeypatch: pytest.Mon
     """Which says what it was built for."""
     assert old_driver
     torch = SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda="13.0"))
-    monkeypatch.setattr(torch_cuda, "import_torch", lambda: torch)
-    result = torch_cuda.TorchCudaBackend().availability()
+    monkeypatch.setattr(torch_backend, "import_torch", lambda: torch)
+    result = torch_backend.TorchCudaBackend().availability()
     assert result.reason == "driver 550.54.15 has CUDA 12.4, and torch 2.11.0 wants 13"
     assert result.fix.startswith("driver 580 or later, or install torch for an older CUDA, see ")
 
@@ -116,8 +116,8 @@ def test_on_a_machine_with_a_fake_gpu_torch_is_available(old_driver: NvmlStub, m
     gpus: list[str] = []
     cuda = SimpleNamespace(is_available=lambda: bool(gpus), get_device_name=lambda place: gpus[place])
     torch = SimpleNamespace(__version__="2.11.0", version=SimpleNamespace(cuda="12.4"), cuda=cuda)
-    monkeypatch.setattr(torch_cuda, "import_torch", lambda: torch)
-    backend = torch_cuda.TorchCudaBackend()
+    monkeypatch.setattr(torch_backend, "import_torch", lambda: torch)
+    backend = torch_backend.TorchCudaBackend()
     assert backend.availability().fix == "run it on a machine with an NVIDIA GPU; nvidia-smi shows it"
     gpus.append("A GPU")
     result = backend.availability()
