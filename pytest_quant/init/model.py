@@ -15,6 +15,7 @@ from pytest_quant.backends import Reads, get_exporter
 from pytest_quant.backends.runtime import failed
 from pytest_quant.environment.revision import ask_git
 from pytest_quant.errors import BackendUnavailable, ModelError, UsageError
+from pytest_quant.measure.engines import describe_quantizing
 from pytest_quant.spec import Model, Signature, TensorInfo
 
 _NAMED = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)")
@@ -59,7 +60,7 @@ def find_model(root: Path, here: Path, name: str | None, sources: str) -> ModelT
     Raises
     ------
     UsageError : there is no such model, there are several, or it lies outside of the repository.
-    ModelError : the file is broken, or the module cannot be imported or gives no model.
+    ModelError : the file is broken, the module cannot be imported or gives no model, or the model is quantized.
     BackendUnavailable : what reads the model is not installed.
     """
     files = onnx_files(root)
@@ -124,7 +125,18 @@ def _from_file(root: Path, path: Path) -> ModelToTest:
     # A file that is just called model.onnx is known by its folder.
     stem = path.parent.name if path.stem == "model" and path.parent != root else path.stem
     file = path.relative_to(root.resolve()).as_posix()
+    _refuse_quantized(Model.from_onnx(path), file, repr(file))
     return ModelToTest(_word(stem), signature, "onnx", file=file, rows=tuple(sorted(rows.items())))
+
+
+def _refuse_quantized(model: Model, name: str, value: str) -> None:
+    if parts := describe_quantizing(model):
+        raise ModelError(
+            f"{name} is quantized already",
+            value=parts,
+            allowed="the float model, which the test quantizes and compares with",
+            fix=f"give init the float model, and add to the mark that it writes: quantized={value}",
+        )
 
 
 def _word(text: str) -> str:
@@ -147,6 +159,7 @@ def _from_module(root: Path, sources: str, module: str, attribute: str) -> Model
     model, expression = _model_in(value, module, attribute)
     reader = get_exporter()
     signature = reader.signature(model)
+    _refuse_quantized(model, f"{module}:{attribute}", "'NAME', a fixture that returns this module")
     return ModelToTest(
         _word(attribute), signature, reader.offer.reads, module=module, expression=expression, from_sources=from_sources
     )

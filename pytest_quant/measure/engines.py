@@ -257,30 +257,36 @@ def refuse_quantized(spec: EngineSpec) -> None:
     ------
     ModelError : some of its operators round to few levels, or multiply integers; the message names them.
     """
-    parts = _quantizing(spec)
+    if parts := describe_quantizing(spec.model):
+        raise ModelError(
+            f"the reference {spec.id} of {spec.model.name} is no FP32 model: it is quantized already",
+            value=parts,
+            allowed="a float32 model as the reference, which a quantized one is compared with",
+            fix="give the float model as quant_model, and this one as quantized='...', a path or a fixture's name",
+        )
+
+
+def describe_quantizing(model: Model) -> str:
+    """Return how many parts only a quantized model has, and the first of them; empty for a float model."""
+    parts = _quantizing(model)
     if not parts:
-        return
-    what = "part" if spec.model.path is None else "node"
+        return ""
+    what = "part" if model.path is None else "node"
     more = f", and {len(parts) - 3} more" if len(parts) > 3 else ""
-    raise ModelError(
-        f"the reference {spec.id} of {spec.model.name} is no FP32 model: it is quantized already",
-        value=f"{len(parts)} {what}{'' if len(parts) == 1 else 's'} of a quantized model: {', '.join(parts[:3])}{more}",
-        allowed="a float32 model as the reference, which a quantized one is compared with",
-        fix="give the float model as quant_model, and this one as quantized='...', a path or a fixture's name",
-    )
+    return f"{len(parts)} {what}{'' if len(parts) == 1 else 's'} of a quantized model: {', '.join(parts[:3])}{more}"
 
 
-def _quantizing(spec: EngineSpec) -> tuple[str, ...]:
-    if spec.model.path is None:
-        if spec.model.module is None:
+def _quantizing(model: Model) -> tuple[str, ...]:
+    if model.path is None:
+        if model.module is None:
             return ()
         reader = get_exporter()
-        return reader.quantizing_parts(spec.model) if reader.availability().available else ()
+        return reader.quantizing_parts(model) if reader.availability().available else ()
     try:
         # Here, because a third party's backend may do without the package that reads ONNX.
         from pytest_quant.backends.onnx_files import quantizing_nodes
 
-        return quantizing_nodes(spec.model.path)
+        return quantizing_nodes(model.path)
     except (ImportError, ModelError, OSError):
         # The file is of a format of the backend's own, or is broken, which the backend says when it reads it.
         return ()

@@ -23,7 +23,7 @@ from pytest_quant.init.model import (
 from pytest_quant.init.render import extras_of, named, on_cpu, on_gpu
 from pytest_quant.spec import Signature, TensorInfo
 from tests.support.in_process import imports_forgotten
-from tests.support.models import select_first
+from tests.support.models import parsed, select_first
 from tests.support.repository import make_repository
 
 
@@ -150,6 +150,31 @@ def test_what_gives_no_model_is_told(root: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises((UsageError, ModelError)) as error:
         find(root, model)
     assert words in str(error.value)
+
+
+def test_a_file_that_is_quantized_is_no_float_model(root: Path) -> None:
+    """Its operators say so, not its name: a test would compare it with itself."""
+    scale = "<float s = {0.5}, int8 z = {0}>"
+    parsed(
+        root / "net.onnx",
+        f"(float[n, 4] x) => (float[n, 4] y) {scale} {{ q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }}",
+    )
+    with pytest.raises(ModelError, match=r"net\.onnx is quantized already") as error:
+        find(root, "net.onnx")
+    assert str(error.value.value).startswith("2 nodes of a quantized model: QuantizeLinear ")
+    assert "quantized='net.onnx'" in str(error.value.fix)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_a_module_that_is_quantized_is_no_float_model(root: Path) -> None:
+    """Its layers say so, and the error tells how a module is the candidate."""
+    pytest.importorskip("torch")
+    layers = "torch.nn.Flatten(), torch.ao.nn.quantized.dynamic.Linear(64, 10)"
+    (root / "nets.py").write_text(f"{NETS}\nrounds = (torch.nn.Sequential({layers}), inputs)\n")
+    with pytest.raises(ModelError, match="nets:rounds is quantized already") as error:
+        find(root, "nets:rounds")
+    assert str(error.value.value).startswith("1 part of a quantized model: torch.ao.nn.quantized.dynamic.")
+    assert "quantized='NAME', a fixture" in str(error.value.fix)
 
 
 @pytest.mark.parametrize(("file", "from_sources"), [("src/netted/__init__.py", True), ("netted.py", False)])
