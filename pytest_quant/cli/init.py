@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from pytest_quant.cli.common import say, show, split_names
 from pytest_quant.init.model import described
-from pytest_quant.init.project import FORGES, content, is_kept_by_git
+from pytest_quant.init.project import FORGES, content, index_pin, is_installable, is_kept_by_git
 from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, new_files, write_new
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
@@ -95,7 +95,7 @@ def _described(facts: InitFacts) -> list[str]:
     return aligned([(name, clean(text)) for name, text in rows])
 
 
-def _next_steps(facts: InitFacts, files: Collection[str], written: Collection[str]) -> Iterator[str]:
+def _next_steps(facts: InitFacts, files: Mapping[str, str], written: Collection[str]) -> Iterator[str]:
     project, model = facts.project, facts.model
     if model.from_sources and project.configured and not project.searched:
         yield (
@@ -120,6 +120,13 @@ def _next_steps(facts: InitFacts, files: Collection[str], written: Collection[st
     lacking = [os.path.relpath(file, project.root) for file in needed if not is_kept_by_git(project.root, file)]
     if lacking:
         yield f"next: git add {shlex.join(lacking)}, which CI needs beside what was written here"
+    for path in () if is_installable() else written:
+        lines = [str(number) for number, line in enumerate(files[path].splitlines(), 1) if index_pin() in line]
+        if lines:
+            yield (
+                "next: this version of pytest-quant did not come from an index, so CI may not find it: write "
+                f"@ git+URL@COMMIT in place of {index_pin()} in {path}, line {', '.join(lines)}"
+            )
     if facts.included and "gitlab" in facts.forges:
         yield f"next: in .gitlab-ci.yml, under include: - local: {GITLAB_INCLUDED}"
     request = "merge request" if facts.forges == ("gitlab",) else "pull request"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import posixpath
 import re
 import sys
@@ -10,7 +11,7 @@ import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +41,9 @@ _SECTIONS = {"pytest.ini": "pytest", ".pytest.ini": "pytest", "tox.ini": "pytest
 _TEST_FOLDERS = ("tests", "test")
 _SPLITTER = '"pytest-split>=0.11"'
 """What gives each job of CI its part of the tests."""
+
+_GIT_ADDRESS = re.compile(r"(https|ssh)://[\w.:/@~%+-]+")
+"""Addresses that CI can reach, and that are one word within the quotes of a shell."""
 
 _PLAIN_FOLDER = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*")
 """Folders that are one word in a shell, with or without quotes: workflows name them in both ways."""
@@ -185,9 +189,7 @@ def find_installation(root: Path, extras: Sequence[str], commands: str = "", *, 
     commands : of the user, a line each, which are taken as they are.
     gpu : the job runs on a GPU, for which the wheel of ONNX Runtime is another.
     """
-    chosen = f"[{','.join(extras)}]" if extras else ""
-    # One version in all jobs, whose records meet in one history: the one that writes the workflow.
-    package = f'"pytest-quant{chosen}=={version("pytest-quant")}"'
+    package = f'"{requirement(*extras)}"'
     # The other jobs are groups of their tests.
     package += "" if gpu else f" {_SPLITTER}"
     if commands:
@@ -208,6 +210,38 @@ def find_installation(root: Path, extras: Sequence[str], commands: str = "", *, 
         project_line = f"python -m pip install {' '.join(words)}"
         return Installation((project_line, *_package("python -m pip", package, gpu=True)), pip_cached=cached)
     return Installation((f"python -m pip install {' '.join([*words, package])}",), pip_cached=cached)
+
+
+def requirement(*extras: str) -> str:
+    """Return this package at the version that runs, by the address of git that it came from, else by an index.
+
+    All jobs install the same, because their records meet in one history.
+    """
+    chosen = f"[{','.join(extras)}]" if extras else ""
+    address = _git_address(_origin())
+    return f"pytest-quant{chosen} @ {address}" if address else f"pytest-quant{chosen}{index_pin()}"
+
+
+def index_pin() -> str:
+    """Return how a requirement names the version that runs, if an index has it."""
+    return f"=={version('pytest-quant')}"
+
+
+def is_installable() -> bool:
+    """Whether CI can install what runs here: it came from an index or from git, and not from a folder or a file."""
+    origin = _origin()
+    return not origin or _git_address(origin) != ""
+
+
+def _origin() -> dict[str, Any]:
+    """Return where the installer took this package from, by ``direct_url.json`` of PEP 610; empty for an index."""
+    text = distribution("pytest-quant").read_text("direct_url.json")
+    return json.loads(text) if text else {}
+
+
+def _git_address(origin: dict[str, Any]) -> str:
+    from_git = origin.get("vcs_info", {}).get("vcs") == "git" and _GIT_ADDRESS.fullmatch(origin["url"])
+    return f"git+{origin['url']}@{origin['vcs_info']['commit_id']}" if from_git else ""
 
 
 def _package(pip: str, package: str, *, gpu: bool) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -28,6 +27,7 @@ from pytest_quant.init.project import (
     find_installation,
     find_project,
     find_python,
+    requirement,
 )
 from pytest_quant.printable import clean
 from pytest_quant.spec import EngineSpec, Model
@@ -253,7 +253,7 @@ def _rendered(template: str, facts: InitFacts, *, backends: str = "", where: str
         above=len(folder.parts),
         tests=str(folder) if not facts.gpu else f"{folder} --ignore={facts.gpu_folder}",
         history_branch=BRANCH,
-        version=version("pytest-quant"),
+        requirement=requirement,
         backends=backends,
         where=where,
     )

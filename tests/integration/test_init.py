@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -13,7 +14,8 @@ import onnx
 import pytest
 
 from pytest_quant.backends import get_backend
-from tests.support.example import EXAMPLE
+from tests.support.distribution import installed
+from tests.support.example import EXAMPLE, ROOT
 from tests.support.history_repository import Answer, outside_ci, run_command, run_pytest
 from tests.support.repository import ScratchRepository, make_repository
 
@@ -208,6 +210,28 @@ def test_nothing_that_is_there_is_overwritten(digits: ScratchRepository) -> None
     assert 'python-version: "3.13"' in workflow.read_text("utf-8")
     assert "left tests/quant/test_digits.py, which is there" in again.stdout
     assert test.read_text("utf-8").endswith("# more\n")
+
+
+@pytest.mark.parametrize("origin", [None, {"url": ROOT.as_uri(), "dir_info": {}}], ids=["index", "folder"])
+def test_a_version_that_no_index_has_is_told(
+    digits: ScratchRepository, tmp_path: Path, origin: dict[str, Any] | None
+) -> None:
+    """With each line of the workflow that installs it, while the workflow is new."""
+    installed(tmp_path / "site", origin)
+    command = (sys.executable, "-m", "pytest_quant", "init", "--github", "--gitlab", "--backend=ort", "--install=make")
+    variables = outside_ci() | {"PYTHONPATH": f"{tmp_path / 'site'}{os.pathsep}{ROOT}"}
+
+    def advice() -> list[str]:
+        said = subprocess.run(command, cwd=digits.path, env=variables, capture_output=True, text=True, check=True)
+        return [line for line in said.stdout.splitlines() if "did not come from an index" in line]
+
+    told = advice()
+    assert advice() == []
+    assert len(told) == (2 if origin else 0)
+    for line, name in zip(told, (".github/workflows/quant.yml", ".gitlab-ci.yml"), strict=False):
+        text = (digits.path / name).read_text("utf-8")
+        lines = [str(number) for number, each in enumerate(text.splitlines(), 1) if 'install "pytest-quant[' in each]
+        assert f"==9.9 in {name}, line {', '.join(lines)}" in line
 
 
 def test_a_pipeline_that_is_there_gets_a_file_to_include(digits: ScratchRepository) -> None:

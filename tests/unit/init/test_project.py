@@ -6,6 +6,7 @@ import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,10 @@ from pytest_quant.init.project import (
     find_installation,
     find_project,
     find_python,
+    is_installable,
+    requirement,
 )
+from tests.support.distribution import GIT_URL, installed
 from tests.support.repository import make_repository
 
 SPLITTER = '"pytest-split>=0.11"'
@@ -24,6 +28,8 @@ PACKAGE = f'"pytest-quant[ort]=={version("pytest-quant")}"'
 OURS = f"python -m pip install {PACKAGE}"
 REMOVE = "python -m pip uninstall -y onnxruntime onnxruntime-gpu"
 UV = ("python -m pip install uv", "uv sync --locked --all-groups")
+SSH_URL = "ssh://git@host.invalid/me/pytest-quant.git"
+FROM_GIT = {"vcs": "git", "commit_id": "c0ffee"}
 HERE = f"3.{sys.version_info.minor}"
 
 
@@ -225,6 +231,31 @@ def test_the_project_is_installed_by_its_own_manager(
     assert installation.pip_cached is (
         not by_lock and not files.keys().isdisjoint({"requirements.txt", "pyproject.toml"})
     )
+
+
+@pytest.mark.parametrize(
+    ("origin", "pin", "installable"),
+    [
+        (None, "==9.9", True),
+        ({"url": GIT_URL, "vcs_info": FROM_GIT}, f" @ git+{GIT_URL}@c0ffee", True),
+        ({"url": SSH_URL, "vcs_info": FROM_GIT}, f" @ git+{SSH_URL}@c0ffee", True),
+        ({"url": "file:///home/me/quant", "vcs_info": FROM_GIT}, "==9.9", False),
+        ({"url": "https://host.invalid/$(reboot)", "vcs_info": FROM_GIT}, "==9.9", False),
+        ({"url": "https://host.invalid/quant", "vcs_info": FROM_GIT | {"vcs": "hg"}}, "==9.9", False),
+        ({"url": "file:///home/me/quant", "dir_info": {"editable": True}}, "==9.9", False),
+        ({"url": "file:///home/me/quant.whl", "archive_info": {}}, "==9.9", False),
+    ],
+    ids=str,
+)
+def test_this_package_is_installed_from_where_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, pin: str, installable: bool
+) -> None:
+    """By ``direct_url.json`` of PEP 610: an index has none, CI can reach no folder, and no address runs a command."""
+    installed(tmp_path, origin)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert requirement("ort", "torch") == f"pytest-quant[ort,torch]{pin}"
+    assert requirement() == f"pytest-quant{pin}"
+    assert is_installable() is installable
 
 
 @pytest.mark.parametrize(("gpu", "more"), [(False, (f"python -m pip install {SPLITTER}",)), (True, (REMOVE, OURS))])

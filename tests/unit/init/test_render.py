@@ -22,6 +22,7 @@ from pytest_quant.init.model import ModelToTest
 from pytest_quant.init.project import Installation, Project, content, find_installation
 from pytest_quant.init.render import MARKER, InitFacts, new_files, write_new
 from pytest_quant.spec import Signature, TensorInfo
+from tests.support.distribution import GIT_URL, installed
 from tests.support.repository import make_repository
 from tests.support.workflows import lint_github, lint_gitlab, parse
 
@@ -149,6 +150,21 @@ def test_every_job_installs_one_version(files: dict[str, str], tmp_path: Path) -
             versions = re.findall(r"install .*pytest-quant\[[a-z,]+\](.*?)\"", file.read_text("utf-8"))
             assert set(versions) == {f"=={version('pytest-quant')}"}, path
             assert len(versions) >= len({"cpu", "gpu", "the rest"})
+
+
+def test_every_job_installs_from_where_this_package_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address of git with its commit, in workflows that stay valid; no index need have that version."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    installed(tmp_path / "site", {"url": GIT_URL, "vcs_info": {"vcs": "git", "commit_id": commit}})
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    cpu, gpu = (find_installation(tmp_path, [extra], gpu=extra == "trt") for extra in ("ort", "trt"))
+    facts = replace(CASES["with a GPU"], installation=cpu, gpu_installation=gpu)
+    files = written(facts, tmp_path / "files")
+    assert lint_github(files[".github/workflows/quant.yml"]) == ""
+    assert lint_gitlab(files[".gitlab-ci.yml"]) == ""
+    for path, jobs in ((".github/workflows/quant.yml", 5), (".gitlab-ci.yml", 3)):
+        sources = re.findall(r'install .*"pytest-quant\[[a-z,]+\](.*?)"', files[path].read_text("utf-8"))
+        assert sources == [f" @ git+{GIT_URL}@{commit}"] * jobs
 
 
 def test_a_merge_queue_is_compared_and_gets_its_required_job(tmp_path: Path) -> None:
