@@ -256,6 +256,14 @@ def test_each_test_with_own_fixtures_gives_the_model_of_its_place(folder: str, t
         assert names["quant_model"].__wrapped__() == tmp_path / "digits.onnx"
 
 
+def test_the_placeholder_promises_no_limit_that_nobody_keeps() -> None:
+    """As many samples calibrate as its own line says; fewer are taken without a word."""
+    text = new_files(PLAIN)["tests/quant/conftest.py"]
+    said = re.search(r"([\w ]*)of them calibrate.*\n.*from_arrays\(inputs, labels, calibration=(\d+)\)", text)
+    assert said is not None
+    assert said[1].strip() == said[2]
+
+
 @pytest.mark.parametrize("name", ["fresh", "a module", "at the root"])
 def test_pytest_is_configured_where_it_is_not(name: str, tmp_path: Path) -> None:
     """Node ids are the same wherever pytest is started, modules can be imported, and the plugin is needed."""
