@@ -321,7 +321,7 @@ def check_backends(check: Check) -> None:
         raise UsageError(
             "a callable is compared with another model, and the mark names one only",
             allowed="model= for the reference, quantized= for the candidate",
-            fix="write quantized='int4', the name of a fixture that returns Model.from_callable(fn, version='...')",
+            fix="write quantized='my_engine', a fixture that returns Model.from_callable(fn, version='...')",
         )
     for spec in check.engines:
         get_backend(spec.backend).check(spec)

@@ -101,7 +101,7 @@ def with_inputs(spec: EngineSpec, dataset: Dataset, known: dict[int, Model]) -> 
         if not get_backend(spec.backend).offer.is_opaque:
             raise UsageError(
                 f"backend '{spec.backend}' runs no functions, and model '{model.name}' is one",
-                fix="write backend='callable'",
+                fix="write backend='callable', and quantized='NAME' of a fixture that returns the function to judge",
             )
         inputs = inputs_of(dataset)
         if model.streams:

@@ -118,6 +118,18 @@ def test_what_fails_is_an_error_that_names_the_sample(pytester: pytest.Pytester)
     assert checks["ort"]["message"].startswith("backend 'ort' runs no functions, and model 'fp16' is one")
 
 
+def test_the_next_step_of_a_lone_function_is_the_whole_step(pytester: pytest.Pytester) -> None:
+    """A mark that names a function alone says both keys at once, and a mark with both passes."""
+    pytester.makeconftest(CONFTEST.replace("def int4", "def my_engine"))
+    followed = "backend='callable', model='fp16', quantized='my_engine', max_drop=30"
+    _, checks = run_marks(pytester, {"alone": "model='fp16', max_drop=30", "followed": followed})
+    step = "next: write backend='callable', and quantized='NAME' of a fixture that returns the function to judge"
+    assert step in checks["alone"]["message"]
+    assert checks["followed"]["status"] == "PASS"
+    result, _ = run_marks(pytester, {"half": "backend='callable', model='fp16', max_drop=30"})
+    assert "next: write quantized='my_engine', a fixture that returns Model.from_callable(" in output(result)
+
+
 def test_a_function_that_hangs_is_ended_and_the_run_goes_on(pytester: pytest.Pytester) -> None:
     """In a process of its own, which a limit of 3 s on any step could end."""
     pytester.makeconftest(CONFTEST)
