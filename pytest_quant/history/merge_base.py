@@ -147,6 +147,8 @@ def resolve(
     commit = git.resolve(revision)
     if commit is None and with_records is not None and _FULL_ID.fullmatch(revision) and with_records([revision]):
         return revision
+    if commit is None and revision == "HEAD":
+        raise UsageError("there is no commit yet: make the first one and run again", fix="git add and git commit")
     if commit is None:
         raise UsageError(
             "git knows no such commit",
@@ -194,8 +196,6 @@ def _fetch(git: Repository, revision: str) -> str:
         return f"git fetch {depth}origin {revision}"
     if re.search(r"[~^:@{]|\.\.", revision):
         return "git fetch --unshallow origin" if shallow else "git fetch origin; 'git log' shows what is here"
-    if revision == "HEAD":
-        return "make the first commit: git add and git commit"
     name = revision.removeprefix("origin/")
     names = ask_git(git.root, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
     close = get_close_matches(revision[:80], names.text.split(), n=1)

@@ -23,6 +23,11 @@ def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
     models.select_first(pytester.path / "model.onnx")
     write_project(pytester, mark="max_drop_increase=1.0")
     repository = make_repository(pytester.path)
+    assert _judged(pytester) == (
+        "NO_BASELINE",
+        "no record of this series was accepted, and there is no commit yet: make the first one and run again; "
+        'accept a record of a commit that passes its other limits: pytest-quant accept --reason "..."',
+    )
     repository.git("add", "conftest.py", "test_model.py")
     main = repository.commit("1")
 

@@ -218,7 +218,8 @@ def test_without_a_remote_nothing_is_fetched(scratch: ScratchRepository, tmp_pat
     empty = make_repository(tmp_path / "empty")
     with pytest.raises(UsageError) as error:
         base_to_run(Repository(empty.path), "HEAD", dirty=False)
-    assert error.value.fix == "make the first commit: git add and git commit"
+    assert error.value.what == "there is no commit yet: make the first one and run again"
+    assert error.value.fix == "git add and git commit"
 
 
 def test_no_merge_base_says_to_name_the_base(scratch: ScratchRepository) -> None:
