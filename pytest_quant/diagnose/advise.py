@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -110,8 +111,16 @@ class Budget:
         share : of the budget in which it must end, 0..1.
         more_s : seconds that it takes longer than others of its kind.
         """
-        spent_s = self._clock() - self._started
-        return spent_s + self._longest_s.get(kind, self._expected_s) + more_s <= share * self.seconds
+        return self.spent_s + self.expected_s(kind) + more_s <= share * self.seconds
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since the budget began."""
+        return self._clock() - self._started
+
+    def expected_s(self, kind: str) -> float:
+        """Return the seconds that the next trial of a kind is expected to take."""
+        return self._longest_s.get(kind, self._expected_s)
 
     @contextmanager
     def trial(self, kind: str, *, more_s: float = 0.0) -> Iterator[None]:
@@ -142,6 +151,9 @@ class Advice:
         self._built = 0
         self._mixed = ""
         self._late: list[str] = []
+        self._late_s = 0.0
+        self._enough_s = 0.0
+        self._unfit = ""
         self._useless: list[str] = []
         self._trades: dict[str, Effect] = {}
         self._failed: dict[str, list[str]] = defaultdict(list)
@@ -185,6 +197,9 @@ class Advice:
         groups, mixed = rank_nodes(nodes, noise, lambda: self._budget.allows("nodes", share=_RANKING_SHARE))
         if mixed:
             self._mixed = f"{mixed} of {len(nodes)} nodes were not ranked"
+            # One engine for each node, and one for each group of them on the way.
+            engines = min(mixed * _PARTS // (_PARTS - 1), _ENOUGH * _PARTS)
+            self._put_off(self._budget.expected_s("nodes"), _RANKING_SHARE, engines)
         return groups
 
     def _options(self) -> Iterator[Effect]:
@@ -205,6 +220,7 @@ class Advice:
         """Return the effect of `remedy`; ``None`` where there was no time for it, or it could not be measured."""
         if not self._budget.allows(kind, share=share, more_s=remedy.more_s):
             self._late.append(remedy.paste)
+            self._put_off(self._budget.expected_s(kind) + remedy.more_s, share)
             return None
         self._built += 1
         with self._budget.trial(kind, more_s=remedy.more_s):
@@ -220,12 +236,22 @@ class Advice:
             self._trades[key] = effect
         return effect
 
+    def _put_off(self, expected_s: float, share: float, engines: int = 1) -> None:
+        """Add up in what time engines that were not begun would have been tried, each in `expected_s`."""
+        spent_s, seconds = self._budget.spent_s, self._budget.seconds
+        if not self._unfit:
+            within = f"the first {share * seconds:g} of {seconds:g} s" if share < 1.0 else f"{seconds:g} s"
+            self._unfit = f"of about {expected_s:.3g} s would not have ended within {within}"
+        self._late_s += engines * expected_s
+        self._enough_s = max(self._enough_s, (spent_s + self._late_s) / share)
+
     def _said(self) -> Iterator[Hint]:
         if self._late or self._mixed:
             left = [*([self._mixed] if self._mixed else []), *(f"{paste} was not tried" for paste in self._late)]
-            built = f"{self._built} other engine{'' if self._built == 1 else 's'}"
-            text = f"{self._budget.seconds:g} s were over after {built}: {'; '.join(left)}"
-            yield Hint(text, f"--quant-diagnose-time={4 * self._budget.seconds:g}")
+            engines = f"{self._built} other engine{'' if self._built == 1 else 's'}"
+            tried = f"{engines} took {self._budget.spent_s:.3g} s, and another" if self._built else "an engine"
+            enough_s = 10 * math.ceil(self._enough_s / 10)
+            yield Hint(f"{tried} {self._unfit}: {'; '.join(left)}", f"--quant-diagnose-time={enough_s}")
         for why, pastes in self._failed.items():
             yield Hint(f"could not be measured: {'; '.join(pastes)}: {why}")
         if self._useless:

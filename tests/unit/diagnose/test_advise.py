@@ -135,13 +135,17 @@ def test_that_there_was_nothing_to_try_is_told() -> None:
 
 
 def test_the_time_is_kept_and_told() -> None:
-    """A trial takes a second: five seconds are over after five engines, and what was left out is named."""
+    """A trial takes a second: what did not fit is named with its share, and the time asked for is enough."""
     clock = Clock()
     result = _advice(AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5, "b=1": 0.5, "c=1": 0.5}), seconds=5.0)
     assert clock.now <= 5.0
-    late = next(hint for hint in result if "were over" in hint.text)
-    assert late.paste == "--quant-diagnose-time=20"
-    assert "5 s were over after 5 other engines" in late.text
+    late = next(hint for hint in result if "diagnose-time" in hint.paste)
+    words = "5 other engines took 5 s, and another of about 1 s would not have ended within the first 2 of 5 s: "
+    assert late.text.startswith(words)
+    # Two engines ranked nodes in 2 s; 15 nodes and their 5 groups take 22 s in all, which is 40 % of 55 s.
+    assert late.paste == "--quant-diagnose-time=60"
+    again = _advice(AdditiveTrials(Clock(), {"conv3": 5.0}, {"a=1": 0.5, "b=1": 0.5, "c=1": 0.5}), seconds=60.0)
+    assert not [hint for hint in again if "diagnose-time" in hint.paste]
     # Two quarters of the nodes were tried: the bad one's five are known together, ten not at all.
     assert "15 of 20 nodes were not ranked" in late.text
     assert "c=1 was not tried" in late.text
@@ -153,7 +157,21 @@ def test_nothing_is_begun_that_is_known_to_take_too_long() -> None:
     trials = AdditiveTrials(clock, {"conv3": 5.0}, {"a=1": 0.5})
     result = Advice(cast(EngineTrials, trials), Budget(5.0, 60.0, clock)).hints()
     assert clock.now == 0.0
-    assert [hint.paste for hint in result] == ["--quant-diagnose-time=20"]
+    # Twenty nodes and their 6 groups, each a minute, rank in 40 % of the time.
+    assert [hint.paste for hint in result] == ["--quant-diagnose-time=3900"]
+    assert result[0].text.startswith("an engine of about 60 s would not have ended within the first 2 of 5 s: ")
+
+
+@pytest.mark.parametrize("seconds", [1.0, 10.0, 20.0, 40.0])
+def test_an_option_that_did_not_fit_is_tried_in_the_time_that_is_asked_for(seconds: float) -> None:
+    """Whichever share was too short: the advice is followed once, and what was left out is tried."""
+
+    def late(within: float) -> list[Hint]:
+        trials = AdditiveTrials(Clock(), dict.fromkeys(NODES[::3], 5.0), dict.fromkeys("abc", 1.0))
+        return [hint for hint in _advice(trials, within) if "diagnose-time" in hint.paste]
+
+    (first,) = late(seconds)
+    assert late(float(first.paste.partition("=")[2])) == []
 
 
 def test_a_remedy_says_the_whole_key_of_the_mark() -> None:
