@@ -22,8 +22,8 @@ from pytest_quant.history.unfinished_runs import UnfinishedRun, recover
 from pytest_quant.marks import ENCODED
 from pytest_quant.plugin.controller import left_to_others, shard_of, without_record
 from pytest_quant.plugin.outputs import RunEnd, end_of, write_markdown, write_output, write_page
-from pytest_quant.plugin.settings import settings_of
-from pytest_quant.printable import clean, clean_lines, guard_lines, redact_address
+from pytest_quant.plugin.settings import HISTORY_VARIABLE, settings_of
+from pytest_quant.printable import HIDDEN, clean, clean_lines, guard_lines, redact_address
 from pytest_quant.record import Encoded, Json, Record, Run, from_json, run_to_json, start_run
 from pytest_quant.report.summary import summary, table
 
@@ -185,11 +185,20 @@ def _append(place: str, journal: UnfinishedRun | None, run: Run, records: Sequen
                 str(error),
                 "the records of this run are in no history; --quant-json FILE on another disk keeps them",
             ]
-        # A server is named without its password. A file need not be named: the command finds the nearest history.
-        option = f" --history {shlex.quote(redact_address(place))}" if "://" in place else ""
-        words = f"{shlex.quote(str(journal.file))}{option}"
-        return [str(error), f"the next run adds the records of this one, or now: pytest-quant history import {words}"]
+        now, option = _naming(place)
+        command = f"pytest-quant history import {shlex.quote(str(journal.file))}{option}"
+        return [str(error), f"the next run adds the records of this one, or {now}: {command}"]
     return []
+
+
+def _naming(place: str) -> tuple[str, str]:
+    """Return when a command knows this history, and the option that names it; a password is in no output."""
+    if "://" not in place or os.environ.get(HISTORY_VARIABLE) == place:
+        return "now", ""
+    shown = redact_address(place)
+    if HIDDEN in shown:
+        return f"now, with the history's address and password in {HISTORY_VARIABLE}", ""
+    return "now", f" --history {shlex.quote(shown)}"
 
 
 def faults_of_required(required: Collection[str], used: Collection[str], *, all_ran: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ from pytest_quant.history.baselines.file import write_baselines
 from pytest_quant.history.json_lines import read_runs
 from tests.integration.fake_session import CONFTEST, run_fake, run_fake_apart
 from tests.integration.projects import read_checks
+from tests.support.history_repository import run_command
 from tests.support.pages import words_of
 
 TWO = """
@@ -45,6 +47,25 @@ def test_a_history_that_cannot_be_written_leaves_the_outcomes(pytester: pytest.P
     assert line.startswith("\x1b[31m")
     aside = Path(line.split("pytest-quant history import ")[1].split("\x1b")[0])
     assert [record.nodeid for _, records in read_runs(aside) for record in records] == ["test_it.py::test_pass"]
+
+
+@pytest.mark.parametrize("way", ["variable", "option", "ini"])
+def test_the_command_for_a_server_that_is_down_can_be_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A password is in no output: the line says where the command reads the address, unless it stands there."""
+    place = "postgresql+psycopg://ci:secret@127.0.0.1:1/quant"
+    if way == "variable":
+        monkeypatch.setenv("PYTEST_QUANT_HISTORY", place)
+    if way == "ini":
+        pytester.makeini(f"[pytest]\nquant_history = {place}\n")
+    result = run_fake(pytester, PASSING, *([f"--quant-history={place}"] if way == "option" else []))
+    (line,) = [line for line in result.outlines if "pytest-quant history import" in line]
+    sets = "" if way == "variable" else ", with the history's address and password in PYTEST_QUANT_HISTORY"
+    assert line.startswith(f"the next run adds the records of this one, or now{sets}: pytest-quant history import ")
+    monkeypatch.setenv("PYTEST_QUANT_HISTORY", f"sqlite:///{pytester.path / 'server.db'}")
+    done = run_command(pytester.path, *shlex.split(line.split(": pytest-quant ")[1]))
+    assert "1 of 1 runs added" in done.stdout, done.stderr
 
 
 def test_git_that_does_not_answer_is_told(pytester: pytest.Pytester) -> None:
