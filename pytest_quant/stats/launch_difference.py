@@ -7,7 +7,6 @@ one of them has counts in full. Its variance is a sum of mean squares, the degre
 
 from __future__ import annotations
 
-import bisect
 import math
 import statistics
 from dataclasses import dataclass, replace
@@ -108,8 +107,9 @@ class LaunchChange:
     def launches_needed(self, limit: float) -> int | None:
         """Return how many more launches of the head on its last day would put the interval on one side of a limit.
 
-        The difference and the variances are taken to stay as they are. ``None`` where no number up to `MOST_LAUNCHES`
-        does, because what differs from day to day, or the base, is the larger part of the noise.
+        The variances are taken to stay as they are, and the difference to come nearer to the limit by the standard
+        error of what the mean of the head moves. ``None`` where no number up to `MOST_LAUNCHES` does, because what
+        differs from day to day, or the base, is the larger part of the noise.
 
         Parameters
         ----------
@@ -117,11 +117,12 @@ class LaunchChange:
         """
 
         def decides(more: int) -> bool:
-            outcome = self._with_more(more)
-            return outcome.telling and not outcome.low <= limit <= outcome.high
+            outcome, known = self._with_more(more), len(self.head)
+            # The variance of (mean of all - mean of those so far).
+            moved = math.sqrt(_within(self.noise).variance * (1.0 / known - 1.0 / (known + more)))
+            return outcome.telling and not outcome.low - moved <= limit <= outcome.high + moved
 
-        fewest = bisect.bisect_left(range(1, MOST_LAUNCHES + 1), True, key=decides) + 1
-        return fewest if fewest <= MOST_LAUNCHES else None
+        return next(filter(decides, range(1, MOST_LAUNCHES + 1)), None)
 
     def narrows_with(self, more: int) -> bool:
         """Return whether `more` launches of the head on its last day are worth their time.
@@ -135,8 +136,8 @@ class LaunchChange:
     def _with_more(self, more: int) -> LaunchDifference:
         """Return the difference with so many more launches of the head on its last day, as they are expected."""
         expected = Launch(statistics.fmean(launch.value for launch in self.head), self.head[-1].day)
+        within = _within(self.noise)
         # Each one more tells of launches of one day, too.
-        within = self.noise.within if self.noise.within.freedom else replace(ASSUMED, freedom=0.0)
         noise = replace(self.noise, within=replace(within, freedom=within.freedom + more))
         return LaunchChange(self.base, (*self.head, *[expected] * more), noise).difference()
 
@@ -175,6 +176,11 @@ class LaunchChange:
         days = float(of_days @ of_days)
         squares = float(np.sum(weights**2 / counts))
         return float(weights @ means), squares, days if days > _CANCELLED else 0.0, float(excess)
+
+
+def _within(noise: LaunchNoise) -> Spread:
+    """Return how launches of one day vary, an assumption without a degree of freedom where nothing is known of it."""
+    return noise.within if noise.within.freedom else replace(ASSUMED, freedom=0.0)
 
 
 def _parts(noise: LaunchNoise) -> tuple[float, float]:

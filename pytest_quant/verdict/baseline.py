@@ -175,6 +175,8 @@ def _what_would_tell(change: LaunchChange, allowed: float) -> str:
         launches = "1 more launch" if more == 1 else f"{more} more launches"
         together = len(change.head) + more
         return f"{launches} of today would tell: --quant-launches {'auto' if together <= LOOKS[-1] else together}"
+    if len({launch.day for launch in (*change.base, *change.head)}) == 1:
+        return f"more launches of today are not enough beside {_counted(change.base)} of the base: --quant-against"
     found = change.difference()
     if not found.telling:
         missing = math.ceil(FEWEST_FREEDOM - found.freedom)

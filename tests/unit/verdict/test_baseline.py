@@ -15,10 +15,11 @@ from pytest_quant.result import (
     Baseline,
     Interval,
     LaunchFigures,
+    LaunchNoise,
     Status,
     Verdict,
 )
-from pytest_quant.spec import Limits
+from pytest_quant.spec import Limits, Spread
 from pytest_quant.stats.launches import Launch, noise_of
 from pytest_quant.verdict import Judge
 from pytest_quant.verdict.baseline import baseline_verdicts
@@ -156,6 +157,17 @@ def test_launches_of_one_day_need_more_of_them_and_are_told_how_many() -> None:
     (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, replace(timed(1.2, 1.2), launches=tuple(further)), base)
     assert result.status is FAIL
     assert " in 4 launches against 3 launches of cccccccccccc lies above 5 %" in result.reason
+
+
+def test_one_launch_of_the_base_near_the_limit_is_not_outweighed_by_launches_of_the_head() -> None:
+    """Its own error stays however many they are: the way out is named at once, and no number of launches."""
+    base = based_on([replace(LAUNCHES[0], started_at="2026-01-01T12:00:00")], "2026-01-01T13:00:00")
+    known = replace(base, speedup_noise=LaunchNoise(Spread(0.03, 9.0)))
+    for baseline in (base, known):
+        (result,) = baseline_verdicts(Limits(max_slowdown=5), TOP1, timed(1.35, 1.35), baseline)
+        assert result.status is INCONCLUSIVE
+        words = "; more launches of today are not enough beside 1 launch of the base: --quant-against"
+        assert result.reason.endswith(words)
 
 
 def test_a_day_of_which_nothing_is_known_passes_only_what_a_wide_guess_lets_pass() -> None:
