@@ -104,7 +104,7 @@ def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | 
         place = settings_of(config).history
         opening = None if place is None else lambda: open_store(place, config.rootpath)
         config.stash[_BASELINES] = Baselines(config.rootpath, opening, fingerprint().identity)
-    return config.stash[_BASELINES].find(
+    baseline = config.stash[_BASELINES].find(
         SeriesKey.of(check, measurement.accuracy.metric).text,
         measurement.digests.get("data"),
         way=way_of_timing(measurement.latency),
@@ -112,6 +112,9 @@ def _baseline(config: pytest.Config, measurement: Measured) -> Baseline | str | 
         on_latency=check.limits.on_earlier_latency,
         answers=not check.engines,
     )
+    if isinstance(baseline, Baseline):
+        return replace(baseline, is_paired=settings_of(config).against is not None)
+    return baseline
 
 
 def check_test(request: pytest.FixtureRequest) -> Measured | None:

@@ -169,6 +169,7 @@ class Baseline:
     speedup_noise, p50_noise : how launches of this series differ here, as far as the history knows.
     now : start of the launch that is judged, ISO 8601 in UTC.
     note : why it is of another commit than the merge base; empty where it is not.
+    is_paired : this run judges base and head in pairs as well, in the section of ``--quant-against``.
     accuracy : of the last record, for scores that were given; ``None`` where it is not asked for or not kept.
     run_sd, run_freedom : standard deviation of the score of a run, and its degrees of freedom, as far as earlier
         records of the series show it.
@@ -182,6 +183,7 @@ class Baseline:
     p50_noise: LaunchNoise = NOTHING_KNOWN
     now: str = ""
     note: str = ""
+    is_paired: bool = False
     accuracy: AccuracyResult | None = None
     run_sd: float = 0.0
     run_freedom: int = 0

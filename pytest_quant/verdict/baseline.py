@@ -102,7 +102,7 @@ def _latency(limit: str, allowed: float, latency: LatencyResult | None, baseline
         status = Status.INCONCLUSIVE
     reason = with_null(verdict.reason, apart)
     if status is Status.INCONCLUSIVE and apart is None:
-        reason += f"; {_what_would_tell(increase.change, allowed)}"
+        reason += f"; {_what_would_tell(increase.change, allowed, baseline)}"
     return replace(verdict, status=status, reason=reason)
 
 
@@ -168,23 +168,24 @@ def _counted(launches: Sequence[Launch]) -> str:
     return f"{counted} on {days} days" if days > 1 else counted
 
 
-def _what_would_tell(change: LaunchChange, allowed: float) -> str:
+def _what_would_tell(change: LaunchChange, allowed: float, baseline: Baseline) -> str:
     """Return what the reader can do about an interval that does not decide."""
     more = change.launches_needed(math.log1p(allowed / 100.0))
     if more is not None:
         launches = "1 more launch" if more == 1 else f"{more} more launches"
         together = len(change.head) + more
         return f"{launches} of today would tell: --quant-launches {'auto' if together <= LOOKS[-1] else together}"
+    against = "see the section quant against" if baseline.is_paired else "--quant-against"
     if len({launch.day for launch in (*change.base, *change.head)}) == 1:
-        return f"more launches of today are not enough beside {_counted(change.base)} of the base: --quant-against"
+        return f"more launches of today are not enough beside {_counted(change.base)} of the base: {against}"
     found = change.difference()
     if not found.telling:
         missing = math.ceil(FEWEST_FREEDOM - found.freedom)
         return (
             "too little is known of how days differ on this machine, which launches of one day do not tell: run the "
-            f"base on {missing} more days, or judge base and head today, in a section of their own: --quant-against"
+            f"base on {missing} more days, or judge base and head today, in a section of their own: {against}"
         )
-    return "more launches of today do not tell, for the days of the base differ by too much: --quant-against"
+    return f"more launches of today do not tell, for the days of the base differ by too much: {against}"
 
 
 def _drop_increase(allowed: float, accuracy: AccuracyResult, baseline: Baseline | str | None) -> Verdict:

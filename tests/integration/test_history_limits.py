@@ -61,7 +61,7 @@ def test_a_limit_judges_the_merge_base_and_then_what_was_accepted(
 def test_latency_is_judged_against_launches_that_accept_keeps(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One launch of today is the base of both limits, and a thousandfold one holds."""
+    """One launch of today is the base of both limits: a thousandfold one holds; of another day it decides nothing."""
     without_ci(monkeypatch)
     models.select_first(pytester.path / "model.onnx")
     write_project(pytester, mark="max_slowdown=1000, max_p50_increase=0.0")
@@ -82,6 +82,14 @@ def test_latency_is_judged_against_launches_that_accept_keeps(
     assert "against 1 launch of " in slowdown["reason"]
     assert "against 1 launch of " in increase["reason"]
     assert increase["reason"].startswith("p50 increase ")
+
+    file = pytester.path / NAME
+    faster = re.sub("speedup = (.*)", lambda found: f"speedup = {100.0 * float(found[1])}", file.read_text())
+    file.write_text(re.sub(r"started_at = (\W?)\d{4}", r"started_at = \g<1>2020", faster))
+    run_here(pytester, "--quant-max-time=1", "--quant-json=run.json", "--quant-against=HEAD")
+    slowdown = next(each for each in read_checks(pytester.path / "run.json")[0]["verdicts"] if "slow" in each["limit"])
+    assert slowdown["status"] == "INCONCLUSIVE"
+    assert slowdown["reason"].endswith("in a section of their own: see the section quant against")
 
 
 def _judged(pytester: pytest.Pytester) -> tuple[str, str]:

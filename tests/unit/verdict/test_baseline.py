@@ -170,6 +170,18 @@ def test_one_launch_of_the_base_near_the_limit_is_not_outweighed_by_launches_of_
         assert result.reason.endswith(words)
 
 
+def test_a_run_with_quant_against_is_not_advised_to_use_it() -> None:
+    """Each reason that names the option names the section of this run in its place."""
+    today = replace(LAUNCHES[0], started_at="2026-02-01T11:00:00")
+    for launches in (LAUNCHES, LAUNCHES[:3], [today]):
+        paired = replace(based_on(launches, ACCEPTED.now), is_paired=True)
+        (result,) = baseline_verdicts(Limits(max_slowdown=11), TOP1, timed(1.35, 1.35), paired)
+        assert result.status is INCONCLUSIVE
+        assert result.reason.endswith(": see the section quant against")
+        (alone,) = baseline_verdicts(Limits(max_slowdown=11), TOP1, timed(1.35, 1.35), replace(paired, is_paired=False))
+        assert alone.reason.endswith(": --quant-against")
+
+
 def test_a_day_of_which_nothing_is_known_passes_only_what_a_wide_guess_lets_pass() -> None:
     """A pass is proven like a failure: with 3 % from day to day and five degrees of freedom."""
     baseline = replace(based_on(LAUNCHES[:1], ACCEPTED.now), speedup_noise=NOTHING_KNOWN)
