@@ -262,7 +262,8 @@ def refuse_quantized(spec: EngineSpec) -> None:
             f"the reference {spec.id} of {spec.model.name} is no FP32 model: it is quantized already",
             value=parts,
             allowed="a float32 model as the reference, which a quantized one is compared with",
-            fix="give the float model as quant_model, and this one as quantized='...', a path or a fixture's name",
+            fix="give the float model as quant_model, and this one as quantized='...', a path or a fixture's name; who "
+            "has no float model can judge the answers of this one, by Scores: pytest-quant guide models-and-data",
         )
 
 

@@ -24,7 +24,10 @@ _WRITE_MODEL = """in conftest.py:
     def quant_model():
         return "models/resnet18.onnx"
 
-or name a path in the mark: @pytest.mark.quant(model="models/resnet18.onnx")"""
+or name a path in the mark: @pytest.mark.quant(model="models/resnet18.onnx")
+
+The model is the float one, which a quantized one is compared with. Who has only a quantized file can
+judge its own answers, by Scores and min_accuracy: pytest-quant guide models-and-data"""
 
 _WRITE_DATA = """in conftest.py:
 

@@ -18,6 +18,9 @@ def test_missing_fixtures_say_how_to_write_them(pytester: pytest.Pytester) -> No
     result = run_fake(pytester, source, conftest=_BARE)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*quant_model is not written*", "*@pytest.fixture*", "*def quant_model():*"])
+    result.stdout.fnmatch_lines(
+        ["*only a quantized file*", "*Scores and min_accuracy: pytest-quant guide models-and-data*"]
+    )
     with_model = CONFTEST.split("@pytest.fixture\ndef quant_data")[0]
     result = run_fake(pytester, source, conftest=with_model)
     result.assert_outcomes(errors=1)

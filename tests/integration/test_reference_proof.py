@@ -81,6 +81,7 @@ def test_a_quantized_reference_is_an_error_that_says_where_it_belongs(
         checked(tmp_path, model, dataset, scheme=scheme, backend=backend)
     assert str(raised.value.value).startswith(NAMED[kind])
     assert "give the float model as quant_model, and this one as quantized=" in str(raised.value.fix)
+    assert str(raised.value.fix).endswith("by Scores: pytest-quant guide models-and-data")
 
 
 @pytest.mark.parametrize("backend", ["ort", "openvino"])

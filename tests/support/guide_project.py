@@ -187,6 +187,13 @@ def _digits(path: Path) -> None:
     path.write_bytes((EXAMPLE / "digits.onnx").read_bytes())
 
 
+def _digits_int8(path: Path) -> None:
+    """The file of a vendor who keeps the float model."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(str(path.with_name("digits.onnx")), str(path), weight_type=QuantType.QUInt8)
+
+
 def _digit_images(path: Path) -> None:
     digits = load_digits()
     np.savez(path, images=(digits.images[:, None] / 16).astype(np.float32), labels=digits.target)
@@ -340,6 +347,7 @@ def _answers(path: Path) -> None:
 FILES: Mapping[str, Callable[[Path], object]] = {
     "digits.onnx": _digits,
     "digits.npz": _digit_images,
+    "digits_int8.onnx": _digits_int8,
     "two_inputs.onnx": _two_inputs,
     "visits.npz": _visits,
     "detector.onnx": _detector,
