@@ -65,9 +65,13 @@ def bisect(test: str, good: str, others: tuple[str, ...], limit: float | None) -
         base = _run(invocation, first, place)
         compared: dict[str, Comparison] = {}
         word = _judge(invocation, base, last, terms, compared)
+        if word == "good":
+            say(f"error: {test} is not worse at BAD than at GOOD", color="red", err=True)
+            sys.exit(_NO_REGRESSION)
         if word != "bad":
-            say(f"error: {test} is not worse at BAD than at GOOD, or that cannot be told", color="red", err=True)
-            sys.exit(_NO_REGRESSION if word == "good" else _NO_ANSWER)
+            why = f"error: {test} cannot be compared, for the reason above"
+            say(f"{why}; pytest --collect-only at GOOD and at BAD shows the tests of each", color="red", err=True)
+            sys.exit(_NO_ANSWER)
         # In the tree of BAD, so that a search of the user in the checkout goes on undisturbed.
         tree = place / f"tree-{last}"
         answer = ask_git(tree, "bisect", "start", "--no-checkout", last, first, without=LOCAL_VARIABLES)

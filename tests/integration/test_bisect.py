@@ -32,7 +32,10 @@ def bisected(repository: Repository, *arguments: str, monkeypatch: pytest.Monkey
     [
         (("test_names.py", "HEAD", "HEAD~1"), "GOOD is not before BAD"),
         (("test_names.py", "no-such-branch..HEAD"), "git knows no such commit"),
-        (("test_names.py::test_no", "HEAD~1", "HEAD"), "or that cannot be told"),
+        (
+            ("test_names.py::test_no", "HEAD~1", "HEAD"),
+            "test_no cannot be compared, for the reason above; pytest --collect-only ",
+        ),
         (("test_names.py", "HEAD~1", "HEAD", "--limit=fast"), "is not a valid float"),
     ],
 )
