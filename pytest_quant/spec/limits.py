@@ -173,7 +173,7 @@ class Limits:
         unit="%",
         figure="accuracy.agreement_pct",
         called="agreement",
-        missing="no output is (n, classes), text or scores of tokens",
+        missing="no output is (n, classes), text or scores of tokens; min_sqnr_db limits any output, max_drop a score",
     )
     min_sqnr_db: OutputLimit | None = _limit(
         _by_output(in_unit("dB")),

@@ -123,7 +123,8 @@ OF_ACCURACY = [
         Limits(min_agreement=99),
         NO_SCORE,
         None,
-        "INCONCLUSIVE None: not measured: no output is (n, classes), text or scores of tokens",
+        "INCONCLUSIVE None: not measured: no output is (n, classes), text or scores of tokens; "
+        "min_sqnr_db limits any output, max_drop a score",
     ),
     (Limits(min_sqnr_db=20), ERRORS, None, "FAIL 17.7: 17.7 dB is below 20 dB"),
     (Limits(min_cosine=0.999), ERRORS, None, "FAIL 0.99: 0.99 is below 0.999"),
